@@ -1,0 +1,344 @@
+"""The typed configuration. Every key has a description here and a sentence in `config.yaml`; unknown keys are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+"""A key that names files: lower case letters, digits, dot, dash, underscore."""
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
+
+
+Keys = Annotated[tuple[Key, ...], Field(strict=False)]
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class Strict(BaseModel):
+    """Refuses unknown keys and values of another type; cannot be changed once made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Sampling(Strict):
+    """How a response is drawn; docs/sampling.md is the law."""
+
+    temperature: float = Field(1.0, ge=0, description="Softmax temperature; 0 is greedy decoding.")
+    top_p: Share = Field(1.0, description="Nucleus mass.")
+    top_k: int = Field(0, ge=0, description="How many of the most probable tokens stay; 0 keeps all.")
+    min_p: float = Field(0.0, ge=0, lt=1, description="Least probability, as a share of the most probable token's.")
+    presence_penalty: float = Field(
+        0.0, description="Subtracted from the logits of tokens already generated in this response."
+    )
+    repetition_penalty: float = Field(
+        1.0, gt=0, description="Divides (or multiplies, when negative) logits of tokens seen."
+    )
+    max_new_tokens: Positive = Field(description="Output limit: newly generated tokens of one response.")
+
+
+class SamplingChange(Strict):
+    """Sampling keys that one benchmark changes; what is left out stays as the model has it."""
+
+    temperature: float | None = Field(None, ge=0)
+    top_p: Share | None = None
+    top_k: int | None = Field(None, ge=0)
+    min_p: float | None = Field(None, ge=0, lt=1)
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = Field(None, gt=0)
+    max_new_tokens: Positive | None = None
+
+
+class TinyBackbone(Strict):
+    """A small model of a real architecture that the workflow trains itself; it stands for the model that it is listed as."""
+
+    architecture: Literal["qwen3", "qwen3_5"] = Field(description="Architecture, with Transformers' own classes.")
+    layers: int = Field(ge=1, description="Transformer blocks.")
+    hidden_size: Positive = Field(description="Width of the residual stream.")
+    heads: Positive = Field(description="Query heads.")
+    kv_heads: Positive = Field(description="Key/value heads.")
+    head_dim: Positive = Field(description="Width of a head.")
+    ffn: Positive = Field(description="Width of the MLP.")
+    steps: Positive = Field(description="Training steps.")
+    batch_tokens: Positive = Field(description="Tokens in a training step.")
+    learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
+    seeds: tuple[str, ...] = Field(
+        strict=False,
+        min_length=1,
+        description="Names of seeds, tried in order until accuracies lie within bounds; the last is kept in any case.",
+    )
+
+
+class Model(Strict):
+    """A backbone: where it lies, how it talks, how it samples."""
+
+    label: str = Field(description="The name in tables and figures.")
+    repository: str | None = Field(None, description="The model's repository on the hub.")
+    revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
+    path: str | None = Field(None, description="A local model folder, in place of the repository.")
+    tiny: TinyBackbone | None = Field(
+        None, description="A small backbone to train here, in place of a repository or folder."
+    )
+    thinking: bool = Field(description="Thinking mode: responses open with reasoning that ends at `</think>`.")
+    dtype: Literal["bfloat16", "float32", "float64"] = Field(
+        "bfloat16", description="Working precision of the backbone."
+    )
+    rollout_sampling: Sampling = Field(description="Sampling of the training responses (appendix D.1).")
+    evaluation_sampling: Sampling = Field(description="Sampling at evaluation (table evaluation-decoding).")
+    evaluation_changes: dict[Key, SamplingChange] = Field(
+        default_factory=dict, description="What a benchmark changes in the evaluation sampling, by benchmark."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(given) or 'none'})")
+        return self
+
+    def sampling_for(self, benchmark: str) -> Sampling:
+        """The evaluation sampling on one benchmark."""
+        change = self.evaluation_changes.get(benchmark)
+        return self.evaluation_sampling.model_copy(update=change.model_dump(exclude_none=True) if change else {})
+
+
+class Columns(Strict):
+    """Where a data set keeps things; dots go into nested values (`reward_model.ground_truth`, `prompt.0.content`)."""
+
+    problem: str = Field("problem", description="The problem's text.")
+    answer: str = Field("answer", description="The reference answer.")
+    id: str | None = Field(None, description="The data set's own identity of a problem; null numbers the rows from 0.")
+    wrong_choices: Texts = Field(
+        (), description="The wrong options of a multiple-choice problem; `answer` then holds the right one."
+    )
+
+
+class Dataset(Strict):
+    """A table of problems and answers: on the hub, in a local file, or generated."""
+
+    repository: str | None = Field(None, description="The data set's repository on the hub.")
+    revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
+    file: str | None = Field(None, description="The file within the repository.")
+    path: str | None = Field(None, description="A local file (.parquet, .jsonl, .csv), in place of the repository.")
+    tiny: Positive | None = Field(None, description="How many problems to generate here, in place of a file.")
+    columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
+    exclude_ids: Texts = Field((), description="Identities of problems that are left out.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(given) or 'none'})")
+        return self
+
+
+class Benchmark(Dataset):
+    """An evaluation set."""
+
+    label: str = Field(description="The name in tables and figures.")
+    kind: Literal["math", "integer", "choice"] = Field("math", description="How answers are compared.")
+    prompt: Key = Field("math", description="Which of `prompts` its problems are asked with.")
+    rows: Positive | None = Field(None, description="How many rows the data set must have; null accepts any.")
+    mathematical: bool = Field(True, description="Whether it enters the pooled mathematical comparison.")
+
+
+class TrainingPool(Dataset):
+    """The problems that training responses are drawn for."""
+
+    prompt: Key = Field("training", description="Which of `prompts` its problems are asked with.")
+    strip_prefixes: Texts = Field((), description="Fixed openings to remove from problem texts.")
+    strip_suffixes: Texts = Field((), description="Fixed endings to remove from problem texts.")
+    exclude_benchmarks: Keys = Field(
+        (), description="Benchmarks whose problems (by normalised text) must not be trained on, for every model."
+    )
+    exclude_more: dict[Key, Keys] = Field(default_factory=dict, description="Further benchmarks to exclude, by model.")
+    validation_problems: int = Field(ge=0, description="Problems held out for validation.")
+    seed: str = Field("validation", description="Names the split.")
+
+
+class Rollouts(Strict):
+    """Training responses."""
+
+    samples: Literal[4] = Field(4, description="Responses to a source record: one for each of the four turn columns.")
+    engine: Literal["transformers"] = Field("transformers", description="The engine that generates them.")
+    shards: Positive = Field(description="How many jobs share a model's rollouts. Changes no result.")
+    seed: str = Field("rollouts", description="Enters every sample's seed.")
+
+
+class Sessions(Strict):
+    """Four-turn sessions for training and the evaluation's schedule."""
+
+    seed: str = Field("sessions", description="Names every order that is drawn.")
+
+
+class Optimizer(Strict):
+    """AdamW."""
+
+    learning_rate: float = Field(gt=0, description="Learning rate.")
+    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
+    betas: tuple[float, float] = Field((0.9, 0.999), strict=False, description="Decay rates of the moments.")
+    eps: float = Field(1e-8, gt=0, description="Added to the denominator.")
+
+
+class Controller(Strict):
+    """Something that is trained on a frozen backbone."""
+
+    kind: Literal["stair"] = Field(description="What it is.")
+    models: Keys | None = Field(None, description="The models it is trained for; null is all.")
+    layers: Layers = Field(description="Controlled layers, counted from zero; each must be full attention.")
+    smoothing: float = Field(
+        1e-6, gt=0, lt=1, description="Epsilon of the reference distribution (eq. method-reference)."
+    )
+    seed: str = Field(description="Names the initial values and the order of sessions.")
+    optimizer: Optimizer = Field(description="The optimiser's settings.")
+
+
+class Training(Strict):
+    """What all controllers share."""
+
+    sessions_per_update: Positive = Field(8, description="Four-turn sessions in an optimiser step.")
+    epochs: Positive = Field(1, description="Passes over the training sessions.")
+    cross_entropy: float = Field(1.0, ge=0, description="Coefficient of the cross entropy.")
+    kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (eq. method-objective).")
+    validation_sessions: int = Field(ge=0, description="Validation sessions whose loss is measured before and after.")
+
+
+class Condition(Strict):
+    """A way to answer the benchmark: with which history, with which read."""
+
+    label: str = Field(description="The name in tables and figures.")
+    turns: Literal[1, 4] = Field(4, description="Turns of a session; 1 answers every problem without history.")
+    first_turn: Key | None = Field(
+        None, description="The condition whose saved T1 responses are reused; null generates its own."
+    )
+    controller: Key | None = Field(None, description="The controller that reads the bank; null reads none.")
+    variant: Literal["differential"] = Field("differential", description="How the bank is read.")
+    models: Keys | None = Field(None, description="The models it is run for; null is all.")
+    benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
+
+
+class Evaluation(Strict):
+    """Continuous evaluation."""
+
+    samples: Positive = Field(4, description="Trajectories of a session.")
+    engine: Literal["transformers"] = Field("transformers", description="The engine that generates responses.")
+    shards: Positive = Field(description="How many jobs share one condition. Changes no result.")
+
+
+class TransformersEngine(Strict):
+    """The reference engine."""
+
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where it computes; auto takes a GPU if there is one."
+    )
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
+        "sdpa", description="Native attention's implementation."
+    )
+    batch_width: Positive = Field(
+        description="Rows of a decoding batch, always all computed: a row never depends on its neighbours."
+    )
+    cache_block: Positive = Field(description="The cache grows and is read in whole blocks of this many positions.")
+
+
+class Config(Strict):
+    """A run: the paper's settings, changed by an overlay and by the command line."""
+
+    run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
+    results: str = Field("results", description="The folder that holds all runs.")
+    note: str | None = Field(None, description="A sentence that stands under every table of this run.")
+    models: dict[Key, Model] = Field(min_length=1, description="The backbones.")
+    prompts: dict[Key, str] = Field(description="User messages; {problem} is replaced by the problem's text.")
+    training_pool: TrainingPool = Field(description="The training problems.")
+    benchmarks: dict[Key, Benchmark] = Field(min_length=1, description="The evaluation sets.")
+    rollouts: Rollouts = Field(description="Training responses.")
+    sessions: Sessions = Field(default_factory=Sessions, description="Orders of sessions.")
+    controllers: dict[Key, Controller] = Field(description="What is trained.")
+    training: Training = Field(description="Settings that all controllers share.")
+    conditions: dict[Key, Condition] = Field(min_length=1, description="What is evaluated.")
+    evaluation: Evaluation = Field(description="Continuous evaluation.")
+    transformers: TransformersEngine = Field(description="The Transformers engine.")
+    expected_seconds: dict[str, float] = Field(
+        default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
+    )
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Self:
+        def known(where: str, name: str | None, among: dict, what: str) -> None:
+            if name is not None and name not in among:
+                raise ValueError(
+                    f"{where} names the {what} '{name}', which is not configured (there are: {', '.join(among)})"
+                )
+
+        for key, model in self.models.items():
+            for benchmark in model.evaluation_changes:
+                known(f"models.{key}.evaluation_changes", benchmark, self.benchmarks, "benchmark")
+        for key, item in self.benchmarks.items():
+            known(f"benchmarks.{key}.prompt", item.prompt, self.prompts, "prompt")
+        for key, prompt in self.prompts.items():
+            if prompt.count("{problem}") != 1:
+                raise ValueError(f"prompts.{key} must hold {{problem}} exactly once")
+        pool = self.training_pool
+        known("training_pool.prompt", pool.prompt, self.prompts, "prompt")
+        for name in pool.exclude_benchmarks:
+            known("training_pool.exclude_benchmarks", name, self.benchmarks, "benchmark")
+        for model_key, names in pool.exclude_more.items():
+            known("training_pool.exclude_more", model_key, self.models, "model")
+            for name in names:
+                known(f"training_pool.exclude_more.{model_key}", name, self.benchmarks, "benchmark")
+        for key, controller in self.controllers.items():
+            for name in controller.models or ():
+                known(f"controllers.{key}.models", name, self.models, "model")
+            if len(set(controller.layers)) != len(controller.layers):
+                raise ValueError(f"controllers.{key}.layers lists a layer twice: {list(controller.layers)}")
+        for key, condition in self.conditions.items():
+            where = f"conditions.{key}"
+            known(f"{where}.controller", condition.controller, self.controllers, "controller")
+            known(f"{where}.first_turn", condition.first_turn, self.conditions, "condition")
+            for name in condition.models or ():
+                known(f"{where}.models", name, self.models, "model")
+            for name in condition.benchmarks or ():
+                known(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
+            self._check_condition(key, condition)
+        return self
+
+    def _check_condition(self, key: str, condition: Condition) -> None:
+        if condition.turns == 1 and (condition.controller or condition.first_turn):
+            raise ValueError(f"conditions.{key} has one turn, so it can have no controller and reuse no first turn")
+        if condition.first_turn:
+            source = self.conditions[condition.first_turn]
+            if source.turns != 1:
+                raise ValueError(
+                    f"conditions.{key}.first_turn must name a condition of one turn, not '{condition.first_turn}'"
+                )
+            for model, benchmark in self.evaluated(key):
+                if (model, benchmark) not in self.evaluated(condition.first_turn):
+                    raise ValueError(
+                        f"conditions.{key} reuses the first turns of '{condition.first_turn}', which is not run for "
+                        f"{model} on {benchmark}"
+                    )
+        if condition.controller:
+            trained = self.controllers[condition.controller].models
+            for model, _ in self.evaluated(key):
+                if trained is not None and model not in trained:
+                    raise ValueError(
+                        f"conditions.{key} needs the controller '{condition.controller}' of {model}, which is not trained"
+                    )
+
+    def evaluated(self, condition: str) -> list[tuple[str, str]]:
+        """The (model, benchmark) pairs that a condition is run for."""
+        settings = self.conditions[condition]
+        return [
+            (model, benchmark)
+            for model in self.models
+            for benchmark in self.benchmarks
+            if (settings.models is None or model in settings.models)
+            and (settings.benchmarks is None or benchmark in settings.benchmarks)
+        ]
+
+    def trained(self, controller: str) -> list[str]:
+        """The models that a controller is trained for."""
+        models = self.controllers[controller].models
+        return [model for model in self.models if models is None or model in models]

@@ -1,0 +1,199 @@
+"""From `config.yaml`, a run's overlay and the command line to one resolved configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from stair.config.model import Config
+
+RESOLVED = "config.resolved.yaml"
+"""The resolved configuration's name in a run's folder; every stage reads this file and no other."""
+
+_MAX_EXTENDS = 8
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message is one readable line that names the key."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number and a key given twice refused."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key '{key}' stands twice (line {line})", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+0123456789."),
+)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Reads a YAML mapping; an empty file is an empty mapping.
+
+    Raises:
+        ConfigError: the file is absent, is not YAML, or holds something else than a mapping.
+    """
+    try:
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} must hold keys and values, not a {type(value).__name__}")
+    return value
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings merge key by key; anything else replaces; null removes the key, so that its default stands."""
+    merged = dict(base)
+    for key, value in change.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        elif isinstance(value, Mapping):
+            merged[key] = merge({}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The configuration of a run.
+
+    Args:
+        root: the project's folder, with `config.yaml` and `workflow/runs/`.
+        overrides: what the command line says, `run` among them; wins over everything.
+
+    Raises:
+        ConfigError: naming the key or the file.
+    """
+    overrides = {key: _typed(value) for key, value in (overrides or {}).items()}
+    base = read_yaml(root / "config.yaml")
+    run = overrides.get("run", base.get("run"))
+    if not isinstance(run, str):
+        raise ConfigError("run must name a run (an overlay in workflow/runs) or the path of an overlay file")
+    values = merge(merge(base, _overlay(root, run)), overrides)
+    values["run"] = Path(run).stem
+    return validate(values, f"the configuration of run '{values['run']}'")
+
+
+def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:
+    """An overlay with everything that it extends below it."""
+    path = Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
+    if not path.is_file():
+        known = sorted(p.stem for p in (root / "workflow" / "runs").glob("*.yaml"))
+        raise ConfigError(f"run '{run}' does not exist: there is no {path} (runs: {', '.join(known)})")
+    if depth > _MAX_EXTENDS:
+        raise ConfigError(f"{path}: 'extends' goes round in a circle")
+    values = read_yaml(path)
+    extends = values.pop("extends", None)
+    if extends is None:
+        return values
+    if not isinstance(extends, str):
+        raise ConfigError(f"{path}: 'extends' must name one run")
+    # Removing a key must reach config.yaml, so nulls of the lower overlay stay nulls unless the upper one sets them.
+    return _stack(_overlay(root, extends, depth + 1), values)
+
+
+def _stack(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    stacked = dict(lower)
+    for key, value in upper.items():
+        if isinstance(value, Mapping) and isinstance(stacked.get(key), Mapping):
+            stacked[key] = _stack(stacked[key], value)
+        else:
+            stacked[key] = value
+    return stacked
+
+
+def _typed(value: Any) -> Any:
+    """Snakemake hands nested command-line values over as strings: read each as YAML would."""
+    if isinstance(value, Mapping):
+        return {key: _typed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_typed(item) for item in value]
+    if isinstance(value, str):
+        try:
+            parsed = yaml.load(value, Loader=_Loader)
+        except yaml.YAMLError:
+            return value
+        return parsed if isinstance(parsed, int | float | bool) or parsed is None else value
+    return value
+
+
+def validate(values: Mapping[str, Any], what: str) -> Config:
+    """Holds values to the typed model.
+
+    Raises:
+        ConfigError: one line, with every key that is wrong and why.
+    """
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{what}: " + "; ".join(_explain(item) for item in error.errors())) from None
+
+
+def _explain(item: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in item["loc"] if part != "[key]")
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        return f"unknown key '{where}'"
+    if item["type"] == "missing":
+        return f"'{where}' is missing"
+    if not where:
+        return message
+    return (
+        f"'{where}': {message[0].lower()}{message[1:]} (given: {item['input']!r})"
+        if _short(item)
+        else f"'{where}': {message}"
+    )
+
+
+def _short(item: Mapping[str, Any]) -> bool:
+    return not isinstance(item["input"], Mapping | list)
+
+
+def dump(config: Config) -> str:
+    """The resolved configuration as YAML, every key present."""
+    head = (
+        "# Resolved from config.yaml, the run's overlay and the command line; written by the workflow. Do not edit.\n"
+    )
+    values = config.model_dump(mode="json")
+    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120)
+
+
+def load_run(folder: Path) -> Config:
+    """The configuration of the run that owns a folder.
+
+    Raises:
+        ConfigError: the folder holds no resolved configuration, or one of another version of this package.
+    """
+    path = folder / RESOLVED
+    if not path.is_file():
+        raise ConfigError(
+            f"{path} does not exist: start the run once (make reproduce), or write it with 'stair config --write'"
+        )
+    return validate(read_yaml(path), str(path))

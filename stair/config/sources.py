@@ -1,0 +1,67 @@
+"""Digests of source code: a module and everything of this package that it imports, found by reading, not by importing."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parents[1].name
+
+
+@cache
+def modules_digest(*modules: str) -> str:
+    """SHA-256 over the syntax trees of modules and of what they import from this package.
+
+    Comments, layout and docstrings do not count: only what can change a result.
+    """
+    found: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        path = _file_of(name)
+        if path is None or name in found:
+            continue
+        found[name] = path
+        waiting += _imports(name, path)
+    digest = hashlib.sha256()
+    for name in sorted(found):
+        digest.update(f"{name}\0{_code(found[name])}\0".encode())
+    return digest.hexdigest()
+
+
+def _file_of(module: str) -> Path | None:
+    if module.split(".")[0] != _PACKAGE:
+        return None
+    base = _ROOT.joinpath(*module.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _imports(module: str, path: Path) -> list[str]:
+    names = [module.rsplit(".", 1)[0]] if "." in module else []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            # `from a import b` may import the module a.b.
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def _code(path: Path) -> str:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:]
+    return ast.dump(tree)

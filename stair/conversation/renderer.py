@@ -1,0 +1,100 @@
+"""From messages to token ids and from response ids to text, by the model's own tokenizer and chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stair.conversation.thinking import answer_ids
+
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
+END_OF_THINKING = "</think>"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An earlier turn as the conversation shows it: what the user asked and the assistant's visible answer."""
+
+    user: str
+    assistant: str
+
+
+class Renderer:
+    """Renders conversations for one model.
+
+    Args:
+        tokenizer: the model's tokenizer, with its chat template.
+        thinking: whether the model is asked in thinking mode.
+        stop_ids: the model's end markers; a response ends with one of them or at a limit.
+
+    Raises:
+        ValueError: the tokenizer lacks a marker as a single id, or has no chat template.
+    """
+
+    def __init__(self, tokenizer: Any, *, thinking: bool, stop_ids: Sequence[int]) -> None:
+        self.tokenizer, self.thinking = tokenizer, thinking
+        self.stop_ids = tuple(stop_ids)
+        if not getattr(tokenizer, "chat_template", None):
+            raise ValueError(f"the tokenizer of {tokenizer.name_or_path} has no chat template")
+        self.turn_start = self._single(TURN_START)
+        self.turn_end = self._single(TURN_END)
+        self.end_of_thinking = self._single(END_OF_THINKING) if thinking else None
+        self.user_header = (self.turn_start, *self._encode("user"))
+        if not self.stop_ids:
+            raise ValueError(f"{tokenizer.name_or_path} names no stop token")
+
+    @classmethod
+    def load(cls, folder: Path | str, *, thinking: bool) -> Renderer:
+        """Reads tokenizer, template and stop ids from a model folder (or the hub's cache)."""
+        from transformers import AutoTokenizer, GenerationConfig
+
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        stop = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
+        stop_ids = [stop] if isinstance(stop, int) else list(stop or [tokenizer.eos_token_id])
+        return cls(tokenizer, thinking=thinking, stop_ids=stop_ids)
+
+    def _single(self, marker: str) -> int:
+        ids = self._encode(marker)
+        if len(ids) != 1:
+            raise ValueError(f"{marker} is not a single token of {self.tokenizer.name_or_path}")
+        return ids[0]
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def prompt_ids(self, history: Sequence[Exchange], user: str) -> list[int]:
+        """The full conversation input of a turn: history, current user message, generation prefix. No system message."""
+        messages = []
+        for exchange in history:
+            messages.append({"role": "user", "content": exchange.user})
+            messages.append({"role": "assistant", "content": exchange.assistant})
+        messages.append({"role": "user", "content": user})
+        text = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=self.thinking
+        )
+        return self._encode(text)
+
+    def body_ids(self, response_ids: Sequence[int]) -> list[int]:
+        """A response without the end marker that closed it."""
+        ids = list(response_ids)
+        return ids[:-1] if ids and ids[-1] in self.stop_ids else ids
+
+    def visible_answer(self, response_ids: Sequence[int]) -> str:
+        """What later turns see of a response: the whole answer, in thinking mode what follows the last `</think>`.
+
+        Without that marker the message is empty (appendix B.1). Special tokens are left out, so that an answer can open
+        no turn of its own.
+        """
+        ids = answer_ids(self.body_ids(response_ids), self.end_of_thinking)
+        return self.tokenizer.decode(ids, skip_special_tokens=True).lstrip("\n" if self.thinking else "")
+
+    def retokenised(self, response_ids: Sequence[int]) -> bool:
+        """Whether the visible answer, decoded and encoded again, has other ids than were generated."""
+        ids = answer_ids(self.body_ids(response_ids), self.end_of_thinking)
+        return self._encode(self.tokenizer.decode(ids, skip_special_tokens=True)) != list(ids)
+
+    def text(self, response_ids: Sequence[int]) -> str:
+        """The whole response as text, thinking included, end markers left out."""
+        return self.tokenizer.decode(self.body_ids(response_ids), skip_special_tokens=True)

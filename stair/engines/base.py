@@ -1,0 +1,130 @@
+"""The vocabulary of generation: requests, completions, and what an engine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from stair.engines.sampling import SamplingSettings
+    from stair.method import Bank, BankFree, Receipt, Reflector, Segment
+
+FinishReason = Literal["stop", "length", "context"]
+Variant = Literal["differential", "direct", "null"]
+
+
+@dataclass(frozen=True)
+class Read:
+    """The auxiliary branch of one request: which bank is read, by which controller, how, and where in the prompt."""
+
+    bank: Bank | None
+    controller: Reflector | BankFree
+    span: tuple[int, int]
+    """Conversation positions of the control span, end exclusive."""
+    variant: Variant = "differential"
+    limit: int | None = None
+    """Readable entries, the first in historical order; None reads all."""
+    smoothing: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Which states of a response to keep (appendix B.1)."""
+
+    layers: tuple[int, ...]
+    end_of_thinking: int | None
+    """The id of `</think>` in thinking mode: states up to its last occurrence; None keeps the whole answer body."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One response to generate."""
+
+    key: str
+    prompt_ids: tuple[int, ...]
+    sampling: SamplingSettings
+    seed: int
+    max_new_tokens: int
+    stop_ids: tuple[int, ...]
+    read: Read | None = None
+    capture: Capture | None = None
+    adapter: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError(f"request {self.key[:12]}: the prompt is empty")
+        if self.max_new_tokens < 1:
+            raise ValueError(f"request {self.key[:12]}: max_new_tokens must be at least 1")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a completion cost."""
+
+    prompt_tokens: int
+    response_tokens: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A finished response."""
+
+    key: str
+    response_ids: tuple[int, ...]
+    """The stop token included, where one was drawn."""
+    finish_reason: FinishReason
+    bank: Segment | None
+    """The captured states, where the request asked for them."""
+    receipt: Receipt | None
+    """What the auxiliary branch did, where the request had one."""
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an engine can do; a request beyond it fails before a model is loaded."""
+
+    architectures: tuple[str, ...]
+    read: bool
+    capture: bool
+    adapters: bool
+    batch_invariant: bool
+    """Whether a response's tokens are the same alone and in a batch."""
+
+
+class Engine(Protocol):
+    """Generates responses. Rows of a response say which engine, version, attention path, dtype and device made them."""
+
+    name: str
+    version: str
+    attention: str
+    dtype: str
+    device: str
+    capabilities: Capabilities
+
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
+        """Yields completions in the order in which they end.
+
+        `requests` is drawn from as rows become free. More can be added with `submit` while the iterator is in use.
+        """
+        ...
+
+    def submit(self, request: Request) -> None:
+        """Adds a request to the run under way; it goes before those not yet drawn from the iterable."""
+        ...
+
+
+@dataclass(frozen=True)
+class EngineIdentity:
+    """The part of an engine that belongs to a response's identity."""
+
+    name: str
+    version: str
+    attention: str
+    dtype: str
+    facts: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        facts = {"name": self.name, "version": self.version, "attention": self.attention, "dtype": self.dtype}
+        object.__setattr__(self, "facts", facts)

@@ -1,0 +1,233 @@
+"""Batched decoding with Transformers' own models (section 'Engine' of docs/design.md)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from stair.backbones.architecture import describe
+from stair.backbones.load import load_model
+from stair.engines.base import Capabilities, Completion, FinishReason, Request, Usage
+from stair.engines.sampling import BatchSampler
+from stair.engines.transformers.capture import DecodeCapture
+from stair.engines.transformers.prefill import Prefilled, prefill
+from stair.engines.transformers.slots import SlotCache
+from stair.method import Attachment, Receipt
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+@dataclass
+class _Row:
+    """A response under way."""
+
+    request: Request
+    receipt: Receipt | None
+    ids: list[int] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and response so far."""
+        return len(self.request.prompt_ids) + len(self.ids)
+
+
+class TransformersEngine:
+    """Decodes a batch of fixed width; a row that ends is refilled at once.
+
+    Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
+    has the same tokens alone and among others. Prompts are prefilled one at a time.
+
+    Args:
+        model: a frozen Transformers model, unmodified.
+        tokens: how many ids are tokens of the tokenizer; ids beyond are never drawn.
+        layers: layers that requests may capture or control; empty for none.
+        batch_width: rows of the decoding batch.
+        cache_block: the cache is read in whole blocks of this many positions.
+    """
+
+    name = "transformers"
+
+    def __init__(
+        self, model: Any, *, tokens: int, layers: tuple[int, ...] = (), batch_width: int = 16, cache_block: int = 256
+    ) -> None:
+        self._model, self._tokens, self._layers = model, tokens, layers
+        self._width, self._block = batch_width, cache_block
+        parameter = next(model.parameters())
+        self._device, self._dtype = parameter.device, parameter.dtype
+        self.version = f"{transformers.__version__}+torch{torch.__version__.split('+')[0]}"
+        self.attention = str(model.config._attn_implementation)
+        self.dtype = str(parameter.dtype).removeprefix("torch.")
+        self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type
+        self._architecture = describe(model.config.to_dict())
+        self._architecture.check_controlled_layers(layers)
+        self.capabilities = Capabilities(
+            architectures=("qwen3", "qwen3_5"),
+            read=bool(layers),
+            capture=bool(layers),
+            adapters=False,
+            batch_invariant=True,
+        )
+        self._attachment = Attachment(model, layers) if layers else None
+        self._submitted: deque[Request] = deque()
+        self._memo: tuple[tuple[int, ...], Prefilled] | None = None
+        self.steps = self.generated = 0
+        """Decoding steps and tokens drawn since the engine was made."""
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        *,
+        dtype: str,
+        device: str,
+        attention: str,
+        tokens: int,
+        revision: str | None = None,
+        **options: Any,
+    ) -> TransformersEngine:
+        """Loads a model folder. `device` is auto, cpu or cuda; the other options are the constructor's."""
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        model = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention, revision=revision)
+        return cls(model, tokens=tokens, **options)
+
+    def submit(self, request: Request) -> None:
+        """Adds a request to the run under way."""
+        self._submitted.append(request)
+
+    @torch.inference_mode()
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
+        """Yields completions as responses end; see `Engine.run`.
+
+        Raises:
+            ValueError: a request needs what this engine cannot do, or holds an id outside the vocabulary.
+            FloatingPointError: a response's logits became NaN; the message names it.
+        """
+        source = iter(requests)
+        cache = SlotCache(self._model.config, self._width, self._block, self._device)
+        facts = self._architecture
+        sampler = BatchSampler(self._width, facts.vocabulary, self._tokens, self._device)
+        capture = (
+            DecodeCapture(
+                self._layers, self._width, self._block, (facts.kv_heads, facts.head_dim), self._dtype, self._device
+            )
+            if self._layers
+            else None
+        )
+        rows: list[_Row | None] = [None] * self._width
+        logits = torch.zeros(self._width, facts.vocabulary, dtype=self._dtype, device=self._device)
+        while True:
+            for number in range(self._width):
+                while rows[number] is None and (request := self._next(source)) is not None:
+                    if len(request.prompt_ids) >= facts.context:
+                        yield Completion(request.key, (), "context", None, None, Usage(len(request.prompt_ids), 0))
+                        continue
+                    prefilled = self._prefill(request)
+                    cache.place(number, prefilled.cache, len(request.prompt_ids))
+                    sampler.start(number, request.prompt_ids, request.sampling, request.seed)
+                    if capture is not None:
+                        capture.start(number)
+                    logits[number] = prefilled.logits
+                    rows[number] = _Row(request, prefilled.receipt)
+            if not any(rows):
+                return
+            drawn = self._draw(sampler, logits, rows)
+            for number, row in enumerate(rows):
+                if row is None:
+                    continue
+                row.ids.append(drawn[number])
+                reason = _ended(row, facts.context)
+                if reason is not None:
+                    rows[number] = None
+                    yield self._complete(row, number, reason, capture)
+            if any(rows):
+                logits = self._decode(rows, drawn, cache, capture)
+
+    def _next(self, source: Iterator[Request]) -> Request | None:
+        request = self._submitted.popleft() if self._submitted else next(source, None)
+        if request is None:
+            return None
+        bad = [token for token in request.prompt_ids if not 0 <= token < self._tokens]
+        if bad:
+            raise ValueError(f"request {request.key[:12]}: token {bad[0]} is outside the vocabulary of {self._tokens}")
+        if (request.read or request.capture) and not self._layers:
+            raise ValueError(f"request {request.key[:12]} reads or captures, but the engine was made without layers")
+        if request.capture and request.capture.layers != self._layers:
+            raise ValueError(f"request {request.key[:12]} captures layers {request.capture.layers}, not {self._layers}")
+        if request.adapter is not None:
+            raise ValueError(f"request {request.key[:12]} needs an adapter, which this engine does not load")
+        return request
+
+    def _prefill(self, request: Request) -> Prefilled:
+        """Samples of one prompt without a read share its prefill: the same numbers, computed once."""
+        if request.read is not None:
+            return prefill(self._model, self._attachment, request, self._device)
+        if self._memo is None or self._memo[0] != request.prompt_ids:
+            self._memo = (request.prompt_ids, prefill(self._model, None, request, self._device))
+        return self._memo[1]
+
+    def _draw(self, sampler: BatchSampler, logits: torch.Tensor, rows: list[_Row | None]) -> list[int]:
+        active = torch.tensor([row is not None for row in rows], device=self._device)
+        try:
+            drawn: list[int] = sampler.draw(logits.masked_fill(~active[:, None], 0.0)).tolist()
+        except FloatingPointError:
+            broken = torch.isnan(logits).any(-1) & active
+            names = [row.request.key[:12] for row, bad in zip(rows, broken.tolist(), strict=True) if row and bad]
+            raise FloatingPointError(f"the model's logits became NaN in the responses {', '.join(names)}") from None
+        self.steps += 1
+        self.generated += sum(row is not None for row in rows)
+        return drawn
+
+    def _decode(
+        self, rows: list[_Row | None], drawn: list[int], cache: SlotCache, capture: DecodeCapture | None
+    ) -> torch.Tensor:
+        """Processes the tokens just drawn; logits `[rows, vocabulary]`."""
+        active = torch.tensor([row is not None for row in rows], device=self._device)
+        ids = torch.tensor(drawn, device=self._device).masked_fill(~active, 0)[:, None]
+        mask = cache.prepare(max(row.length for row in rows if row is not None))
+        wanted = capture is not None and any(row is not None and row.request.capture is not None for row in rows)
+
+        def forward() -> torch.Tensor:
+            output = self._model(
+                input_ids=ids,
+                attention_mask={"full_attention": mask, "linear_attention": None},
+                position_ids=cache.frontier.positions[:, None],
+                past_key_values=cache,
+                use_cache=True,
+            )
+            return output.logits[:, -1]
+
+        if wanted:
+            assert capture is not None and self._attachment is not None
+            capture.prepare(max(len(row.ids) - 1 for row in rows if row is not None))
+            with self._attachment.capturing(capture.sink):
+                logits = forward()
+            capture.advance(active)
+        else:
+            logits = forward()
+        cache.advance(active)
+        return logits
+
+    def _complete(self, row: _Row, number: int, reason: FinishReason, capture: DecodeCapture | None) -> Completion:
+        request, ids = row.request, tuple(row.ids)
+        segment = None
+        if request.capture is not None:
+            assert capture is not None
+            segment = capture.take(number, ids, request.stop_ids, request.capture)
+        return Completion(request.key, ids, reason, segment, row.receipt, Usage(len(request.prompt_ids), len(ids)))
+
+
+def _ended(row: _Row, context: int) -> FinishReason | None:
+    """Whether the response has ended with the token just drawn, and why."""
+    if row.ids[-1] in row.request.stop_ids:
+        return "stop"
+    if len(row.ids) >= row.request.max_new_tokens:
+        return "length"
+    # The token just drawn could still be processed only if a position is left for it.
+    return "context" if row.length >= context else None

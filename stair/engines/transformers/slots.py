@@ -1,0 +1,153 @@
+"""A cache of fixed width whose rows are independent: each row starts at slot 0 and grows at its own pace.
+
+Rows are right-aligned to nothing: a row's tokens lie at slots 0, 1, 2, ... whatever its neighbours hold, and what lies behind
+them is masked. So the arithmetic of a row is that of a row alone. The part of the cache that attention sees grows in
+whole blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, LinearAttentionLayer
+
+
+class _Frontier:
+    """Where every row writes next, and how much of the cache is read; shared by the layers."""
+
+    def __init__(self, rows: int, device: torch.device) -> None:
+        self.rows = torch.arange(rows, device=device)
+        self.positions = torch.zeros(rows, dtype=torch.long, device=device)
+        self.visible = 0
+
+
+class _AttentionSlots(CacheLayerMixin):
+    """Keys and values of one attention layer, `[rows, kv_heads, capacity, head_dim]`."""
+
+    def __init__(self, frontier: _Frontier) -> None:
+        super().__init__()
+        self._frontier = frontier
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        raise AssertionError("slots are reserved before they are used")
+
+    def reserve(self, like: torch.Tensor, values_like: torch.Tensor, capacity: int) -> None:
+        """Makes room for `capacity` positions; what is there stays."""
+        rows = self._frontier.rows.numel()
+
+        def grown(old: torch.Tensor | None, example: torch.Tensor) -> torch.Tensor:
+            new = example.new_zeros(rows, example.shape[1], capacity, example.shape[3])
+            if old is not None:
+                new[:, :, : old.shape[2]] = old
+            return new
+
+        self.keys, self.values = grown(self.keys, like), grown(self.values, values_like)
+        self.is_initialized = True
+
+    def place(self, row: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Puts a prefilled row `[1, kv_heads, tokens, head_dim]` into its slots."""
+        assert self.keys is not None and self.values is not None
+        self.keys[row, :, : keys.shape[2]] = keys[0]
+        self.values[row, :, : values.shape[2]] = values[0]
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes one new token a row at its own position; returns what attention may see."""
+        assert self.keys is not None and self.values is not None and key_states.shape[2] == 1
+        where = self._frontier
+        self.keys[where.rows, :, where.positions] = key_states[:, :, 0]
+        self.values[where.rows, :, where.positions] = value_states[:, :, 0]
+        return self.keys[:, :, : where.visible], self.values[:, :, : where.visible]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self._frontier.visible, 0
+
+    def get_seq_length(self) -> int:
+        return self._frontier.visible
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+class SlotCache(Cache):
+    """The decoding cache of a batch of fixed width, for attention and Gated DeltaNet layers.
+
+    Args:
+        config: the model's text configuration.
+        rows: width of the batch.
+        block: the cache grows and is read in whole blocks of this many positions.
+        device: the model's device.
+    """
+
+    def __init__(self, config: Any, rows: int, block: int, device: torch.device) -> None:
+        self.frontier = _Frontier(rows, device)
+        self._block, self._capacity = block, 0
+        kinds = list(getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers)
+        unknown = set(kinds) - {"full_attention", "linear_attention"}
+        if unknown:
+            raise ValueError(
+                f"layers of type {', '.join(sorted(unknown))} are not supported by the Transformers engine"
+            )
+        super().__init__(
+            layers=[_AttentionSlots(self.frontier) if k == "full_attention" else LinearAttentionLayer() for k in kinds]
+        )
+
+    def place(self, row: int, prefilled: DynamicCache, length: int) -> None:
+        """Starts a row with a prefilled prompt of `length` tokens."""
+        self._reserve(prefilled, length + 1)
+        for slots, source in zip(self.layers, prefilled.layers, strict=True):
+            if isinstance(slots, _AttentionSlots):
+                slots.place(row, source.keys, source.values)
+            else:
+                _place_linear(slots, source, row, self.frontier.rows.numel())
+        self.frontier.positions[row] = length
+
+    def prepare(self, longest: int) -> torch.Tensor:
+        """Before a decoding step: room for every row's next token, and the mask `[rows, 1, 1, visible]` (additive)."""
+        if longest > self._capacity:
+            self._reserve(None, longest)
+        self.frontier.visible = min(self._capacity, -(-longest // self._block) * self._block)
+        slots = torch.arange(self.frontier.visible, device=self.frontier.rows.device)
+        hidden = slots > self.frontier.positions[:, None]
+        first = next(layer for layer in self.layers if isinstance(layer, _AttentionSlots))
+        assert first.keys is not None
+        mask = torch.zeros(hidden.shape, dtype=first.keys.dtype, device=hidden.device)
+        return mask.masked_fill(hidden, -torch.inf)[:, None, None, :]
+
+    def advance(self, rows: torch.Tensor) -> None:
+        """After a decoding step: the given rows (bool `[rows]`) have one token more."""
+        self.frontier.positions += rows
+
+    def _reserve(self, prefilled: DynamicCache | None, length: int) -> None:
+        if length <= self._capacity:
+            return
+        # Half as much again, so that growing stays rare; whole blocks.
+        wanted = max(length, self._capacity * 3 // 2)
+        self._capacity = -(-wanted // self._block) * self._block
+        for number, slots in enumerate(self.layers):
+            if isinstance(slots, _AttentionSlots):
+                like = prefilled.layers[number] if prefilled is not None else slots
+                assert like.keys is not None and like.values is not None
+                slots.reserve(like.keys, like.values, self._capacity)
+
+
+def _place_linear(slots: LinearAttentionLayer, source: LinearAttentionLayer, row: int, rows: int) -> None:
+    """Copies the convolution and recurrent states of a prefilled row."""
+    for name in ("conv_states", "recurrent_states"):
+        ours, theirs = getattr(slots, name), getattr(source, name)
+        for index in range(len(theirs)):
+            if theirs[index] is None:
+                continue
+            if ours[index] is None:
+                ours[index] = theirs[index].new_zeros(rows, *theirs[index].shape[1:])
+            ours[index][row] = theirs[index][0]
+    slots.dtype, slots.device = source.dtype, source.device
+    for name in (
+        "is_conv_states_initialized",
+        "is_recurrent_states_initialized",
+        "has_previous_state",
+        "conv_kernel_size",
+    ):
+        setattr(slots, name, getattr(source, name))

@@ -1,0 +1,72 @@
+"""Identities of what is generated: canonical JSON, digests, response keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+PROTOCOL_VERSION = 1
+"""Raised by hand when a change of code changes what a response would be for the same settings; part of every response key.
+
+1  the first protocol
+"""
+
+
+def canonical_json(value: Any) -> bytes:
+    """One spelling for one value: sorted keys, no white space, UTF-8, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 (hex) of a JSON-like value."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def ids_digest(ids: Iterable[int]) -> str:
+    """SHA-256 (hex) of token ids as little-endian 32-bit integers."""
+    return hashlib.sha256(array("i", ids).tobytes()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 (hex) of a file's bytes."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def response_key(
+    *,
+    model_revision: str,
+    prompt_ids_sha256: str,
+    adapter: str | None,
+    controller: str | None,
+    bank: str | None,
+    read: Mapping[str, Any] | None,
+    sampling: Mapping[str, Any],
+    seed: int,
+    max_new_tokens: int,
+    engine: Mapping[str, Any],
+) -> str:
+    """The identity of a response: everything that decides its tokens, and nothing else.
+
+    `engine` holds the engine's name and version, attention path and dtype. What must not be here: a source hash, a run's
+    name, a shard, a device, a batch width, a label.
+    """
+    return digest_of(
+        {
+            "protocol_version": PROTOCOL_VERSION,
+            "model_revision": model_revision,
+            "prompt_ids": prompt_ids_sha256,
+            "adapter": adapter,
+            "controller": controller,
+            "bank": bank,
+            "read": read,
+            "sampling": sampling,
+            "seed": seed,
+            "max_new_tokens": max_new_tokens,
+            "engine": engine,
+        }
+    )

@@ -1,0 +1,79 @@
+"""A manifest beside every expensive output: what made it, on what, and what it holds."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from stair.records.files import write_json
+from stair.records.keys import PROTOCOL_VERSION, file_digest
+
+_PACKAGES = (
+    "stair",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "pyarrow",
+    "peft",
+    "math-verify",
+    "sympy",
+)
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the installed packages that can change a result, read without importing them."""
+    versions = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def source_fingerprint() -> str:
+    """SHA-256 over the package's source files. Told in manifests; no rule and no response key depends on it."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def manifest_path(output: Path) -> Path:
+    """Where the manifest of an output lies: in a folder as manifest.json, beside a file as <name>.manifest.json."""
+    return output / "manifest.json" if output.is_dir() else output.with_name(output.name + ".manifest.json")
+
+
+def write_manifest(output: Path, *, stage: str, settings: Mapping[str, Any], **facts: Any) -> Path:
+    """Writes the manifest of a sealed output (a file or a folder)."""
+    if output.is_dir():
+        files = sorted(path for path in output.rglob("*") if path.is_file() and path.name != "manifest.json")
+    else:
+        files = [output]
+    path = manifest_path(output)
+    write_json(
+        path,
+        {
+            "stage": stage,
+            "files": {
+                file.name if file is output else file.relative_to(output).as_posix(): file_digest(file)
+                for file in files
+            },
+            "settings": settings,
+            "protocol_version": PROTOCOL_VERSION,
+            "source": source_fingerprint(),
+            "versions": package_versions(),
+            "machine": {"system": platform.platform(), "processor": platform.machine()},
+            "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **facts,
+        },
+    )
+    return path

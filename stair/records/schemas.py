@@ -1,0 +1,103 @@
+"""The columns of every table on disk (Parquet)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+_IDS = pa.list_(pa.int32())
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    """Columns are required unless their type is wrapped by `_nullable`."""
+    return pa.schema(
+        [
+            pa.field(name, kind[0] if isinstance(kind, tuple) else kind, nullable=isinstance(kind, tuple))
+            for name, kind in columns.items()
+        ]
+    )
+
+
+def _nullable(kind: pa.DataType) -> tuple[pa.DataType]:
+    return (kind,)
+
+
+BENCHMARK = _schema(
+    problem_id=pa.string(),  # from the normalised text
+    source_id=pa.string(),  # the data set's own name for the problem
+    problem=pa.string(),  # as the prompt shows it, choices included
+    reference=pa.string(),
+    kind=pa.string(),  # math, integer, choice
+    choices=_nullable(pa.list_(pa.string())),  # in the fixed order of A to D
+)
+
+TRAINING_POOL = _schema(
+    record_id=pa.string(),  # a distinct (prompt text, answer)
+    problem_id=pa.string(),
+    problem=pa.string(),
+    reference=pa.string(),
+    split=pa.string(),  # train, validation
+)
+
+_GENERATED = dict(
+    seed=pa.int64(),
+    prompt_tokens=pa.int32(),
+    response_tokens=pa.int32(),
+    response=pa.string(),
+    finish_reason=pa.string(),  # stop, length, context
+)
+
+_PROOF = dict(
+    prompt_ids_sha256=pa.string(),
+    response_ids=_IDS,  # the stop token included
+    engine=pa.string(),
+    engine_version=pa.string(),
+    attention=pa.string(),
+    dtype=pa.string(),
+    device=pa.string(),
+)
+
+ROLLOUTS = _schema(
+    model=pa.string(), record_id=pa.string(), problem_id=pa.string(), sample=pa.int32(), **_GENERATED, **_PROOF
+)
+
+_TURN = dict(
+    model=pa.string(),
+    benchmark=pa.string(),
+    condition=pa.string(),
+    session_id=pa.string(),
+    turn=pa.int32(),  # 1 to 4
+    sample=pa.int32(),  # 0 to 3
+    problem_id=pa.string(),
+)
+
+RESPONSES = _schema(
+    **_TURN,
+    **_GENERATED,
+    **_PROOF,
+    history_retokenised=pa.bool_(),  # an earlier answer, decoded and encoded again, gave other ids
+    captured_tokens=_nullable(pa.int32()),  # states that this turn gave to the bank; null where none is kept
+    bank_tokens=_nullable(pa.int32()),  # entries stored before this turn; null where no bank is kept
+    bank_sha256=_nullable(pa.string()),
+    bank_source=_nullable(pa.string()),  # of the entries that the turn before added: decoded, replayed
+    controlled_tokens=pa.int32(),
+    readout_norm=pa.float64(),
+)
+
+SCORED = _schema(
+    **_TURN,
+    **_GENERATED,
+    answer=_nullable(pa.string()),
+    verdict=pa.string(),  # correct, wrong, no_answer, timeout
+    correct=pa.bool_(),
+)
+
+EVALUATION_SESSIONS = _schema(session_id=pa.string(), turn=pa.int32(), problem_id=pa.string())
+
+TRAINING_SESSIONS = _schema(
+    session_id=pa.string(),
+    turn=pa.int32(),
+    record_id=pa.string(),
+    problem_id=pa.string(),
+    sample=pa.int32(),
+    weight=pa.float64(),  # w_r; zero at T1, which is not supervised
+)
