@@ -1,0 +1,1 @@
+"""The models STAIR runs on: the facts of each architecture, and loading one frozen."""

@@ -1,0 +1,25 @@
+"""STAIR as a library: a bank of earlier computation, a differential read of it, controllers on a model."""
+
+from stair.method.attachment import Attachment
+from stair.method.bank import Bank
+from stair.method.capture import capture_length
+from stair.method.control import Receipt, RowControl
+from stair.method.controllers import BankFree, Controller, Reflector, load_controller
+from stair.method.differential import differential_read
+from stair.method.rope import Rotary
+from stair.method.segment import Segment
+
+__all__ = [
+    "Attachment",
+    "Bank",
+    "BankFree",
+    "Controller",
+    "Receipt",
+    "Reflector",
+    "Rotary",
+    "RowControl",
+    "Segment",
+    "capture_length",
+    "differential_read",
+    "load_controller",
+]

@@ -1,0 +1,187 @@
+"""Hooks that control and capture an unmodified Transformers model (Sections 3.1 to 3.3, Appendix B)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from stair.backbones.architecture import describe
+from stair.method.control import Receipt, RowControl
+from stair.method.differential import Backend
+from stair.method.readout import RowReadout
+from stair.method.rope import Rotary
+
+Sink = Callable[[int, Tensor, Tensor], None]
+_ATTENTION = re.compile(r"(?:^|\.)layers\.(\d+)\.self_attn$")
+
+
+class Attachment:
+    """Controls and captures the zero-based `layers` of `model` (Qwen3 or Qwen3.5, wrapped by peft or not).
+
+    Hooks exist only while `controlling` or `capturing` is open; the model's code and weights are never touched.
+    `backend` is the one of `differential_read`. Attach after peft has wrapped the model, or the LoRA terms are missed.
+    Raises ValueError for an architecture that is unknown and for layers that cannot be controlled.
+    """
+
+    def __init__(self, model: nn.Module, layers: Sequence[int], *, backend: Backend = "auto") -> None:
+        self.architecture = describe(model.config.to_dict())  # type: ignore[union-attr, operator]
+        self.architecture.check_controlled_layers(layers)
+        self.layers = tuple(int(layer) for layer in layers)
+        self.backend: Backend = backend
+        self.rotary = Rotary(self.architecture.rotary_dim, self.architecture.rope_theta)
+        found = {
+            int(match.group(1)): module
+            for name, module in model.named_modules()
+            if (match := _ATTENTION.search(name)) and hasattr(module, "k_norm")
+        }
+        self._modules: list[Any] = [found[layer] for layer in self.layers]
+        self._handles: dict[str, list[RemovableHandle]] = {}
+        self._readouts: list[RowReadout | None] = []
+        self._positions: Tensor | None = None
+        self._chunk = 0
+
+    # Controlling
+
+    @contextmanager
+    def controlling(self, rows: Sequence[RowControl | None], positions: Tensor) -> Iterator[list[Receipt]]:
+        """Control the forwards inside; yields one receipt a row, which fills as they run.
+
+        `rows` holds one entry a batch row, None for a native row. `positions` [batch, tokens] (integers) is each column's
+        position in its row's conversation, negative where it is padding: a token is controlled when
+        span[0] <= position < span[1]. Before each further chunk of the same rows set `attachment.positions` anew.
+        Under activation checkpointing the context has to stay open until `backward()` has returned.
+        Raises ValueError when a control does not fit this model or a control is already open.
+        """
+        if "control" in self._handles:
+            raise ValueError("this attachment is controlling already; close the other context first")
+        for row in rows:
+            if row is not None and row.controller.layers != self.layers:
+                raise ValueError(
+                    f"a controller of layers {row.controller.layers} is not for an attachment to {self.layers}"
+                )
+            if row is not None:
+                row.controller.check(self.architecture)
+        self._readouts = [None if row is None else RowReadout(row, self.rotary, self.backend) for row in rows]
+        self._chunk = -1
+        self.positions = positions
+        handles = self._handles["control"] = []
+        for index, module in enumerate(self._modules):
+            handles.extend(self._control_hooks(index, module))
+        try:
+            yield [Receipt() if readout is None else readout.receipt for readout in self._readouts]
+        finally:
+            self._remove("control")
+            self._readouts, self._positions = [], None
+
+    @property
+    def positions(self) -> Tensor:
+        """The positions [batch, tokens] of the chunk that is being processed."""
+        assert self._positions is not None
+        return self._positions
+
+    @positions.setter
+    def positions(self, positions: Tensor) -> None:
+        if positions.dim() != 2 or positions.shape[0] != len(self._readouts):
+            raise ValueError(
+                f"positions are [batch, tokens] with {len(self._readouts)} rows, not {list(positions.shape)}"
+            )
+        self._positions = positions.detach().cpu()
+        self._chunk += 1
+        for row, readout in zip(self._positions, self._readouts, strict=True):
+            if readout is not None:
+                readout.enter_chunk(self._chunk, row)
+
+    def _control_hooks(self, index: int, module: Any) -> list[RemovableHandle]:
+        architecture = self.architecture
+        queries: list[Tensor] = []
+        gates: list[Tensor] = []
+
+        def keep_queries(_: nn.Module, args: Any, output: Tensor) -> None:
+            queries[:] = [output]
+
+        def keep_gates(_: nn.Module, args: Any, output: Tensor) -> None:
+            both = output.view(*output.shape[:2], architecture.query_heads, 2 * architecture.head_dim)
+            gates[:] = [both[..., architecture.head_dim :].flatten(2)]
+
+        def add_readouts(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            attention, changed = args[0], None
+            assert attention.shape[:2] == self.positions.shape, "the forward's tokens are not those of `positions`"
+            for row, readout in enumerate(self._readouts):
+                if readout is None or readout.controlled == 0:
+                    continue
+                here = (row, readout.columns)
+                gate = torch.sigmoid(gates[0][here]) if architecture.gated else None
+                controlled = readout.apply(index, queries[0][here], attention[here], gate)
+                if controlled is not None:
+                    changed = attention.clone() if changed is None else changed
+                    changed[here] = controlled
+            queries.clear()
+            gates.clear()
+            return args if changed is None else (changed, *args[1:])
+
+        handles = [
+            module.q_norm.register_forward_hook(keep_queries),
+            module.o_proj.register_forward_pre_hook(add_readouts),
+        ]
+        if architecture.gated:
+            handles.append(module.q_proj.register_forward_hook(keep_gates))
+        return handles
+
+    # Capturing
+
+    @contextmanager
+    def capturing(self, sink: Sink) -> Iterator[None]:
+        """Call `sink(index_in_layers, keys, values)` at every forward inside, for every controlled layer.
+
+        Keys are taken after key normalisation and before RoPE, values after projection, both [batch, tokens, kv_heads,
+        head_dim], not copied and not detached. Recomputation under activation checkpointing calls again.
+        Raises ValueError when a capture is already open.
+        """
+        if "capture" in self._handles:
+            raise ValueError("this attachment is capturing already; close the other context first")
+        handles = self._handles["capture"] = []
+        for index, module in enumerate(self._modules):
+            handles.extend(self._capture_hooks(index, module, sink))
+        try:
+            yield
+        finally:
+            self._remove("capture")
+
+    def _capture_hooks(self, index: int, module: Any, sink: Sink) -> list[RemovableHandle]:
+        keys: list[Tensor] = []
+
+        def keep_keys(_: nn.Module, args: Any, output: Tensor) -> None:
+            keys[:] = [output]
+
+        def give(_: nn.Module, args: Any, output: Tensor) -> None:
+            # Both architectures compute values after keys.
+            normalised = keys.pop()
+            sink(index, normalised, output.view(normalised.shape))
+
+        return [module.k_norm.register_forward_hook(keep_keys), module.v_proj.register_forward_hook(give)]
+
+    # Ending
+
+    def _remove(self, what: str) -> None:
+        for handle in self._handles.pop(what, []):
+            handle.remove()
+
+    def close(self) -> None:
+        """Remove every hook; the model is as it was."""
+        for what in list(self._handles):
+            self._remove(what)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

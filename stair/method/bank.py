@@ -1,0 +1,100 @@
+"""The historical K/V bank (Section 3.1): what earlier answers computed, in turn order, never rewritten."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from stair.method.resident import Resident
+from stair.method.rope import Rotary
+from stair.method.segment import Segment
+
+
+class Bank:
+    """An append-only sequence of segments over the zero-based controlled `layers`.
+
+    Entry j, counted through all segments, has auxiliary position j for good. So its rotated key is computed once for each
+    device and dtype that reads the bank, and kept.
+    """
+
+    def __init__(self, layers: Sequence[int], segments: Iterable[Segment] = ()) -> None:
+        self.layers = tuple(int(layer) for layer in layers)
+        self._segments: list[Segment] = []
+        self._residents: dict[tuple[torch.device, torch.dtype, Rotary], Resident] = {}
+        self._digests = [hashlib.sha256(f"bank {list(self.layers)}".encode()).hexdigest()]
+        for segment in segments:
+            self.append(segment)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
+
+    @property
+    def tokens(self) -> int:
+        """M: the number of entries at each layer and K/V head."""
+        return sum(segment.tokens for segment in self._segments)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored states."""
+        return sum(segment.nbytes for segment in self._segments)
+
+    @property
+    def resident_nbytes(self) -> int:
+        """Bytes of the rotated keys and joined values that are kept for reading, on all devices."""
+        return sum(resident.nbytes for resident in self._residents.values())
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the layers and the segments' digests in order; costs only the segments that are new."""
+        return self.digest_of(len(self._segments))
+
+    def digest_of(self, segments: int) -> str:
+        """Return the digest that the bank had when it held its first `segments` segments."""
+        while len(self._digests) <= segments:
+            latest = self._segments[len(self._digests) - 1]
+            self._digests.append(hashlib.sha256((self._digests[-1] + latest.digest).encode()).hexdigest())
+        return self._digests[segments]
+
+    def append(self, segment: Segment) -> None:
+        """Add the states of the next answer. Raises ValueError when layers, heads, channels or dtype differ."""
+        if segment.layers != self.layers:
+            raise ValueError(f"a segment of layers {segment.layers} does not fit a bank of layers {self.layers}")
+        if self._segments:
+            first = self._segments[0].keys
+            ours, theirs = (first.shape[1], first.shape[3], first.dtype), segment.keys
+            if ours != (theirs.shape[1], theirs.shape[3], theirs.dtype):
+                raise ValueError(
+                    f"a segment of (kv_heads, head_dim, dtype) {(theirs.shape[1], theirs.shape[3], theirs.dtype)} "
+                    f"does not fit a bank of {ours}"
+                )
+        self._segments.append(segment)
+
+    def resident(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> Resident:
+        """Return the bank made ready for reading on `device`, brought up to the entries stored now."""
+        assert self.tokens > 0
+        key = (device, dtype, rotary)
+        if key not in self._residents:
+            self._residents[key] = Resident(device, dtype, rotary)
+        self._residents[key].extend(self._segments)
+        return self._residents[key]
+
+    def release(self) -> None:
+        """Drop everything kept for reading; the stored states stay."""
+        self._residents.clear()
+
+
+def permuted_order(seed: int, layer: int, kv_heads: int, entries: int, device: torch.device) -> Tensor:
+    """Return [kv_heads, entries] int64: a permutation for each K/V head, a function of (seed, layer, head) alone.
+
+    The K-V pairing control (Appendix D.4) reads entry j's key with the value at order[head, j].
+    """
+    orders = []
+    for head in range(kv_heads):
+        name = hashlib.sha256(f"pairing {seed} {layer} {head}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(name[:8], "big") >> 1)
+        orders.append(torch.randperm(entries, generator=generator))
+    return torch.stack(orders).to(device)

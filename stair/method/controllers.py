@@ -1,0 +1,107 @@
+"""What is trained: the reflector's normals (Section 3.2) and the bank-free control's scales (Appendix D.4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from stair.backbones.architecture import Architecture
+from stair.method.storage import digest_tensors, read_tensors, write_tensors
+
+
+class Controller(nn.Module):
+    """One parameter [layers, query_heads, head_dim] in float32 over the zero-based controlled `layers`.
+
+    `metadata` holds what was saved beside the weights, as strings.
+    """
+
+    kind: ClassVar[str]
+    weight_name: ClassVar[str]
+
+    def __init__(self, layers: Sequence[int], weights: Tensor) -> None:
+        super().__init__()
+        if weights.dim() != 3 or weights.shape[0] != len(layers):
+            raise ValueError(f"{self.kind} weights {list(weights.shape)} do not fit {len(layers)} layers")
+        self.layers = tuple(int(layer) for layer in layers)
+        self.metadata: dict[str, str] = {}
+        self.register_parameter(self.weight_name, nn.Parameter(weights.detach().clone().to(torch.float32)))
+
+    @property
+    def weights(self) -> nn.Parameter:
+        """The parameter, whatever its name."""
+        return self.get_parameter(self.weight_name)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over kind, layers and the weights' dtype, shape and bytes, as they are now."""
+        return digest_tensors(f"{self.kind} {list(self.layers)}", {self.weight_name: self.weights})
+
+    def save(self, path: str | Path, **metadata: str) -> None:
+        """Write the weights as safetensors, with kind, layers and `metadata` in its header."""
+        header = {"kind": self.kind, "layers": json.dumps(self.layers), **metadata}
+        write_tensors(path, {self.weight_name: self.weights}, header)
+
+    @classmethod
+    def load(cls, path: str | Path, architecture: Architecture | None = None) -> Self:
+        """Read what `save` wrote. Raises ValueError for another kind of file, or weights that do not fit `architecture`."""
+        tensors, header = read_tensors(path)
+        if header.get("kind") != cls.kind or set(tensors) != {cls.weight_name}:
+            raise ValueError(f"{path} holds {header.get('kind', 'no controller')!r}, not {cls.kind!r}")
+        controller = cls(json.loads(header["layers"]), tensors[cls.weight_name])
+        controller.metadata = {key: value for key, value in header.items() if key not in ("kind", "layers")}
+        if architecture is not None:
+            try:
+                controller.check(architecture)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        return controller
+
+    def check(self, architecture: Architecture) -> None:
+        """Raise ValueError unless the controller's layers, heads and channels are this architecture's."""
+        architecture.check_controlled_layers(self.layers)
+        expected = (architecture.query_heads, architecture.head_dim)
+        if tuple(self.weights.shape[1:]) != expected:
+            raise ValueError(
+                f"this {self.kind} is for (heads, head_dim) {tuple(self.weights.shape[1:])}, the model has {expected}"
+            )
+
+
+class Reflector(Controller):
+    """The raw normals n of Eq. 3. Normalisation happens in the read, so that scaling a normal changes nothing."""
+
+    kind = "reflector"
+    weight_name = "normals"
+    normals: nn.Parameter
+
+    @classmethod
+    def draw(cls, layers: Sequence[int], query_heads: int, head_dim: int, seed: int) -> Self:
+        """Draw every coordinate from N(0, 1 / head_dim) (Appendix B.5), on the CPU, from a generator of its own."""
+        generator = torch.Generator().manual_seed(seed)
+        normals = torch.randn(len(layers), query_heads, head_dim, generator=generator) * head_dim**-0.5
+        return cls(layers, normals)
+
+
+class BankFree(Controller):
+    """Scales s: the input of the output projection becomes a (1 + s), per head and channel, in the control span."""
+
+    kind = "bank_free"
+    weight_name = "scales"
+    scales: nn.Parameter
+
+    @classmethod
+    def zeros(cls, layers: Sequence[int], query_heads: int, head_dim: int) -> Self:
+        """Return the scales that training starts from: all zero, the native model."""
+        return cls(layers, torch.zeros(len(layers), query_heads, head_dim))
+
+
+def load_controller(path: str | Path, architecture: Architecture | None = None) -> Reflector | BankFree:
+    """Read a controller of whichever kind the file says. Errors as in `Controller.load`."""
+    kind = read_tensors(path)[1].get("kind")
+    if kind == BankFree.kind:
+        return BankFree.load(path, architecture)
+    return Reflector.load(path, architecture)

@@ -1,0 +1,88 @@
+"""The differential read of a bank (Eqs. 3 to 7): one name, three backends."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from stair.method.reads import naive, streaming
+from stair.method.reads.naive import Variant
+
+Backend = Literal["auto", "naive", "torch", "triton"]
+SMOOTHING = 1e-6
+
+
+def differential_read(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    normals: Tensor,
+    *,
+    bank_lengths: Tensor | None = None,
+    smoothing: float = SMOOTHING,
+    backend: Backend = "auto",
+    variant: Variant = "differential",
+    value_order: Tensor | None = None,
+) -> Tensor:
+    """Return the reflected read of the bank minus its reference read (Eq. 7), [batch, query_heads, tokens, head_dim].
+
+    queries       [batch, query_heads, tokens, head_dim], with the auxiliary RoPE applied
+    keys, values  [batch, kv_heads, bank, head_dim], keys with the auxiliary RoPE applied; constants, no gradient reaches them
+    normals       [query_heads, head_dim], raw; normalised inside, in float32 or the inputs' precision if that is higher
+    bank_lengths  [batch] integers: row b reads its first bank_lengths[b] entries only; None reads all. Length 0 reads zero
+    smoothing     the paper's epsilon, from 0 to 1
+    backend       `naive` (the paper's equations as printed), `torch` (streaming), `triton` (fused, CUDA), or `auto`
+    variant       `differential`, or `direct` for the reflected read r^R alone
+    value_order   [batch, kv_heads, bank] integers: entry j carries the value at value_order[..., j] instead of its own
+
+    The result has the queries' dtype; sums are float32 or wider. Differentiable in queries and normals.
+    Raises ValueError for shapes that do not fit, lengths outside the bank and an unknown or unusable backend.
+    """
+    _check(queries, keys, values, normals, value_order, smoothing)
+    lengths = [keys.shape[2]] * keys.shape[0] if bank_lengths is None else [int(n) for n in bank_lengths.tolist()]
+    if len(lengths) != queries.shape[0] or any(not 0 <= length <= keys.shape[2] for length in lengths):
+        raise ValueError(
+            f"bank_lengths has to give {queries.shape[0]} lengths from 0 to {keys.shape[2]}, not {lengths}"
+        )
+    if variant not in ("differential", "direct"):
+        raise ValueError(f"variant is 'differential' or 'direct', not {variant!r}")
+    chosen = choose_backend(backend, queries)
+    module = naive if chosen == "naive" else streaming
+    return module.read(
+        queries, keys, values, normals, lengths, smoothing=smoothing, variant=variant, value_order=value_order
+    )
+
+
+def choose_backend(backend: Backend, queries: Tensor) -> Literal["naive", "torch", "triton"]:
+    """Return the backend that `auto` stands for: `triton` on CUDA where it is installed and the dtype allows, else `torch`."""
+    if backend == "auto":
+        return "torch"
+    if backend not in ("naive", "torch", "triton"):
+        raise ValueError(f"backend is 'auto', 'naive', 'torch' or 'triton', not {backend!r}")
+    if backend == "triton" and importlib.util.find_spec("triton") is None:
+        raise ValueError("backend 'triton' needs the package triton, which is not installed here")
+    return backend
+
+
+def _check(
+    queries: Tensor, keys: Tensor, values: Tensor, normals: Tensor, value_order: Tensor | None, smoothing: float
+) -> None:
+    if queries.dim() != 4 or keys.dim() != 4 or keys.shape != values.shape:
+        raise ValueError(
+            f"queries {list(queries.shape)}, keys {list(keys.shape)}, values {list(values.shape)} do not fit"
+        )
+    batch, heads, _, head_dim = queries.shape
+    if keys.shape[0] != batch or keys.shape[3] != head_dim or heads % keys.shape[1]:
+        raise ValueError(f"queries {list(queries.shape)} and keys {list(keys.shape)} do not fit")
+    if normals.shape != (heads, head_dim):
+        raise ValueError(f"normals have shape {list(normals.shape)}; these queries need {[heads, head_dim]}")
+    if not queries.dtype == keys.dtype == values.dtype:
+        raise ValueError(f"queries, keys and values have one dtype, not {queries.dtype}, {keys.dtype}, {values.dtype}")
+    if value_order is not None and value_order.shape != keys.shape[:3]:
+        raise ValueError(f"value_order has shape {list(value_order.shape)}; these keys need {list(keys.shape[:3])}")
+    if not 0.0 <= smoothing <= 1.0:
+        raise ValueError(f"smoothing lies from 0 to 1, not {smoothing}")
+    assert queries.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)

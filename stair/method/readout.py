@@ -1,0 +1,89 @@
+"""The readout of one row at one layer: which tokens, which bank, which variant."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from stair.method.bank import permuted_order
+from stair.method.control import Receipt, RowControl
+from stair.method.controllers import BankFree
+from stair.method.differential import Backend, Variant, differential_read
+from stair.method.rope import Rotary
+
+
+class RowReadout:
+    """A RowControl at work, chunk after chunk of its row's prompt. The bank is taken as it is when this is made."""
+
+    def __init__(self, control: RowControl, rotary: Rotary, backend: Backend) -> None:
+        self.control, self.rotary, self.backend = control, rotary, backend
+        bank = control.bank if not isinstance(control.controller, BankFree) else None
+        self.bank_tokens = 0 if bank is None else bank.tokens
+        self.receipt = Receipt(bank_tokens=self.bank_tokens)
+        if bank is not None:
+            self.receipt._bank, self.receipt._segments = bank, len(bank.segments)
+        self.columns: slice | Tensor = slice(0)
+        self.controlled = 0
+        self._positions = torch.empty(0, dtype=torch.long)
+        self._chunk = 0
+        self._orders: dict[int, Tensor] = {}
+
+    def enter_chunk(self, chunk: int, positions: Tensor) -> None:
+        """Find the controlled columns among `positions` [tokens] of this chunk (CPU)."""
+        start, end = self.control.span
+        columns = torch.nonzero((positions >= start) & (positions < end))[:, 0]
+        self._chunk, self.controlled = chunk, len(columns)
+        self._positions = positions[columns]
+        self.receipt.controlled_tokens += self.controlled
+        first = int(columns[0]) if self.controlled else 0
+        consecutive = self.controlled and int(columns[-1]) - first + 1 == self.controlled
+        self.columns = slice(first, first + self.controlled) if consecutive else columns
+
+    def apply(self, index: int, queries: Tensor, attention: Tensor, gate: Tensor | None) -> Tensor | None:
+        """Return the output projection's input at the controlled tokens, or None where it stays as it is.
+
+        `queries` [controlled, query_heads, head_dim] are normalised and not rotated; `attention` is that input as the
+        model has it (after the gate), and `gate` the sigmoid gate, both [controlled, query_heads * head_dim].
+        """
+        control = self.control
+        if isinstance(control.controller, BankFree):
+            scales = control.controller.scales[index].flatten().to(attention.device)
+            self._note(index, attention * scales)
+            return (attention * (1.0 + scales)).to(attention.dtype)
+        if self.bank_tokens == 0:
+            return None
+        readout = self._read(index, queries).transpose(0, 1).flatten(1)
+        if control.variant == "null":
+            readout = readout * 0.0
+        self._note(index, readout)
+        readout = readout.to(attention.dtype)
+        return attention + (readout if gate is None else readout * gate)
+
+    def _read(self, index: int, queries: Tensor) -> Tensor:
+        control, bank = self.control, self.control.bank
+        assert bank is not None
+        assert not isinstance(control.controller, BankFree)
+        resident = bank.resident(queries.device, queries.dtype, self.rotary)
+        entries = min(self.bank_tokens, control.limit or self.bank_tokens)
+        keys, values = (tensor[None, :, :entries] for tensor in resident.layer(index))
+        order = None
+        if control.permutation_seed is not None:
+            if index not in self._orders:
+                layer, kv_heads = control.controller.layers[index], keys.shape[1]
+                self._orders[index] = permuted_order(control.permutation_seed, layer, kv_heads, entries, keys.device)
+            order = self._orders[index][None]
+        rotated = self.rotary(queries.transpose(0, 1), self._positions + self.bank_tokens)
+        variant: Variant = "direct" if control.variant == "direct" else "differential"
+        return differential_read(
+            rotated[None],
+            keys,
+            values,
+            control.controller.normals[index].to(queries.device),
+            smoothing=control.smoothing,
+            backend=self.backend,
+            variant=variant,
+            value_order=order,
+        )[0]
+
+    def _note(self, index: int, readout: Tensor) -> None:
+        self.receipt._squares[self._chunk, index] = readout.detach().float().square().sum()

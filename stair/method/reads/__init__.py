@@ -1,0 +1,1 @@
+"""Backends of the differential read, each held to the naive one by the tests."""

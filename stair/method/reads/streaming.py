@@ -1,0 +1,238 @@
+"""The read in PyTorch, streaming over the bank: exact, and its memory does not grow with tokens x bank.
+
+With l_j = q.k_j / sqrt(d), e_j = c.k_j / sqrt(d) and s = softmax(l), Eqs. 4 and 5 read
+
+    pi_ref = (1 - eps) s + eps / M,    pi_R = pi_ref exp(e) / N,    N = sum_j pi_ref_j exp(e_j),
+
+so that two numbers a token, logsumexp(l) and log N, hold all that a pass over the bank has to find out, and a second pass
+sums the values under the difference weights pi_ref (exp(e - log N) - 1), which expm1 gives without cancellation.
+Because c = -2 (u.q) u, e_j = a_t w_j with one number a token and one a bank entry: no second product with the keys.
+
+The backward recomputes the weights block by block. With h_j = g.v_j for the output's gradient g, rho = exp(e - log N) and
+bars for the sums under pi_R, the gradients of the logits are
+
+    de_j = pi_R_j (h_j - hbar),    dl_j = (1 - eps) s_j (y_j - sum_i s_i y_i),    y_j = rho_j (h_j - hbar) - h_j,
+
+and y_j without its last term where the reflected read alone is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stair.method.reads.naive import Variant
+from stair.method.reflection import unit_normals
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How much is in flight at once: `rows` query rows (tokens x heads of a group) and `entries` of the bank."""
+
+    rows: int
+    entries: int
+
+
+# A tile of logits and its companion have to stay in a core's second-level cache; on a GPU launches should be few.
+CPU_TILES = Tiles(rows=256, entries=512)
+GPU_TILES = Tiles(rows=8192, entries=4096)
+
+
+@dataclass
+class _Head:
+    """One K/V head of one row; `queries` [groups, tokens, d], scaled by d ** -0.5, and `units` are in the working dtype."""
+
+    queries: Tensor
+    units: Tensor
+    keys: Tensor  # [bank, d], the caller's dtype
+    values: Tensor
+    order: Tensor | None  # [bank]: entry j carries value order[j]
+    smoothing: float
+    tiles: Tiles
+
+    def __post_init__(self) -> None:
+        self.bank = self.keys.shape[0]
+        self.log_share = math.log(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
+        self.floor = self.smoothing / self.bank
+        self.log_floor = math.log(self.floor) if self.floor > 0.0 else -math.inf
+        # e_j = turn_t along_j, with the scale inside turn.
+        self.turn = -2.0 * torch.einsum("gtd,gd->gt", self.queries, self.units)[..., None]
+        self.along = torch.cat([self.units @ block.mT for _, block in self.key_blocks()], dim=-1)
+
+    def key_blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        for start in range(0, self.bank, self.tiles.entries):
+            span = slice(start, min(start + self.tiles.entries, self.bank))
+            yield span, self.keys[span].to(self.queries.dtype)
+
+    def value_block(self, span: slice) -> Tensor:
+        block = self.values[span] if self.order is None else self.values.index_select(0, self.order[span])
+        return block.to(self.queries.dtype)
+
+    def token_blocks(self) -> Iterator[slice]:
+        step = max(1, self.tiles.rows // self.queries.shape[0])
+        for start in range(0, self.queries.shape[1], step):
+            yield slice(start, min(start + step, self.queries.shape[1]))
+
+    def logits(self, tokens: slice, span: slice, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """l and e of a tile, each [groups, tokens, entries]."""
+        return self.queries[:, tokens] @ keys.mT, self.turn[:, tokens] * self.along[:, None, span]
+
+    def normalisers(self, tokens: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """First pass: (logsumexp(l), log N, sum_j s_j rho_j) of every token of the tile, each [groups, tokens, 1]."""
+        turn = self.turn[:, tokens]
+        lowest, highest = self.along.amin(-1)[:, None, None], self.along.amax(-1)[:, None, None]
+        peak = torch.where(turn > 0, turn * highest, turn * lowest)  # max_j e_j, known beforehand
+        plain = torch.full_like(turn, -math.inf)
+        shifted = torch.full_like(turn, -math.inf)
+        change = torch.zeros_like(turn)
+        for span, keys in self.key_blocks():
+            logit, extra = self.logits(tokens, span, keys)
+            plain = torch.logaddexp(plain, torch.logsumexp(logit, -1, keepdim=True))
+            shifted = torch.logaddexp(shifted, torch.logsumexp(logit.add_(extra), -1, keepdim=True))
+            change += extra.sub_(peak).exp_().sum(-1, keepdim=True)
+        mean = shifted - plain  # log sum_j s_j exp(e_j)
+        log_n = torch.logaddexp(self.log_share + mean, self.log_floor + peak + change.log())
+        return plain, log_n, (mean - log_n).exp()
+
+    def weights(self, logit: Tensor, extra: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
+        """(pi_ref, log rho) of a tile, in the place of its logits."""
+        reference = logit.sub_(plain - self.log_share).exp_().add_(self.floor)
+        return reference, extra.sub_(log_n)
+
+
+class _StreamingRead(torch.autograd.Function):
+    """One row: queries [query_heads, tokens, d], units [query_heads, d] (working dtype), keys, values [kv_heads, bank, d]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        units: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        order: Tensor | None,
+        smoothing: float,
+        variant: Variant,
+        tiles: Tiles,
+    ) -> Tensor:
+        groups = queries.shape[0] // keys.shape[0]
+        out = torch.zeros_like(queries)
+        sums = queries.new_empty(3, *queries.shape[:2], 1)
+        for kv_head in range(keys.shape[0]):
+            heads = slice(kv_head * groups, (kv_head + 1) * groups)
+            head = _head(queries[heads], units[heads], keys, values, order, kv_head, smoothing, tiles)
+            for tokens in head.token_blocks():
+                plain, log_n, share = head.normalisers(tokens)
+                sums[:, heads, tokens] = torch.stack((plain, log_n, share))
+                total = out[heads, tokens]
+                for span, block in head.key_blocks():
+                    reference, ratio = head.weights(*head.logits(tokens, span, block), plain, log_n)
+                    weight = reference.mul_(ratio.expm1_() if variant == "differential" else ratio.exp_())
+                    total += weight @ head.value_block(span)
+        ctx.save_for_backward(queries, units, keys, values, order, sums)
+        ctx.settings = (smoothing, variant, tiles)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        queries, units, keys, values, order, sums = ctx.saved_tensors
+        smoothing, variant, tiles = ctx.settings
+        (g,) = gradients
+        groups = queries.shape[0] // keys.shape[0]
+        d_queries, d_units = torch.zeros_like(queries), torch.zeros_like(units)
+        for kv_head in range(keys.shape[0]):
+            heads = slice(kv_head * groups, (kv_head + 1) * groups)
+            head = _head(queries[heads], units[heads], keys, values, order, kv_head, smoothing, tiles)
+            d_along = torch.zeros_like(head.along)
+            d_turn = torch.zeros_like(head.turn)
+            for tokens in head.token_blocks():
+                plain, log_n, share = sums[:, heads, tokens]
+                gradient = g[heads, tokens]
+                mean, level = _means(head, tokens, gradient, plain, log_n, share, variant)
+                for span, block in head.key_blocks():
+                    logit, extra = head.logits(tokens, span, block)
+                    reference, ratio = head.weights(logit, extra, plain, log_n)
+                    ratio = ratio.exp_()
+                    h = gradient @ head.value_block(span).mT
+                    y = (h - mean).mul_(ratio)
+                    d_extra = reference * y
+                    if variant == "differential":
+                        y -= h
+                    d_logit = reference.sub_(head.floor).mul_(y.sub_(level))
+                    d_queries[heads, tokens] += d_logit @ block
+                    d_turn[:, tokens] += d_extra @ head.along[:, span, None]
+                    d_along[:, span] += (head.turn[:, tokens].mT @ d_extra)[:, 0]
+            # e = -2 (u.q) (u.k): the gradient reaches q and u through the turn, u also through the entries.
+            d_queries[heads] += -2.0 * d_turn * head.units[:, None]
+            d_units[heads] += -2.0 * (d_turn * head.queries).sum(1)
+            for span, block in head.key_blocks():
+                d_units[heads] += d_along[:, span] @ block
+        return d_queries * queries.shape[-1] ** -0.5, d_units, None, None, None, None, None, None
+
+
+def _head(
+    queries: Tensor,
+    units: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    order: Tensor | None,
+    kv_head: int,
+    smoothing: float,
+    tiles: Tiles,
+) -> _Head:
+    scaled = queries * queries.shape[-1] ** -0.5
+    chosen = None if order is None else order[kv_head]
+    return _Head(scaled, units, keys[kv_head], values[kv_head], chosen, smoothing, tiles)
+
+
+def _means(
+    head: _Head, tokens: slice, g: Tensor, plain: Tensor, log_n: Tensor, share: Tensor, variant: Variant
+) -> tuple[Tensor, Tensor]:
+    """(hbar, sum_j s_j y_j) of every token of the tile: what the gradients of the logits are measured from."""
+    mean, tilted, straight = torch.zeros_like(plain), torch.zeros_like(plain), torch.zeros_like(plain)
+    for span, block in head.key_blocks():
+        reference, ratio = head.weights(*head.logits(tokens, span, block), plain, log_n)
+        h = g @ head.value_block(span).mT
+        ratio = ratio.exp_().mul_(h)
+        mean += (reference * ratio).sum(-1, keepdim=True)
+        reference.sub_(head.floor)  # now (1 - eps) s
+        tilted += (reference * ratio).sum(-1, keepdim=True)
+        straight += reference.mul_(h).sum(-1, keepdim=True)
+    retained = 1.0 - head.smoothing
+    level = tilted - retained * mean * share
+    if variant == "differential":
+        level = level - straight
+    return mean, level / retained if retained > 0.0 else torch.zeros_like(level)
+
+
+def read(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    normals: Tensor,
+    lengths: list[int],
+    *,
+    smoothing: float,
+    variant: Variant,
+    value_order: Tensor | None,
+    tiles: Tiles | None = None,
+) -> Tensor:
+    """The `torch` backend of `differential_read`. Rows are read one by one, so a row's bits do not depend on its batch."""
+    working = torch.float64 if queries.dtype == torch.float64 else torch.float32
+    units = unit_normals(normals, queries.dtype).to(working)
+    tiles = tiles or (GPU_TILES if queries.is_cuda else CPU_TILES)
+    rows = []
+    for row, length in enumerate(lengths):
+        if length == 0:
+            rows.append(torch.zeros_like(queries[row]))
+            continue
+        order = None if value_order is None else value_order[row, :, :length]
+        bank = (keys[row, :, :length].detach(), values[row, :, :length].detach())
+        out = _StreamingRead.apply(queries[row].to(working), units, *bank, order, smoothing, variant, tiles)
+        rows.append(out.to(queries.dtype))
+    return torch.stack(rows)

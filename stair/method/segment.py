@@ -1,0 +1,64 @@
+"""The captured states of one answer (Appendix B.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from torch import Tensor
+
+from stair.method.storage import digest_tensors, read_tensors, write_tensors
+
+
+class Segment:
+    """Keys after key normalisation and before RoPE, and values after projection, of `tokens` consecutive tokens.
+
+    `keys` and `values` are [layers, kv_heads, tokens, head_dim] of one dtype, detached here; they must not be written to
+    afterwards. `layers` are the zero-based layers they come from. Raises ValueError for shapes that do not fit.
+    """
+
+    def __init__(self, layers: Sequence[int], keys: Tensor, values: Tensor) -> None:
+        if keys.dim() != 4 or keys.shape != values.shape or keys.dtype != values.dtype or keys.shape[0] != len(layers):
+            raise ValueError(
+                f"a segment of layers {list(layers)} cannot hold keys {list(keys.shape)} {keys.dtype} "
+                f"and values {list(values.shape)} {values.dtype}"
+            )
+        self.layers = tuple(int(layer) for layer in layers)
+        self.keys = keys.detach()
+        self.values = values.detach()
+
+    @property
+    def tokens(self) -> int:
+        return self.keys.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values together."""
+        return self.keys.nbytes + self.values.nbytes
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over layers and the dtype, shape and bytes of keys and values; computed when first asked for."""
+        return digest_tensors(f"segment {list(self.layers)}", {"keys": self.keys, "values": self.values})
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file, beside and renamed; its header holds layers and digest."""
+        header = {"kind": "segment", "layers": json.dumps(self.layers), "digest": self.digest}
+        write_tensors(path, {"keys": self.keys, "values": self.values}, header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote, on the CPU. Raises ValueError for a damaged file: cut, of another kind, or altered."""
+        tensors, header = read_tensors(path)
+        if header.get("kind") != "segment" or set(tensors) != {"keys", "values"}:
+            raise ValueError(f"{path} holds {header.get('kind', 'no segment')!r}, not a bank segment")
+        try:
+            segment = cls(json.loads(header["layers"]), tensors["keys"], tensors["values"])
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from None
+        if segment.digest != header.get("digest"):
+            raise ValueError(f"{path} is damaged: its content does not have the digest that its header names")
+        return segment

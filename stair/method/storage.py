@@ -1,0 +1,48 @@
+"""Tensors on disk and their identity: safetensors written beside and renamed, SHA-256 over content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+def digest_tensors(header: str, tensors: Mapping[str, Tensor]) -> str:
+    """Return the SHA-256 (hex) over `header` and each tensor's name, dtype, shape and bytes, in the mapping's order."""
+    state = hashlib.sha256(header.encode())
+    for name, tensor in tensors.items():
+        content = tensor.detach().cpu().contiguous()
+        state.update(f"|{name}|{content.dtype}|{list(content.shape)}|".encode())
+        state.update(content.view(-1).view(torch.uint8).numpy().data)
+    return state.hexdigest()
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file so that `path` holds either what it held before or the whole new content."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        save_file(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, beside, dict(metadata)
+        )
+        with open(beside, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return (tensors on the CPU, metadata). Raises ValueError when the file is missing, cut or not safetensors."""
+    try:
+        with safe_open(str(path), framework="pt") as opened:
+            return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read as safetensors: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,189 @@
+"""Every backend against the paper's equations as printed, and what the equations promise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from stair.method import differential_read
+from stair.method.reads import naive, streaming
+from stair.method.reflection import unit_normals
+
+
+def relative(found: Tensor, expected: Tensor) -> float:
+    return float((found.detach().double() - expected.double()).norm() / expected.double().norm().clamp_min(1e-300))
+
+
+@st.composite
+def inputs(draw: st.DrawFn) -> dict[str, object]:
+    """Random shapes: groups of query heads, rows of different lengths, an empty bank, a permutation, both variants."""
+    kv_heads, groups = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    batch, tokens, bank = draw(st.integers(1, 2)), draw(st.integers(1, 9)), draw(st.integers(1, 70))
+    head_dim = draw(st.sampled_from([2, 16, 128]))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    spread = draw(st.sampled_from([0.1, 1.0, 4.0]))  # how sharp the attention is
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    order = torch.stack([torch.randperm(bank, generator=generator) for _ in range(batch * kv_heads)])
+    lengths = [bank, draw(st.integers(0, bank))][:batch]
+    ordered = draw(st.booleans()) and min(lengths) == bank
+    return {
+        "queries": normal(batch, kv_heads * groups, tokens, head_dim) * spread,
+        "keys": normal(batch, kv_heads, bank, head_dim) * spread,
+        "values": normal(batch, kv_heads, bank, head_dim),
+        "normals": normal(kv_heads * groups, head_dim),
+        "gradient": normal(batch, kv_heads * groups, tokens, head_dim),
+        "options": {
+            "bank_lengths": torch.tensor(lengths),
+            "value_order": order.view(batch, kv_heads, bank) if ordered else None,
+            "smoothing": draw(st.sampled_from([1e-6, 1e-2, 0.0, 1.0])),
+            "variant": draw(st.sampled_from(["differential", "direct"])),
+        },
+    }
+
+
+def run(case: dict, backend: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """The read and its gradients in queries and normals."""
+    queries, keys, values = (case[name].to(dtype) for name in ("queries", "keys", "values"))
+    normals = case["normals"].to(torch.promote_types(dtype, torch.float32)).requires_grad_()
+    queries.requires_grad_()
+    out = differential_read(queries, keys, values, normals, backend=backend, **case["options"])
+    assert out.dtype == dtype
+    return out, *torch.autograd.grad(out, (queries, normals), case["gradient"].to(dtype))
+
+
+@settings(deadline=None, max_examples=60)
+@given(inputs())
+def test_streaming_equals_the_equations(case: dict) -> None:
+    expected = run(case, "naive", torch.float64)
+    scale = float(case["values"].norm())
+    for found, wanted in zip(run(case, "torch", torch.float64), expected, strict=True):
+        assert relative(found, wanted) < 1e-10 or float((found - wanted).norm()) < 1e-13 * scale
+
+
+@pytest.mark.parametrize("variant", ["differential", "direct"])
+@pytest.mark.parametrize("head_dim", [128, 256])
+def test_float32_and_bfloat16_stay_close_to_float64(head_dim: int, variant: str) -> None:
+    generator = torch.Generator().manual_seed(head_dim)
+    case = {
+        "queries": torch.randn(1, 4, 33, head_dim, generator=generator, dtype=torch.float64),
+        "keys": torch.randn(1, 2, 1500, head_dim, generator=generator, dtype=torch.float64),
+        "values": torch.randn(1, 2, 1500, head_dim, generator=generator, dtype=torch.float64),
+        "normals": torch.randn(4, head_dim, generator=generator, dtype=torch.float64),
+        "gradient": torch.randn(1, 4, 33, head_dim, generator=generator, dtype=torch.float64),
+        "options": {"variant": variant},
+    }
+    for found, wanted in zip(run(case, "torch", torch.float32), run(case, "naive", torch.float64), strict=True):
+        assert relative(found, wanted) < 1e-5
+    # In bfloat16 the inputs are rounded first, so that only the arithmetic is compared.
+    for name in ("queries", "keys", "values", "gradient"):
+        case[name] = case[name].bfloat16().double()
+    exact = run(case, "naive", torch.float64)
+    low = run(case, "naive", torch.bfloat16)
+    for found, plain, wanted in zip(run(case, "torch", torch.bfloat16), low, exact, strict=True):
+        assert relative(found, wanted) <= 2.0 * relative(plain, wanted)
+
+
+def one_row(tokens: int = 5, bank: int = 40, heads: int = 3, head_dim: int = 8) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    shapes = ((1, heads, tokens, head_dim), (1, heads, bank, head_dim), (1, heads, bank, head_dim), (heads, head_dim))
+    return [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def test_the_centred_form_is_the_same_read() -> None:
+    queries, keys, values, normals = one_row()
+    units = unit_normals(normals, torch.float64)
+    plain, centred = (
+        naive.read_row(queries[0], keys[0], values[0], units, smoothing=1e-6, variant="differential", centered=centered)
+        for centered in (False, True)
+    )
+    assert relative(centred, plain) < 1e-12
+
+
+def test_difference_weights_sum_to_zero() -> None:
+    """Equal values cancel, whatever the weights."""
+    queries, keys, values, normals = one_row()
+    for backend in ("naive", "torch"):
+        out = differential_read(queries, keys, torch.ones_like(values), normals, backend=backend)
+        assert out.abs().max() < 1e-14
+        assert differential_read(queries, keys, values, normals, backend=backend).abs().max() > 1e-3
+
+
+def test_a_normal_orthogonal_to_every_query_changes_nothing() -> None:
+    queries, keys, values, normals = one_row()
+    queries[..., 0] = 0.0
+    normals = torch.zeros_like(normals)
+    normals[:, 0] = 2.5
+    for backend in ("naive", "torch"):
+        assert differential_read(queries, keys, values, normals, backend=backend).abs().max() < 1e-15
+
+
+def test_scaling_a_normal_changes_nothing() -> None:
+    queries, keys, values, normals = one_row()
+    out = differential_read(queries, keys, values, normals)
+    assert relative(differential_read(queries, keys, values, normals * 37.0), out) < 1e-13
+    assert relative(differential_read(queries, keys, values, -normals), out) < 1e-13
+
+
+def test_a_zero_normal_meets_the_floor() -> None:
+    queries, keys, values, normals = one_row()
+    normals.zero_().requires_grad_()
+    out = differential_read(queries, keys, values, normals)
+    out.sum().backward()
+    assert out.abs().max() < 1e-15
+    assert torch.isfinite(normals.grad).all()
+
+
+def test_the_direct_read_is_the_difference_plus_the_reference() -> None:
+    queries, keys, values, normals = one_row()
+    weights = torch.softmax(queries @ keys.mT * queries.shape[-1] ** -0.5, -1) * (1 - 1e-6) + 1e-6 / keys.shape[2]
+    direct = differential_read(queries, keys, values, normals, variant="direct")
+    assert relative(direct, differential_read(queries, keys, values, normals) + weights @ values) < 1e-12
+
+
+def test_the_size_of_tiles_does_not_matter() -> None:
+    queries, keys, values, normals = one_row(tokens=13, bank=101)
+    common = {"smoothing": 1e-6, "variant": "differential", "value_order": None}
+    whole = streaming.read(queries, keys, values, normals, [101], **common)
+    small = streaming.read(queries, keys, values, normals, [101], tiles=streaming.Tiles(4, 7), **common)
+    assert relative(small, whole) < 1e-13
+
+
+def test_extreme_logits_stay_finite() -> None:
+    """Logits of several hundred, where exponentials without their maximum overflow."""
+    queries, keys, values, normals = (tensor.float() for tensor in one_row())
+    queries = (queries * 60).requires_grad_()
+    normals.requires_grad_()
+    out = differential_read(queries, keys * 60, values, normals)
+    out.square().sum().backward()
+    assert torch.isfinite(out).all()
+    assert torch.isfinite(queries.grad).all()
+    assert torch.isfinite(normals.grad).all()
+    wanted = differential_read(queries.double(), keys.double() * 60, values.double(), normals.double(), backend="naive")
+    assert relative(out, wanted) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"normals": torch.zeros(2, 8)}, "normals have shape"),
+        ({"bank_lengths": torch.tensor([41])}, "from 0 to 40"),
+        ({"bank_lengths": torch.tensor([4, 4])}, "1 lengths"),
+        ({"smoothing": -0.1}, "smoothing"),
+        ({"backend": "cuda"}, "backend is"),
+        ({"variant": "reflected"}, "variant is"),
+        ({"keys": torch.zeros(1, 2, 40, 8)}, "do not fit"),
+        ({"values": torch.zeros(1, 3, 40, 8)}, "one dtype"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict, message: str) -> None:
+    queries, keys, values, normals = one_row()
+    arguments = {"queries": queries, "keys": keys, "values": values, "normals": normals, **change}
+    with pytest.raises(ValueError, match=message) as caught:
+        differential_read(**arguments)
+    assert "\n" not in str(caught.value)
