@@ -1,0 +1,70 @@
+"""Drawing, identity and storage of the two controllers, and their parameter counts at the published shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from method_cases import LAYERS, SHARED
+
+from stair.backbones.architecture import describe
+from stair.method import BankFree, Reflector, load_controller
+
+TINY = describe({"model_type": "qwen3", **SHARED})
+
+
+def test_normals_are_drawn_from_the_papers_distribution() -> None:
+    normals = Reflector.draw((3, 11, 19), 32, 128, seed=0).normals
+    assert normals.dtype == torch.float32
+    assert normals.numel() == 12_288
+    assert float(normals.detach().std()) == pytest.approx(128**-0.5, rel=0.03)
+    assert abs(float(normals.detach().mean())) < 3 * (128 * 12_288) ** -0.5
+
+
+def test_a_draw_is_a_function_of_its_seed() -> None:
+    torch.manual_seed(5)
+    first = Reflector.draw(LAYERS, 4, 16, seed=1)
+    state = torch.random.get_rng_state()
+    again = Reflector.draw(LAYERS, 4, 16, seed=1)
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert first.digest == again.digest != Reflector.draw(LAYERS, 4, 16, seed=2).digest
+
+
+@pytest.mark.parametrize("kind", [Reflector, BankFree])
+def test_a_controller_comes_back_from_disk(tmp_path: Path, kind: type) -> None:
+    controller = kind(LAYERS, torch.randn(2, 4, 16))
+    controller.save(tmp_path / "c.safetensors", model="tiny", note="a b")
+    for again in (kind.load(tmp_path / "c.safetensors", TINY), load_controller(tmp_path / "c.safetensors", TINY)):
+        assert type(again) is kind
+        assert torch.equal(again.weights, controller.weights)
+        assert (again.layers, again.digest, again.metadata) == (
+            LAYERS,
+            controller.digest,
+            {"model": "tiny", "note": "a b"},
+        )
+    with torch.no_grad():
+        controller.weights[0, 0, 0] += 1
+    assert controller.digest != again.digest
+
+
+@pytest.mark.parametrize(
+    ("layers", "shape", "message"),
+    [((1, 9), (2, 4, 16), "layer 9 does not exist"), (LAYERS, (2, 4, 8), "head_dim"), ((1, 1), (2, 4, 16), "twice")],
+)
+def test_a_mismatched_model_is_an_error(tmp_path: Path, layers: tuple, shape: tuple, message: str) -> None:
+    Reflector(layers, torch.randn(*shape)).save(tmp_path / "c.safetensors")
+    Reflector.load(tmp_path / "c.safetensors")
+    with pytest.raises(ValueError, match=message) as caught:
+        Reflector.load(tmp_path / "c.safetensors", TINY)
+    assert "c.safetensors" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_kind_of_file_is_an_error(tmp_path: Path) -> None:
+    BankFree.zeros(LAYERS, 4, 16).save(tmp_path / "c.safetensors")
+    with pytest.raises(ValueError, match="'bank_free', not 'reflector'"):
+        Reflector.load(tmp_path / "c.safetensors")
+    (tmp_path / "c.safetensors").write_bytes(b"no")
+    with pytest.raises(ValueError, match=r"c\.safetensors"):
+        load_controller(tmp_path / "c.safetensors")
