@@ -1,0 +1,11 @@
+"""The comparison of an extracted mathematical answer with its reference, by kind. Runs in the workers."""
+
+from stair.scoring.equivalence import equivalent
+from stair.scoring.integers import same_integer
+
+
+def compare(answer: str, reference: str, kind: str, problem_hint: str | None) -> bool:
+    """Whether the answer counts as correct. Raises ValueError for a reference that cannot be used."""
+    if kind == "integer":
+        return same_integer(answer, reference, problem_hint)
+    return equivalent(answer, reference, problem_hint)
