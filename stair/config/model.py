@@ -148,6 +148,7 @@ class Benchmark(Dataset):
 class TrainingPool(Dataset):
     """The problems that training responses are drawn for."""
 
+    name: str = Field(description="The data set's name; enters the seeds of its responses.")
     prompt: Key = Field("training", description="Which of `prompts` its problems are asked with.")
     strip_prefixes: Texts = Field((), description="Fixed openings to remove from problem texts.")
     strip_suffixes: Texts = Field((), description="Fixed endings to remove from problem texts.")
@@ -224,6 +225,7 @@ class Evaluation(Strict):
     """Continuous evaluation."""
 
     samples: Positive = Field(4, description="Trajectories of a session.")
+    seed: str = Field("evaluation", description="The study's name; enters every response's seed.")
     engine: Literal["transformers"] = Field("transformers", description="The engine that generates responses.")
     shards: Positive = Field(description="How many jobs share one condition. Changes no result.")
 

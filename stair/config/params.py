@@ -54,7 +54,7 @@ def benchmark(config: Config, benchmark: str) -> str:
 
 def training_pool(config: Config, model: str) -> str:
     """A model's training problems."""
-    pool = config.training_pool.model_dump(mode="json", exclude={"prompt", "exclude_more"})
+    pool = config.training_pool.model_dump(mode="json", exclude={"name", "prompt", "exclude_more"})
     return digest_of({"pool": pool, "more": config.training_pool.exclude_more.get(model, ())})
 
 
@@ -66,7 +66,7 @@ def rollouts(config: Config, model: str) -> str:
             "sampling": config.models[model].rollout_sampling.model_dump(),
             "prompt": config.prompts[config.training_pool.prompt],
             "samples": config.rollouts.samples,
-            "seed": config.rollouts.seed,
+            "seed": [config.rollouts.seed, config.training_pool.name],
             "engine": config.rollouts.engine,
             "attention": config.transformers.attention,
         }
@@ -105,6 +105,7 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> st
             if controller
             else None,
             "samples": config.evaluation.samples,
+            "seed": config.evaluation.seed,
             "engine": config.evaluation.engine,
             "attention": config.transformers.attention,
         }

@@ -1,5 +1,5 @@
 """Generation behind one interface."""
 
-from stair.engines.base import Capabilities, Capture, Completion, Engine, Read, Request, Usage
+from stair.engines.base import Capabilities, Capture, Completion, Engine, Read, Replay, Request, SamplingSettings, Usage
 
-__all__ = ["Capabilities", "Capture", "Completion", "Engine", "Read", "Request", "Usage"]
+__all__ = ["Capabilities", "Capture", "Completion", "Engine", "Read", "Replay", "Request", "SamplingSettings", "Usage"]

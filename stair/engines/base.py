@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from stair.engines.sampling import SamplingSettings
     from stair.method import Bank, BankFree, Receipt, Reflector, Segment
 
 FinishReason = Literal["stop", "length", "context"]
 Variant = Literal["differential", "direct", "null"]
+
+
+Truncation = Literal["sequential", "joint"]
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """Settings of one draw; the defaults change nothing."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    truncation: Truncation = "sequential"
+    """Top-p after renormalising the top-k (Transformers), or both on the full distribution (SGLang)."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For response keys."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,19 @@ class Request:
             raise ValueError(f"request {self.key[:12]}: the prompt is empty")
         if self.max_new_tokens < 1:
             raise ValueError(f"request {self.key[:12]}: max_new_tokens must be at least 1")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A finished response whose states are to be computed again from its tokens (exact-token replay, appendix B.1)."""
+
+    key: str
+    prompt_ids: tuple[int, ...]
+    response_ids: tuple[int, ...]
+    stop_ids: tuple[int, ...]
+    capture: Capture
+    read: Read | None = None
+    """The auxiliary branch that the response was generated with."""
 
 
 @dataclass(frozen=True)
@@ -110,21 +143,10 @@ class Engine(Protocol):
         """
         ...
 
+    def replay(self, replay: Replay) -> Segment:
+        """The states that a saved response gives to the bank, from one pass over its tokens."""
+        ...
+
     def submit(self, request: Request) -> None:
         """Adds a request to the run under way; it goes before those not yet drawn from the iterable."""
         ...
-
-
-@dataclass(frozen=True)
-class EngineIdentity:
-    """The part of an engine that belongs to a response's identity."""
-
-    name: str
-    version: str
-    attention: str
-    dtype: str
-    facts: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        facts = {"name": self.name, "version": self.version, "attention": self.attention, "dtype": self.dtype}
-        object.__setattr__(self, "facts", facts)

@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
 
 import torch
 
+from stair.engines.base import SamplingSettings
 from stair.engines.noise import gumbel
-
-Truncation = Literal["sequential", "joint"]
-
-
-@dataclass(frozen=True)
-class SamplingSettings:
-    """Settings of one draw; the defaults change nothing."""
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    presence_penalty: float = 0.0
-    repetition_penalty: float = 1.0
-    truncation: Truncation = "sequential"
-    """Top-p after renormalising the top-k (Transformers), or both on the full distribution (SGLang)."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For response keys."""
-        return asdict(self)
 
 
 def token_probabilities(

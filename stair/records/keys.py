@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,14 @@ def file_digest(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def bank_digest(layers: Sequence[int], segments: Sequence[str]) -> str:
+    """The digest of a bank from its segments' digests in turn order: what `stair.method.Bank.digest` gives, without a bank."""
+    digest = hashlib.sha256(f"bank {list(layers)}".encode()).hexdigest()
+    for segment in segments:
+        digest = hashlib.sha256((digest + segment).encode()).hexdigest()
+    return digest
 
 
 def response_key(

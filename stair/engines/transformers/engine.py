@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from stair.backbones.architecture import describe
 from stair.backbones.load import load_model
-from stair.engines.base import Capabilities, Completion, FinishReason, Request, Usage
+from stair.engines.base import Capabilities, Completion, FinishReason, Replay, Request, Usage
+from stair.engines.identity import transformers_version
 from stair.engines.sampling import BatchSampler
 from stair.engines.transformers.capture import DecodeCapture
 from stair.engines.transformers.prefill import Prefilled, prefill
+from stair.engines.transformers.replay import replay_states
 from stair.engines.transformers.slots import SlotCache
-from stair.method import Attachment, Receipt
+from stair.method import Attachment, Receipt, Segment
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -60,7 +61,7 @@ class TransformersEngine:
         self._width, self._block = batch_width, cache_block
         parameter = next(model.parameters())
         self._device, self._dtype = parameter.device, parameter.dtype
-        self.version = f"{transformers.__version__}+torch{torch.__version__.split('+')[0]}"
+        self.version = transformers_version()
         self.attention = str(model.config._attn_implementation)
         self.dtype = str(parameter.dtype).removeprefix("torch.")
         self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type
@@ -100,6 +101,12 @@ class TransformersEngine:
     def submit(self, request: Request) -> None:
         """Adds a request to the run under way."""
         self._submitted.append(request)
+
+    @torch.inference_mode()
+    def replay(self, replay: Replay) -> Segment:
+        """One pass over prompt and response; the last token drawn has no state, as in decoding."""
+        assert self._attachment is not None, "a replay needs layers to capture"
+        return replay_states(self._model, self._attachment, replay, self._device)
 
     @torch.inference_mode()
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
-from stair.engines.base import Request
+from stair.engines.base import Read, Request
 from stair.method import Attachment, Receipt, RowControl
 
 
@@ -44,8 +44,16 @@ def prefill(model: Any, attachment: Attachment | None, request: Request, device:
     if request.read is None:
         return Prefilled(cache, forward(), None)
     assert attachment is not None, "a read needs controlled layers"
-    read = request.read
-    control = RowControl(
+    with attachment.controlling([row_control(request.read)], positions) as receipts:
+        logits = forward()
+    if request.read.bank is not None:
+        request.read.bank.release()  # the device copy serves this prefill only
+    return Prefilled(cache, logits, receipts[0])
+
+
+def row_control(read: Read) -> RowControl:
+    """A request's read as the method's hooks take it."""
+    return RowControl(
         controller=read.controller,
         bank=read.bank,
         span=read.span,
@@ -53,6 +61,3 @@ def prefill(model: Any, attachment: Attachment | None, request: Request, device:
         limit=read.limit,
         smoothing=read.smoothing,
     )
-    with attachment.controlling([control], positions) as receipts:
-        logits = forward()
-    return Prefilled(cache, logits, receipts[0])

@@ -97,10 +97,11 @@ class SlotCache(Cache):
     def place(self, row: int, prefilled: DynamicCache, length: int) -> None:
         """Starts a row with a prefilled prompt of `length` tokens."""
         self._reserve(prefilled, length + 1)
-        for slots, source in zip(self.layers, prefilled.layers, strict=True):
+        sources: list[Any] = prefilled.layers
+        for slots, source in zip(self.layers, sources, strict=True):
             if isinstance(slots, _AttentionSlots):
                 slots.place(row, source.keys, source.values)
-            else:
+            elif isinstance(slots, LinearAttentionLayer):
                 _place_linear(slots, source, row, self.frontier.rows.numel())
         self.frontier.positions[row] = length
 
@@ -128,7 +129,7 @@ class SlotCache(Cache):
         self._capacity = -(-wanted // self._block) * self._block
         for number, slots in enumerate(self.layers):
             if isinstance(slots, _AttentionSlots):
-                like = prefilled.layers[number] if prefilled is not None else slots
+                like: Any = prefilled.layers[number] if prefilled is not None else slots
                 assert like.keys is not None and like.values is not None
                 slots.reserve(like.keys, like.values, self._capacity)
 

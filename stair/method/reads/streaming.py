@@ -13,7 +13,8 @@ bars for the sums under pi_R, the gradients of the logits are
 
     de_j = pi_R_j (h_j - hbar),    dl_j = (1 - eps) s_j (y_j - sum_i s_i y_i),    y_j = rho_j (h_j - hbar) - h_j,
 
-and y_j without its last term where the reflected read alone is asked for.
+and y_j without its last term where the reflected read alone is asked for. Logarithms and exponentials are to base 2, which
+machines have; the factor is part of the queries' scale.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ class Tiles:
 # A tile of logits and its companion have to stay in a core's second-level cache; on a GPU launches should be few.
 CPU_TILES = Tiles(rows=256, entries=512)
 GPU_TILES = Tiles(rows=8192, entries=4096)
+LN2 = math.log(2.0)
 
 
 @dataclass
 class _Head:
-    """One K/V head of one row; `queries` [groups, tokens, d], scaled by d ** -0.5, and `units` are in the working dtype."""
+    """One K/V head of one row; `queries` [groups, tokens, d], scaled for base 2, and `units` are in the working dtype."""
 
     queries: Tensor
     units: Tensor
@@ -57,9 +59,9 @@ class _Head:
 
     def __post_init__(self) -> None:
         self.bank = self.keys.shape[0]
-        self.log_share = math.log(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
+        self.log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
         self.floor = self.smoothing / self.bank
-        self.log_floor = math.log(self.floor) if self.floor > 0.0 else -math.inf
+        self.log_floor = math.log2(self.floor) if self.floor > 0.0 else -math.inf
         # e_j = turn_t along_j, with the scale inside turn.
         self.turn = -2.0 * torch.einsum("gtd,gd->gt", self.queries, self.units)[..., None]
         self.along = torch.cat([self.units @ block.mT for _, block in self.key_blocks()], dim=-1)
@@ -92,17 +94,23 @@ class _Head:
         change = torch.zeros_like(turn)
         for span, keys in self.key_blocks():
             logit, extra = self.logits(tokens, span, keys)
-            plain = torch.logaddexp(plain, torch.logsumexp(logit, -1, keepdim=True))
-            shifted = torch.logaddexp(shifted, torch.logsumexp(logit.add_(extra), -1, keepdim=True))
-            change += extra.sub_(peak).exp_().sum(-1, keepdim=True)
+            plain = torch.logaddexp2(plain, _logsumexp2(logit.clone()))
+            shifted = torch.logaddexp2(shifted, _logsumexp2(logit.add_(extra)))
+            change += extra.sub_(peak).exp2_().sum(-1, keepdim=True)
         mean = shifted - plain  # log sum_j s_j exp(e_j)
-        log_n = torch.logaddexp(self.log_share + mean, self.log_floor + peak + change.log())
-        return plain, log_n, (mean - log_n).exp()
+        log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
+        return plain, log_n, (mean - log_n).exp2()
 
     def weights(self, logit: Tensor, extra: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
         """(pi_ref, log rho) of a tile, in the place of its logits."""
-        reference = logit.sub_(plain - self.log_share).exp_().add_(self.floor)
+        reference = logit.sub_(plain - self.log_share).exp2_().add_(self.floor)
         return reference, extra.sub_(log_n)
+
+
+def _logsumexp2(x: Tensor) -> Tensor:
+    """log2 of the sum of 2 ** x over the last dimension, which stays; `x` is overwritten."""
+    peak = x.amax(-1, keepdim=True)
+    return peak + x.sub_(peak).exp2_().sum(-1, keepdim=True).log2_()
 
 
 class _StreamingRead(torch.autograd.Function):
@@ -132,7 +140,7 @@ class _StreamingRead(torch.autograd.Function):
                 total = out[heads, tokens]
                 for span, block in head.key_blocks():
                     reference, ratio = head.weights(*head.logits(tokens, span, block), plain, log_n)
-                    weight = reference.mul_(ratio.expm1_() if variant == "differential" else ratio.exp_())
+                    weight = reference.mul_(ratio.mul_(LN2).expm1_() if variant == "differential" else ratio.exp2_())
                     total += weight @ head.value_block(span)
         ctx.save_for_backward(queries, units, keys, values, order, sums)
         ctx.settings = (smoothing, variant, tiles)
@@ -157,7 +165,7 @@ class _StreamingRead(torch.autograd.Function):
                 for span, block in head.key_blocks():
                     logit, extra = head.logits(tokens, span, block)
                     reference, ratio = head.weights(logit, extra, plain, log_n)
-                    ratio = ratio.exp_()
+                    ratio = ratio.exp2_()
                     h = gradient @ head.value_block(span).mT
                     y = (h - mean).mul_(ratio)
                     d_extra = reference * y
@@ -169,9 +177,9 @@ class _StreamingRead(torch.autograd.Function):
                     d_along[:, span] += (head.turn[:, tokens].mT @ d_extra)[:, 0]
             # e = -2 (u.q) (u.k): the gradient reaches q and u through the turn, u also through the entries.
             d_queries[heads] += -2.0 * d_turn * head.units[:, None]
-            d_units[heads] += -2.0 * (d_turn * head.queries).sum(1)
+            d_units[heads] += -2.0 * (d_turn * head.queries).sum(1) * LN2
             for span, block in head.key_blocks():
-                d_units[heads] += d_along[:, span] @ block
+                d_units[heads] += d_along[:, span] @ block * LN2
         return d_queries * queries.shape[-1] ** -0.5, d_units, None, None, None, None, None, None
 
 
@@ -185,7 +193,7 @@ def _head(
     smoothing: float,
     tiles: Tiles,
 ) -> _Head:
-    scaled = queries * queries.shape[-1] ** -0.5
+    scaled = queries * (queries.shape[-1] ** -0.5 / LN2)
     chosen = None if order is None else order[kv_head]
     return _Head(scaled, units, keys[kv_head], values[kv_head], chosen, smoothing, tiles)
 
@@ -198,7 +206,7 @@ def _means(
     for span, block in head.key_blocks():
         reference, ratio = head.weights(*head.logits(tokens, span, block), plain, log_n)
         h = g @ head.value_block(span).mT
-        ratio = ratio.exp_().mul_(h)
+        ratio = ratio.exp2_().mul_(h)
         mean += (reference * ratio).sum(-1, keepdim=True)
         reference.sub_(head.floor)  # now (1 - eps) s
         tilted += (reference * ratio).sum(-1, keepdim=True)

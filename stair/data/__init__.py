@@ -1,0 +1,1 @@
+"""Data sets: reading, normalisation, problem identity, exclusion. Imports no torch."""

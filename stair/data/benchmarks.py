@@ -1,0 +1,84 @@
+"""From a benchmark's own file to the benchmark's table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stair.config.model import Benchmark
+from stair.data.choices import ordered_choices, with_choices
+from stair.data.normalisation import identity
+from stair.data.reading import read_columns
+
+
+def wanted_columns(settings: Benchmark) -> dict[str, str]:
+    """The columns that a benchmark's file must have."""
+    columns = {"problem": settings.columns.problem, "answer": settings.columns.answer}
+    if settings.columns.id is not None:
+        columns["id"] = settings.columns.id
+    return columns | {f"wrong {number}": where for number, where in enumerate(settings.columns.wrong_choices)}
+
+
+def benchmark_rows(path: Path, key: str, settings: Benchmark) -> list[dict[str, Any]]:
+    """The rows of a benchmark's table (`records.schemas.BENCHMARK`), in the order of the file.
+
+    Raises:
+        ValueError: naming the file and the row: a wrong number of rows, an empty text, a problem that stands twice, an id
+            to exclude that is not there.
+    """
+    data = read_columns(path, wanted_columns(settings))
+    count = len(data["problem"])
+    if settings.rows is not None and count != settings.rows:
+        raise ValueError(f"{path}: benchmark '{key}' must have {settings.rows} rows, found {count}")
+    ids = [str(value) for value in data.get("id", range(count))]
+    missing = sorted(set(settings.exclude_ids) - set(ids))
+    if missing:
+        raise ValueError(f"{path}: benchmark '{key}' has no problem {', '.join(missing)} to exclude")
+    rows: dict[str, dict[str, Any]] = {}
+    for number in range(count):
+        if ids[number] in settings.exclude_ids:
+            continue
+        row = _row(data, number, ids[number], settings, path)
+        before = rows.setdefault(row["problem_id"], row)
+        if before is not row:
+            raise ValueError(
+                f"{path}: benchmark '{key}' holds one problem twice: {before['source_id']} and {row['source_id']}"
+            )
+    return list(rows.values())
+
+
+def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchmark, path: Path) -> dict[str, Any]:
+    problem, answer = (data[name][number] for name in ("problem", "answer"))
+    if isinstance(answer, int | float) and not isinstance(answer, bool):
+        answer = str(int(answer)) if float(answer).is_integer() else str(answer)
+    for name, value in (("problem", problem), ("answer", answer)):
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f"{path}, row {number}: the {name} is empty or not text")
+    problem, answer = problem.strip(), answer.strip()
+    if settings.kind != "choice":
+        return dict(
+            problem_id=identity(problem),
+            source_id=source,
+            problem=problem,
+            reference=answer,
+            kind=settings.kind,
+            choices=None,
+        )
+    wrong = [str(data[f"wrong {i}"][number]).strip() for i in range(len(settings.columns.wrong_choices))]
+    try:
+        choices, letter = ordered_choices(problem, answer, wrong)
+    except ValueError as error:
+        raise ValueError(f"{path}, row {number}: {error}") from error
+    return dict(
+        problem_id=identity(problem, *sorted(choices)),
+        source_id=source,
+        problem=with_choices(problem, choices),
+        reference=letter,
+        kind=settings.kind,
+        choices=choices,
+    )
+
+
+def question(row: dict[str, Any]) -> str:
+    """A benchmark row's question without its options, for matching against other data sets."""
+    return row["problem"].rsplit("\nA. ", 1)[0] if row["choices"] else row["problem"]

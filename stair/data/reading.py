@@ -1,0 +1,99 @@
+"""Reading the columns of a data set from a Parquet, JSONL or CSV file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+FORMATS = (".parquet", ".jsonl", ".csv")
+
+
+def read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Reads columns by dotted paths (`reward_model.ground_truth`, `prompt.0.content`).
+
+    Args:
+        path: a .parquet, .jsonl or .csv file.
+        columns: the name that each column gets, and where it stands.
+
+    Raises:
+        ValueError: naming the file and the row or column that is missing or malformed.
+    """
+    check_columns(path, columns)
+    if path.suffix == ".parquet":
+        table = pq.read_table(path, columns=sorted({where.split(".")[0] for where in columns.values()}))
+        return {name: _descend(table, where, path).to_pylist() for name, where in columns.items()}
+    rows = list(_rows(path))
+    return {
+        name: [_value(row, where, path, number) for number, row in enumerate(rows)] for name, where in columns.items()
+    }
+
+
+def check_columns(path: Path, columns: Mapping[str, str]) -> None:
+    """Holds a file to the columns that are wanted of it, reading as little as possible.
+
+    Raises:
+        ValueError: the file is absent, of another format, empty, or lacks a column.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist")
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{path}: files of type '{path.suffix}' cannot be read (known: {', '.join(FORMATS)})")
+    if path.suffix == ".parquet":
+        try:
+            found = pq.read_schema(path).names
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{path} is not a Parquet file: {error}") from error
+    else:
+        first = next(iter(_rows(path)), None)
+        if first is None:
+            raise ValueError(f"{path} has no rows")
+        found = list(first)
+    for where in columns.values():
+        if where.split(".")[0] not in found:
+            raise ValueError(f"{path} has no column '{where.split('.')[0]}' (it has: {', '.join(found)})")
+
+
+def _rows(path: Path) -> Any:
+    if path.suffix == ".csv":
+        with open(path, newline="", encoding="utf-8") as handle:
+            yield from csv.DictReader(handle)
+        return
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise ValueError(f"{path}, line {number}: not valid JSON ({error})") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}, line {number}: expected an object with keys, found a {type(row).__name__}")
+            yield row
+
+
+def _value(row: Any, where: str, path: Path, number: int) -> Any:
+    value = row
+    for part in where.split("."):
+        try:
+            value = value[int(part)] if isinstance(value, list) else value[part]
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}, row {number}: there is no '{where}'") from error
+    return value
+
+
+def _descend(table: pa.Table, where: str, path: Path) -> pa.ChunkedArray:
+    parts = where.split(".")
+    column = table[parts[0]]
+    for part in parts[1:]:
+        try:
+            column = pc.list_element(column, int(part)) if part.isdigit() else pc.struct_field(column, part)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
+            raise ValueError(f"{path}: there is no '{where}' in column '{parts[0]}' ({error})") from error
+    return column

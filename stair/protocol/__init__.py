@@ -1,0 +1,1 @@
+"""Chains of turns and the runner that takes them through an engine. Knows engines by their interface only."""

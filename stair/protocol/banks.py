@@ -1,0 +1,58 @@
+"""Captured states on disk until the chain that made them has ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stair.method import Segment
+
+
+class BankStore:
+    """A folder of segments, named by the chain that owns them and by their content.
+
+    Two chains can own segments of one content (equal answers to one problem), and each drops its own. Segments of chains under
+    way are also held in memory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, dict[str, Segment]] = defaultdict(dict)
+
+    def _path(self, owner: str, digest: str) -> Path:
+        return self._folder / f"{owner}.{digest}.safetensors"
+
+    def keep(self, owner: str, segment: Segment) -> str:
+        """Makes a segment durable; returns its digest."""
+        path = self._path(owner, segment.digest)
+        if not path.is_file():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            segment.save(path)
+        self._held[owner][segment.digest] = segment
+        return segment.digest
+
+    def load(self, owner: str, digest: str) -> Segment | None:
+        """A kept segment, or None where it is lost or damaged (it is then made again by replay)."""
+        from stair.method import Segment
+
+        held = self._held[owner].get(digest)
+        if held is not None:
+            return held
+        path = self._path(owner, digest)
+        try:
+            segment = Segment.load(path)
+        except (ValueError, OSError):
+            return None
+        if segment.digest != digest:
+            return None
+        self._held[owner][digest] = segment
+        return segment
+
+    def forget(self, owner: str) -> None:
+        """Drops everything that an ended chain owns."""
+        self._held.pop(owner, None)
+        if self._folder.is_dir():
+            for path in self._folder.glob(f"{owner}.*.safetensors"):
+                path.unlink(missing_ok=True)

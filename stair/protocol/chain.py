@@ -1,0 +1,49 @@
+"""A chain: turns that follow one another, each asked when those before it are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stair.engines.base import Completion, Engine, Replay, Request
+
+if TYPE_CHECKING:
+    from stair.method import Segment
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a chain needs next: a response to generate, or the states of a saved one."""
+
+    key: str
+    """The response key (or the replay's), by which finished work is found again."""
+    replay: bool = False
+
+
+class Chain(Protocol):
+    """One conversation under way. `next`, `take` and the rows need no model, so a finished chain is sealed without one."""
+
+    def next(self) -> Step | None:
+        """The step that comes next; None when the chain has ended."""
+        ...
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Goes on with the finished record of the step that `next` gave."""
+        ...
+
+    def request(self, engine: Engine) -> Request:
+        """The next step as a request, states loaded. The step's key can change here, when states had to be made again."""
+        ...
+
+    def replay(self, engine: Engine) -> Replay:
+        """The next step as a replay."""
+        ...
+
+    def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
+        """What the log keeps of a completion; captured states are saved first."""
+        ...
+
+    def replay_record(self, segment: Segment) -> dict[str, Any]:
+        """What the log keeps of a replay; the states are saved first."""
+        ...

@@ -1,0 +1,87 @@
+"""Takes chains through an engine: what is in the log is taken from it, the rest is generated and logged."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from stair.engines.base import Engine, Request
+from stair.protocol.chain import Chain
+from stair.records.progress import Progress
+from stair.records.worklog import WorkLog, WorkLogWriter
+
+
+def run_chains(
+    chains: Sequence[Chain], engine: Engine, log: WorkLog, writer: WorkLogWriter, progress: Progress
+) -> None:
+    """Runs every chain to its end.
+
+    Every finished response is durable before the next turn of its chain is asked. A chain whose turn has ended goes on
+    before a new chain is begun, so that few banks are alive at once.
+
+    Args:
+        chains: what is to be generated; progress counts their generated responses.
+        engine: where.
+        log: finished work of earlier attempts.
+        writer: this attempt's log.
+        progress: told of every response that is generated here.
+    """
+    pending: dict[str, list[Chain]] = defaultdict(list)
+
+    def advance(chain: Chain) -> Request | None:
+        """Takes a chain as far as the log allows; the request that it then waits for."""
+        while (step := chain.next()) is not None:
+            record = log.get(step.key)
+            if record is not None:
+                chain.take(record)
+            elif step.replay:
+                record = chain.replay_record(engine.replay(chain.replay(engine)))
+                writer.append(step.key, record)
+                chain.take(record)
+            else:
+                request = chain.request(engine)
+                if request.key != step.key:
+                    continue  # states were made again and differ: look the new key up first
+                pending[request.key].append(chain)
+                if len(pending[request.key]) == 1:
+                    return request
+                return None  # the same response is already under way for another chain
+        return None
+
+    def first() -> Iterator[Request]:
+        for chain in chains:
+            request = advance(chain)
+            if request is not None:
+                yield request
+
+    started, tokens = time.monotonic(), 0
+    for completion in engine.run(first()):
+        waiting = pending.pop(completion.key)
+        record = waiting[0].record(completion, engine)
+        writer.append(completion.key, record)
+        tokens += completion.usage.response_tokens
+        progress.advance(note=f"{tokens / (time.monotonic() - started):.0f} tokens/s")
+        for chain in waiting:
+            chain.take(record)
+            request = advance(chain)
+            if request is not None:
+                engine.submit(request)
+
+
+def finished(chains: Iterable[Chain], log: WorkLog) -> tuple[int, list[Chain]]:
+    """Takes chains as far as the log allows, without an engine.
+
+    Returns:
+        How many logged responses were taken, and the chains that have not ended.
+    """
+    taken, open_chains = 0, []
+    for chain in chains:
+        while (step := chain.next()) is not None:
+            record = log.get(step.key)
+            if record is None:
+                open_chains.append(chain)
+                break
+            chain.take(record)
+            taken += not step.replay
+    return taken, open_chains

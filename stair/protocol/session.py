@@ -1,0 +1,331 @@
+"""A session under one condition: four turns of one trajectory, each on the history that the condition itself made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stair.conversation.renderer import Exchange, Renderer
+from stair.conversation.spans import control_span
+from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings, Variant
+from stair.protocol.banks import BankStore
+from stair.protocol.chain import Step
+from stair.records.keys import bank_digest, digest_of, ids_digest, response_key
+from stair.records.seeds import seed_of
+
+if TYPE_CHECKING:
+    from stair.method import BankFree, Reflector, Segment
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem of the benchmark as it is asked."""
+
+    problem_id: str
+    user: str
+    """The user message: the prompt with the problem's text in it."""
+
+
+@dataclass(frozen=True)
+class ControllerUse:
+    """How a condition uses its controller."""
+
+    digest: str
+    layers: tuple[int, ...]
+    variant: Variant
+    smoothing: float
+    weights: Reflector | BankFree | None = None
+    """Loaded when something is to be generated; sealing does without."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What all sessions of one (model, benchmark, condition) share."""
+
+    model: str
+    benchmark: str
+    condition: str
+    model_revision: str
+    engine: Mapping[str, str]
+    """The engine's part of response keys: name, version, attention, dtype."""
+    renderer: Renderer
+    sampling: SamplingSettings
+    max_new_tokens: int
+    study: str
+    """Enters every seed."""
+    turns: int
+    control: ControllerUse | None
+    banks: BankStore
+
+    def seed(self, problem_id: str, sample: int) -> int:
+        """Depends on benchmark, problem and sample alone (appendix D.2)."""
+        return seed_of(self.study, self.benchmark, problem_id, sample)
+
+    def capture(self) -> Capture | None:
+        """What is captured of a turn that has a successor."""
+        if self.control is None:
+            return None
+        return Capture(self.control.layers, self.renderer.end_of_thinking)
+
+
+@dataclass
+class _Turn:
+    """A turn that has been answered."""
+
+    prompt_ids: tuple[int, ...]
+    response_ids: tuple[int, ...]
+    segment: str | None = None
+    captured: int | None = None
+    source: str | None = None
+
+
+@dataclass
+class SessionChain:
+    """One trajectory of one session; implements `Chain`.
+
+    Args:
+        protocol: what all sessions share.
+        session_id: the session.
+        sample: the trajectory.
+        problems: the problem of every turn.
+        first_row: Vanilla's row of the first problem and this sample, where the condition reuses T1.
+    """
+
+    protocol: Protocol
+    session_id: str
+    sample: int
+    problems: Sequence[Problem]
+    first_row: Mapping[str, Any] | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    _turns: list[_Turn] = field(default_factory=list)
+    _prompt: tuple[int, ...] | None = None
+
+    # ---------------------------------------------------------------- what comes next
+
+    def next(self) -> Step | None:
+        """See `Chain.next`."""
+        if not self._turns and self.first_row is not None:
+            self._reuse_first()
+        if self._wants_replay():
+            return Step(self._replay_key(len(self._turns) - 1), replay=True)
+        if len(self._turns) == self.protocol.turns:
+            return None
+        return Step(self._response_key())
+
+    def _wants_replay(self) -> bool:
+        """A reused T1 whose states the bank still lacks; nothing else is replayed as a matter of course."""
+        return bool(
+            self.protocol.control and len(self._turns) == 1 and self.first_row and self._turns[0].segment is None
+        )
+
+    @property
+    def _owner(self) -> str:
+        return f"{self.session_id}-{self.sample}"
+
+    def _problem(self) -> Problem:
+        return self.problems[len(self._turns)]
+
+    def _prompt_ids(self) -> tuple[int, ...]:
+        """The full visible conversation, rendered anew at every turn."""
+        if self._prompt is None:
+            renderer = self.protocol.renderer
+            history = [
+                Exchange(problem.user, renderer.visible_answer(turn.response_ids))
+                for problem, turn in zip(self.problems, self._turns, strict=False)
+            ]
+            self._prompt = tuple(renderer.prompt_ids(history, self._problem().user))
+        return self._prompt
+
+    def _segments(self) -> tuple[str, ...]:
+        return tuple(turn.segment for turn in self._turns if turn.segment is not None)
+
+    def _read_key(self, digests: tuple[str, ...]) -> dict[str, Any] | None:
+        control = self.protocol.control
+        if control is None or not digests:
+            return None
+        return {"variant": control.variant, "smoothing": control.smoothing, "limit": None}
+
+    def _response_key(self) -> str:
+        protocol, control, digests = self.protocol, self.protocol.control, self._segments()
+        read = self._read_key(digests)
+        return response_key(
+            model_revision=protocol.model_revision,
+            prompt_ids_sha256=ids_digest(self._prompt_ids()),
+            adapter=None,
+            controller=control.digest if control and read else None,
+            bank=bank_digest(control.layers, digests) if control and read else None,
+            read=read,
+            sampling=protocol.sampling.as_dict(),
+            seed=protocol.seed(self._problem().problem_id, self.sample),
+            max_new_tokens=protocol.max_new_tokens,
+            engine=protocol.engine,
+        )
+
+    def _replay_key(self, number: int) -> str:
+        turn, capture = self._turns[number], self.protocol.capture()
+        assert capture is not None
+        return digest_of(
+            {
+                "replay": 1,
+                "model_revision": self.protocol.model_revision,
+                "prompt_ids": ids_digest(turn.prompt_ids),
+                "response_ids": ids_digest(turn.response_ids),
+                "layers": list(capture.layers),
+                "end_of_thinking": capture.end_of_thinking,
+                "engine": dict(self.protocol.engine),
+            }
+        )
+
+    # ---------------------------------------------------------------- going on
+
+    def _reuse_first(self) -> None:
+        """T1 is Vanilla's saved response, under this session."""
+        assert self.first_row is not None
+        expected = ids_digest(self._prompt_ids())
+        if self.first_row["prompt_ids_sha256"] != expected:
+            raise ValueError(
+                f"the saved T1 response to {self._problem().problem_id}, sample {self.sample}, was given to another prompt; "
+                f"delete the responses of its condition and run again"
+            )
+        row = dict(self.first_row)
+        row |= dict(condition=self.protocol.condition, session_id=self.session_id)
+        if self.protocol.control is not None:
+            row["bank_tokens"] = 0
+        self.rows.append(row)
+        self._turns.append(_Turn(self._prompt_ids(), tuple(row["response_ids"])))
+        self._prompt = None
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """See `Chain.take`."""
+        if self._wants_replay():
+            turn = self._turns[0]
+            turn.segment, turn.captured, turn.source = record["segment"], record["captured_tokens"], "replayed"
+            self.rows[0]["captured_tokens"] = turn.captured
+            return
+        record = dict(record)
+        segment = record.pop("segment")
+        control, before = self.protocol.control, self._turns[-1] if self._turns else None
+        problem = self._problem()
+        self.rows.append(
+            dict(
+                model=self.protocol.model,
+                benchmark=self.protocol.benchmark,
+                condition=self.protocol.condition,
+                session_id=self.session_id,
+                turn=len(self._turns) + 1,
+                sample=self.sample,
+                problem_id=problem.problem_id,
+                seed=self.protocol.seed(problem.problem_id, self.sample),
+                prompt_tokens=len(self._prompt_ids()),
+                prompt_ids_sha256=ids_digest(self._prompt_ids()),
+                history_retokenised=any(self.protocol.renderer.retokenised(turn.response_ids) for turn in self._turns),
+                bank_tokens=sum(turn.captured or 0 for turn in self._turns) if control else None,
+                bank_sha256=bank_digest(control.layers, self._segments()) if control and before else None,
+                bank_source=before.source if control and before else None,
+                **record,
+            )
+        )
+        self._turns.append(
+            _Turn(
+                self._prompt_ids(),
+                tuple(record["response_ids"]),
+                segment,
+                record["captured_tokens"],
+                "decoded" if segment else None,
+            )
+        )
+        self._prompt = None
+        if len(self._turns) == self.protocol.turns:
+            self.protocol.banks.forget(self._owner)
+
+    # ---------------------------------------------------------------- with a model
+
+    def request(self, engine: Engine) -> Request:
+        """See `Chain.request`."""
+        capture = self.protocol.capture() if len(self._turns) + 1 < self.protocol.turns else None
+        read = self._read(len(self._turns), engine)
+        return Request(
+            key=self._response_key(),
+            prompt_ids=self._prompt_ids(),
+            sampling=self.protocol.sampling,
+            seed=self.protocol.seed(self._problem().problem_id, self.sample),
+            max_new_tokens=self.protocol.max_new_tokens,
+            stop_ids=self.protocol.renderer.stop_ids,
+            read=read,
+            capture=capture,
+        )
+
+    def _read(self, number: int, engine: Engine) -> Read | None:
+        """The read of turn `number` (from zero): states of all turns before it, in turn order."""
+        control = self.protocol.control
+        if control is None or number == 0:
+            return None
+        from stair.method import Bank
+
+        segments = [self._load(earlier, engine) for earlier in range(number)]
+        prompt = self._prompt_ids() if number == len(self._turns) else self._turns[number].prompt_ids
+        assert control.weights is not None, "a controller is loaded before anything is generated"
+        return Read(
+            bank=Bank(control.layers, segments),
+            controller=control.weights,
+            span=control_span(prompt, self.protocol.renderer.user_header),
+            variant=control.variant,
+            smoothing=control.smoothing,
+        )
+
+    def _load(self, number: int, engine: Engine) -> Segment:
+        """The states that turn `number` gave; lost ones are made again, and then the rows to come say so."""
+        turn = self._turns[number]
+        assert turn.segment is not None
+        segment = self.protocol.banks.load(self._owner, turn.segment)
+        if segment is None:
+            segment = engine.replay(self._replay_of(number, engine))
+            turn.segment, turn.source = self.protocol.banks.keep(self._owner, segment), "replayed"
+        return segment
+
+    def _replay_of(self, number: int, engine: Engine) -> Replay:
+        turn, capture = self._turns[number], self.protocol.capture()
+        assert capture is not None
+        return Replay(
+            key=self._replay_key(number),
+            prompt_ids=turn.prompt_ids,
+            response_ids=turn.response_ids,
+            stop_ids=self.protocol.renderer.stop_ids,
+            capture=capture,
+            read=self._read(number, engine),
+        )
+
+    def replay(self, engine: Engine) -> Replay:
+        """See `Chain.replay`."""
+        return self._replay_of(len(self._turns) - 1, engine)
+
+    def replay_record(self, segment: Segment) -> dict[str, Any]:
+        """See `Chain.replay_record`."""
+        return {"segment": self.protocol.banks.keep(self._owner, segment), "captured_tokens": segment.tokens}
+
+    def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
+        """See `Chain.record`."""
+        receipt = completion.receipt
+        return dict(
+            **response_columns(completion, engine, self.protocol.renderer),
+            segment=self.protocol.banks.keep(self._owner, completion.bank) if completion.bank is not None else None,
+            captured_tokens=completion.bank.tokens if completion.bank is not None else None,
+            controlled_tokens=receipt.controlled_tokens if receipt else 0,
+            readout_norm=receipt.readout_norm if receipt else 0.0,
+        )
+
+
+def response_columns(completion: Completion, engine: Engine, renderer: Renderer) -> dict[str, Any]:
+    """The columns that every generated row has from its completion and its engine."""
+    return dict(
+        response_tokens=len(completion.response_ids),
+        response=renderer.text(completion.response_ids),
+        finish_reason=completion.finish_reason,
+        response_ids=list(completion.response_ids),
+        engine=engine.name,
+        engine_version=engine.version,
+        attention=engine.attention,
+        dtype=engine.dtype,
+        device=engine.device,
+    )

@@ -1,0 +1,1 @@
+"""Four-turn sessions: they only build schedules. Imports no torch."""
