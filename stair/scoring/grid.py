@@ -1,0 +1,140 @@
+"""Complete grids: every problem of a benchmark with every sample exactly once at one turn.
+
+A turn's score is reported only from a complete grid (appendix "Answer Scoring"). An incomplete one is a `Gap` with its
+reason, which travels through every number computed from it; it is never a smaller denominator.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+COLUMNS = ("model", "benchmark", "condition", "session_id", "turn", "sample", "problem_id", "correct")
+"""The columns of scored response rows that metrics need. `seed` is checked where it is present."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A number that cannot be reported, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """The responses of one model, benchmark and condition at one turn.
+
+    Rows are problems in the order of `problems`, columns are samples.
+    """
+
+    problems: tuple[str, ...]
+    correct: npt.NDArray[np.bool_]
+    """[problems, samples]"""
+    sessions: npt.NDArray[np.object_]
+    """[problems, samples], session identities"""
+    seeds: npt.NDArray[np.object_] | None
+    """[problems, samples], None where the rows have no seeds"""
+
+
+class TurnKey(NamedTuple):
+    """What a grid belongs to. `turn` is 1 to 4."""
+
+    model: str
+    benchmark: str
+    condition: str
+    turn: int
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.benchmark}, {self.condition}, T{self.turn}"
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Scored response rows as grids."""
+
+    grids: Mapping[TurnKey, Grid | Gap]
+    samples: int
+    problems: Mapping[str, tuple[str, ...]] = field(repr=False)
+    """benchmark to its problem identities, sorted"""
+
+    @classmethod
+    def from_frame(
+        cls, frame: pd.DataFrame, *, problems: Mapping[str, Collection[str]] | None = None, samples: int = 4
+    ) -> "Responses":
+        """Reads scored response rows, which must have `COLUMNS`.
+
+        `problems` names each benchmark's problems. Without it, they are all that occur in any row of the benchmark.
+        Raises ValueError for missing columns, a response that occurs twice, an unknown problem or sample, and a null
+        in `correct`.
+        """
+        absent = [column for column in COLUMNS if column not in frame.columns]
+        if absent:
+            raise ValueError(f"response rows lack the columns {', '.join(absent)}")
+        if frame["correct"].isna().any():
+            raise ValueError("response rows without a verdict: `correct` is null")
+        known = {
+            str(benchmark): tuple(sorted(problems[str(benchmark)] if problems else rows["problem_id"].unique()))
+            for benchmark, rows in frame.groupby("benchmark", sort=False)
+        }
+        grids = {}
+        for names, rows in frame.groupby(["model", "benchmark", "condition", "turn"], sort=False):
+            model, benchmark, condition, turn = names
+            key = TurnKey(str(model), str(benchmark), str(condition), int(turn))
+            grids[key] = _grid(key, rows, known[key.benchmark], samples)
+        return cls(grids, samples, known)
+
+    def grid(self, model: str, benchmark: str, condition: str, turn: int) -> Grid | Gap:
+        key = TurnKey(model, benchmark, condition, turn)
+        return self.grids.get(key) or Gap(f"{key}: no responses")
+
+    @property
+    def models(self) -> list[str]:
+        return unique(key.model for key in self.grids)
+
+    def benchmarks(self, model: str) -> list[str]:
+        return unique(key.benchmark for key in self.grids if key.model == model)
+
+    def conditions(self, model: str, benchmark: str) -> list[str]:
+        return unique(key.condition for key in self.grids if (key.model, key.benchmark) == (model, benchmark))
+
+    def turns(self, model: str, benchmark: str, condition: str) -> list[int]:
+        return sorted(key.turn for key in self.grids if key[:3] == (model, benchmark, condition))
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """The distinct names in the order of their first occurrence."""
+    return list(dict.fromkeys(names))
+
+
+def _grid(key: TurnKey, rows: pd.DataFrame, problems: tuple[str, ...], samples: int) -> Grid | Gap:
+    problem = pd.Index(problems).get_indexer(rows["problem_id"])
+    sample = rows["sample"].to_numpy(dtype=np.int64)
+    if (problem < 0).any():
+        raise ValueError(
+            f"{key}: {rows['problem_id'].iloc[int(np.argmax(problem < 0))]!r} is no problem of the benchmark"
+        )
+    if ((sample < 0) | (sample >= samples)).any():
+        raise ValueError(f"{key}: a sample outside 0 to {samples - 1}")
+    count = np.zeros((len(problems), samples), dtype=np.int64)
+    np.add.at(count, (problem, sample), 1)
+    if (count > 1).any():
+        row, column = np.argwhere(count > 1)[0]
+        raise ValueError(f"{key}: problem {problems[row]!r}, sample {column} occurs {count[row, column]} times")
+    if (count == 0).any():
+        row, column = np.argwhere(count == 0)[0]
+        missing = int((count == 0).sum())
+        return Gap(
+            f"{key}: {missing} of {count.size} responses missing, first problem {problems[row]!r}, sample {column}"
+        )
+    correct = np.zeros(count.shape, dtype=np.bool_)
+    correct[problem, sample] = rows["correct"].to_numpy(dtype=np.bool_)
+    sessions = np.empty(count.shape, dtype=np.object_)
+    sessions[problem, sample] = rows["session_id"].to_numpy(dtype=np.object_)
+    seeds = None
+    if "seed" in rows.columns and not rows["seed"].isna().any():
+        seeds = np.empty(count.shape, dtype=np.object_)
+        seeds[problem, sample] = rows["seed"].to_numpy(dtype=np.object_)
+    return Grid(problems, correct, sessions, seeds)

@@ -1,0 +1,121 @@
+"""Rows that carry the paper's counts give the paper's tables."""
+
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+
+from stair.scoring.conditioning import history_tables, pooled_history
+from stair.scoring.grid import Responses
+from stair.scoring.metrics import gains, turn_metrics
+from stair.scoring.shared_t1 import shared_t1_metrics
+from stair.scoring.tidy import Value, tidy_frame
+from stair.scoring.transitions import answer_transitions
+
+from .paper_rows import (
+    BENCHMARKS,
+    MODELS,
+    PROBLEMS,
+    SAMPLES,
+    grid_rows,
+    grid_with,
+    paper_values,
+    rows_by_first_answer,
+)
+
+KEYS = ["model", "benchmark", "condition", "turn", "group", "metric"]
+
+
+@pytest.fixture(scope="module")
+def responses() -> Responses:
+    return Responses.from_frame(rows_by_first_answer())
+
+
+def assert_equal_to_paper(values: list[Value], paper: pd.DataFrame, count: int) -> None:
+    """Every one of the paper's `count` values is among ours, once, and ours rounds to it (half to even)."""
+    ours = tidy_frame(values)
+    assert not ours.duplicated(KEYS).any()
+    joined = paper.merge(ours, on=KEYS, how="left", suffixes=("", "_ours"), validate="one_to_one")
+    assert len(joined) == count
+    for row in joined.itertuples():
+        exact = Decimal(str(round(row.value_ours, 9)))  # drops the last bits of binary floating point only
+        expected = Decimal(row.value)
+        assert exact.quantize(expected) == expected, row
+    assert list(joined["unit"]) == list(joined["unit_ours"])
+
+
+def test_all_504_conditional_values(responses: Responses) -> None:
+    values = [v for model in MODELS.values() for b in BENCHMARKS.values() for v in history_tables(responses, model, b)]
+    assert_equal_to_paper(values, paper_values("tab:history-qwen.*"), 504)
+
+
+def test_pooled_over_mathematical_benchmarks(responses: Responses) -> None:
+    values = pooled_history(responses, ["math500", "aime2025", "amc23"])
+    assert_equal_to_paper(values, paper_values("tab:history-correctness-summary"), 8)
+    assert [value.value for value in values if value.metric == "n"] == [18879, 1425]
+
+
+def test_native_and_stair_means_follow_from_the_conditional_counts(responses: Responses) -> None:
+    paper = paper_values("tab:continuous-summary")
+    paper = paper[(paper["metric"] == "Avg@4") & (paper["turn"] == "T2-T4")]
+    assert_equal_to_paper(turn_metrics(responses), paper, 24)
+
+
+def test_answer_transitions(responses: Responses) -> None:
+    values = answer_transitions(responses, "qwen3-4b-instruct", "math500")
+    assert_equal_to_paper(values, paper_values("tab:native-accuracy"), 15)
+
+
+def rows_by_turn(artifact: str) -> pd.DataFrame:
+    """One grid for each pair of Avg@4 and Pass@4 of a single turn that the table gives."""
+    table = paper_values(artifact)
+    table = table[table["turn"].str.fullmatch("T[1-4]") & table["metric"].isin(["Avg@4", "Pass@4"])]
+    frames = []
+    for (model, benchmark, condition, turn), cells in table.groupby(KEYS[:4], sort=False):
+        problems = PROBLEMS[benchmark]
+        share = dict(zip(cells["metric"], cells["value"].astype(float) / 100, strict=True))
+        grid = grid_with(problems, round(share["Avg@4"] * problems * SAMPLES), round(share["Pass@4"] * problems))
+        frames.append(grid_rows(model, benchmark, condition, int(turn[1]), grid, pd.RangeIndex(problems).to_numpy()))
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.mark.parametrize(("artifact", "count"), [("tab:turns-.*", 264), ("tab:lora-turns", 32)])
+def test_tables_by_turn(artifact: str, count: int) -> None:
+    assert_equal_to_paper(turn_metrics(Responses.from_frame(rows_by_turn(artifact))), paper_values(artifact), count)
+
+
+def test_summary_of_continuous_reasoning() -> None:
+    values = turn_metrics(Responses.from_frame(rows_by_turn("tab:turns-.*")))
+    assert_equal_to_paper(values, paper_values("tab:continuous-summary"), 72)
+
+
+def test_lora_gains() -> None:
+    responses = Responses.from_frame(rows_by_turn("tab:lora-turns"))
+    keys = {"model": "qwen3-4b-instruct", "benchmark": "aime2025"}
+    values = turn_metrics(responses) + gains(responses, "stair", "native", **keys)
+    values += gains(responses, "lora_stair", "lora", **keys)
+    paper = paper_values("tab:lora-comparison")
+    assert_equal_to_paper(values, paper[paper["metric"] != "trainable parameters"], 12)
+
+
+def test_bank_prefixes() -> None:
+    responses = Responses.from_frame(rows_by_turn("tab:bank-prefix-accuracy"))
+    paper = paper_values("tab:bank-prefix-accuracy")
+    values = shared_t1_metrics(responses, "qwen3.5-4b", "aime2025")
+    assert_equal_to_paper(values, paper[paper["metric"] != "truncated"], 10)
+
+
+def test_shared_t1_averages_test_time_seeds() -> None:
+    rows = rows_by_turn("tab:shared-t1")
+    single = rows[~rows["condition"].isin(["random_reflector", "kv_permutation"])]
+    # 37.22 and 33.06 are 134 and 119 of 360 responses; 63.33 and 61.11 are 57 and 55 of 90 problems.
+    seeded = {"random_reflector": [(44, 18), (45, 19), (45, 20)], "kv_permutation": [(39, 18), (40, 18), (40, 19)]}
+    frames = [single]
+    for family, counts in seeded.items():
+        for seed, (correct, passed) in enumerate(counts):
+            grid = grid_with(30, correct, passed)
+            sessions = pd.RangeIndex(30).to_numpy()
+            frames.append(grid_rows("qwen3.5-4b", "aime2025", f"{family}-{seed}", 2, grid, sessions))
+    responses = Responses.from_frame(pd.concat(frames, ignore_index=True))
+    values = shared_t1_metrics(responses, "qwen3.5-4b", "aime2025")
+    assert_equal_to_paper(values, paper_values("tab:shared-t1"), 18)
