@@ -40,7 +40,7 @@ class Tiles:
 
 
 # A tile of logits and its companion have to stay in a core's second-level cache; on a GPU launches should be few.
-CPU_TILES = Tiles(rows=256, entries=512)
+CPU_TILES = Tiles(rows=512, entries=512)
 GPU_TILES = Tiles(rows=8192, entries=4096)
 LN2 = math.log(2.0)
 
@@ -59,6 +59,10 @@ class _Head:
 
     def __post_init__(self) -> None:
         self.bank = self.keys.shape[0]
+        # Three tiles, allocated once: a fresh allocation for each would cost more in page faults than the arithmetic in it.
+        groups, tokens, _ = self.queries.shape
+        self.step = min(max(1, self.tiles.rows // groups), max(1, tokens))
+        self.work = self.queries.new_empty(3, groups * self.step * min(self.tiles.entries, self.bank))
         self.log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
         self.floor = self.smoothing / self.bank
         self.log_floor = math.log2(self.floor) if self.floor > 0.0 else -math.inf
@@ -76,13 +80,25 @@ class _Head:
         return block.to(self.queries.dtype)
 
     def token_blocks(self) -> Iterator[slice]:
-        step = max(1, self.tiles.rows // self.queries.shape[0])
-        for start in range(0, self.queries.shape[1], step):
-            yield slice(start, min(start + step, self.queries.shape[1]))
+        for start in range(0, self.queries.shape[1], self.step):
+            yield slice(start, min(start + self.step, self.queries.shape[1]))
 
     def logits(self, tokens: slice, span: slice, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """l and e of a tile, each [groups, tokens, entries]."""
-        return self.queries[:, tokens] @ keys.mT, self.turn[:, tokens] * self.along[:, None, span]
+        """l and e of a tile, each [groups, tokens, entries], in memory that the next tile takes over."""
+        queries = self.queries[:, tokens]
+        groups, width, head_dim = queries.shape
+        entries = span.stop - span.start
+        logit, extra = (buffer[: groups * width * entries].view(groups, width, entries) for buffer in self.work[:2])
+        # One flat product is quicker than one for each head of the group.
+        torch.mm(queries.reshape(-1, head_dim), keys.mT, out=logit.view(-1, entries))
+        torch.mul(self.turn[:, tokens], self.along[:, None, span], out=extra)
+        return logit, extra
+
+    def _logsumexp2(self, x: Tensor) -> Tensor:
+        """log2 of the sum of 2 ** x over the last dimension, which stays. Quicker than torch.logsumexp, which is to base e."""
+        peak = x.amax(-1, keepdim=True)
+        shifted = torch.sub(x, peak, out=self.work[2][: x.numel()].view(x.shape))
+        return peak + shifted.exp2_().sum(-1, keepdim=True).log2_()
 
     def normalisers(self, tokens: slice) -> tuple[Tensor, Tensor, Tensor]:
         """First pass: (logsumexp(l), log N, sum_j s_j rho_j) of every token of the tile, each [groups, tokens, 1]."""
@@ -94,8 +110,8 @@ class _Head:
         change = torch.zeros_like(turn)
         for span, keys in self.key_blocks():
             logit, extra = self.logits(tokens, span, keys)
-            plain = torch.logaddexp2(plain, _logsumexp2(logit.clone()))
-            shifted = torch.logaddexp2(shifted, _logsumexp2(logit.add_(extra)))
+            plain = torch.logaddexp2(plain, self._logsumexp2(logit))
+            shifted = torch.logaddexp2(shifted, self._logsumexp2(logit.add_(extra)))
             change += extra.sub_(peak).exp2_().sum(-1, keepdim=True)
         mean = shifted - plain  # log sum_j s_j exp(e_j)
         log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
@@ -105,12 +121,6 @@ class _Head:
         """(pi_ref, log rho) of a tile, in the place of its logits."""
         reference = logit.sub_(plain - self.log_share).exp2_().add_(self.floor)
         return reference, extra.sub_(log_n)
-
-
-def _logsumexp2(x: Tensor) -> Tensor:
-    """log2 of the sum of 2 ** x over the last dimension, which stays; `x` is overwritten."""
-    peak = x.amax(-1, keepdim=True)
-    return peak + x.sub_(peak).exp2_().sum(-1, keepdim=True).log2_()
 
 
 class _StreamingRead(torch.autograd.Function):
@@ -243,4 +253,4 @@ def read(
         bank = (keys[row, :, :length].detach(), values[row, :, :length].detach())
         out = _StreamingRead.apply(queries[row].to(working), units, *bank, order, smoothing, variant, tiles)
         rows.append(out.to(queries.dtype))
-    return torch.stack(rows)
+    return rows[0][None] if len(rows) == 1 else torch.stack(rows)
