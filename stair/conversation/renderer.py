@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +48,17 @@ class Renderer:
 
     @classmethod
     def load(cls, folder: Path | str, *, thinking: bool) -> Renderer:
-        """Reads tokenizer, template and stop ids from a model folder (or the hub's cache)."""
-        from transformers import AutoTokenizer, GenerationConfig
+        """Reads tokenizer, template and stop ids from a model folder; imports no torch."""
+        # AutoTokenizer would import torch; tokenizer.json holds all that is needed.
+        from transformers import PreTrainedTokenizerFast
 
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        stop = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
-        stop_ids = [stop] if isinstance(stop, int) else list(stop or [tokenizer.eos_token_id])
-        return cls(tokenizer, thinking=thinking, stop_ids=stop_ids)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        return cls(tokenizer, thinking=thinking, stop_ids=_stop_ids(Path(folder), tokenizer))
+
+    @property
+    def tokens(self) -> int:
+        """How many ids are tokens of the tokenizer; a model's vocabulary can be padded beyond."""
+        return len(self.tokenizer)
 
     def _single(self, marker: str) -> int:
         ids = self._encode(marker)
@@ -98,3 +103,12 @@ class Renderer:
     def text(self, response_ids: Sequence[int]) -> str:
         """The whole response as text, thinking included, end markers left out."""
         return self.tokenizer.decode(self.body_ids(response_ids), skip_special_tokens=True)
+
+
+def _stop_ids(folder: Path, tokenizer: Any) -> list[int]:
+    """The end markers that the model's generation configuration names, else the tokenizer's."""
+    path = folder / "generation_config.json"
+    stop = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.is_file() else None
+    if stop is None:
+        stop = tokenizer.eos_token_id
+    return [stop] if isinstance(stop, int) else list(stop or [])

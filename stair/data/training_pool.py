@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def wanted_columns(settings: TrainingPool) -> dict[str, str]:
 
 
 def pool_rows(
-    path: Path, settings: TrainingPool, excluded: dict[str, Iterable[str]]
+    path: Path, settings: TrainingPool, excluded: Mapping[str, Iterable[str]]
 ) -> tuple[list[dict[str, Any]], PoolCounts]:
     """The rows of a training pool (`records.schemas.TRAINING_POOL`) and what was removed on the way.
 

@@ -1,0 +1,47 @@
+# The reproduction's graph. `make reproduce` runs it; `snakemake <stage>` runs one stage; `snakemake -n` says what is to do.
+# The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
+from snakemake.utils import min_version
+
+from stair.workflow.run import open_run
+
+min_version("9.27")
+
+
+configfile: f"{workflow.basedir}/config.yaml"
+
+
+run = open_run(workflow)
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/fetch.smk"
+include: "workflow/rules/backbones.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/rollouts.smk"
+include: "workflow/rules/sessions.smk"
+include: "workflow/rules/training.smk"
+include: "workflow/rules/evaluation.smk"
+include: "workflow/rules/scores.smk"
+include: "workflow/rules/tables.smk"
+
+
+onstart:
+    run.write()
+
+
+rule all:
+    default_target: True
+    input:
+        rules.tables.input,
+
+
+localrules:
+    all,
+    fetch,
+    data,
+    rollouts,
+    sessions,
+    training,
+    evaluation,
+    scores,
+    tables,

@@ -1,0 +1,47 @@
+"""From keys to labels: files and rows carry keys, tables and figures carry labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stair.config.model import Config
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of models, benchmarks and conditions; a key without a label stands for itself."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    benchmarks: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    mathematical: frozenset[str] = frozenset()
+    """Benchmarks of the pooled mathematical comparison."""
+    marked: frozenset[str] = frozenset()
+    """Benchmarks some of whose problems are left out: they carry a dagger."""
+    note: str | None = None
+    """A sentence under every table of this run."""
+
+    @classmethod
+    def of(cls, config: Config) -> Labels:
+        """The labels of a configured run."""
+        return cls(
+            {key: item.label for key, item in config.models.items()},
+            {key: item.label for key, item in config.benchmarks.items()},
+            {key: item.label for key, item in config.conditions.items()},
+            frozenset(key for key, item in config.benchmarks.items() if item.mathematical),
+            frozenset(key for key, item in config.benchmarks.items() if item.exclude_ids),
+            config.note,
+        )
+
+    def model(self, key: str) -> str:
+        """A model's label."""
+        return self.models.get(key, key)
+
+    def benchmark(self, key: str) -> str:
+        """A benchmark's label."""
+        return self.benchmarks.get(key, key)
+
+    def condition(self, key: str) -> str:
+        """A condition's label."""
+        return self.conditions.get(key, key)

@@ -1,0 +1,182 @@
+"""A table as it is laid out, and its Markdown, LaTeX and terminal forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import TYPE_CHECKING
+
+from stair.scoring.grid import Gap
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+DASH = "--"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell's text and how it stands out."""
+
+    text: str
+    bold: bool = False
+    underline: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of cells; `heading` rows have one cell over the whole width."""
+
+    cells: tuple[Cell, ...]
+    heading: bool = False
+    shaded: str | None = None
+    """A LaTeX colour of the paper: stairrow, vanillarow."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table: its header in one or two lines of (text, columns spanned), its rows, its caption and notes."""
+
+    label: str
+    caption: str
+    header: tuple[tuple[tuple[str, int], ...], ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    left_columns: int = 1
+    """How many columns, from the left, hold text."""
+    width: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        widths = {sum(span for _, span in line) for line in self.header} | {
+            len(r.cells) for r in self.rows if not r.heading
+        }
+        assert len(widths) == 1, f"rows of {self.label} differ in width: {widths}"
+        object.__setattr__(self, "width", widths.pop())
+
+
+def rounded(value: float | Gap, digits: int = 2) -> str:
+    """A number as tables print it: rounded half to even, a dash for a gap."""
+    if isinstance(value, Gap):
+        return DASH
+    return str(Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN))
+
+
+def markdown(layout: Layout) -> str:
+    """The table as GitHub-flavoured Markdown; a two-line header is joined into one."""
+    lines = [f"**{_plain(layout.caption)}**", ""]
+    lines.append("| " + " | ".join(_plain(text) for text in _joined_header(layout)) + " |")
+    lines.append("|" + "|".join("---" if i < layout.left_columns else "---:" for i in range(layout.width)) + "|")
+    for row in layout.rows:
+        if row.heading:
+            cells = [f"***{_plain(row.cells[0].text)}***", *[""] * (layout.width - 1)]
+        else:
+            cells = [_markdown_cell(cell) for cell in row.cells]
+        lines.append("| " + " | ".join(cells) + " |")
+    for note in layout.notes:
+        lines += ["", _plain(note)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = _plain(cell.text)
+    if cell.underline:
+        text = f"<u>{text}</u>"
+    return f"**{text}**" if cell.bold else text
+
+
+def _joined_header(layout: Layout) -> list[str]:
+    names = [""] * layout.width
+    for line in layout.header:
+        column = 0
+        for text, span in line:
+            for index in range(column, column + span):
+                names[index] = " ".join(part for part in (names[index], text) if part)
+            column += span
+    return names
+
+
+def _plain(text: str) -> str:
+    return text.replace("--", "–") if text != DASH else "–"
+
+
+_ESCAPED = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "†": r"$^{\dagger}$"}
+
+
+def latex(layout: Layout) -> str:
+    """The table as LaTeX with booktabs and colortbl, in the paper's style."""
+    lines = [
+        r"\begin{table}[H]",
+        r"\centering",
+        r"\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{_tex(layout.caption)}}}",
+        rf"\label{{{layout.label}}}",
+        rf"\begin{{tabular}}{{@{{}}{'l' * layout.left_columns}{'r' * (layout.width - layout.left_columns)}@{{}}}}",
+        r"\toprule",
+    ]
+    for number, line in enumerate(layout.header):
+        lines.append(" & ".join(_header_cell(text, span) for text, span in line) + r"\\")
+        if number < len(layout.header) - 1:
+            lines.append(_rules(line))
+    lines.append(r"\midrule")
+    for number, row in enumerate(layout.rows):
+        if row.heading:
+            if number:
+                lines.append(r"\midrule")
+            lines.append(
+                rf"\multicolumn{{{layout.width}}}{{@{{}}l}}{{\textbf{{\textit{{{_tex(row.cells[0].text)}}}}}}}\\"
+            )
+        else:
+            shade = rf"\rowcolor{{{row.shaded}}}" if row.shaded else ""
+            lines.append(shade + " & ".join(_tex_cell(cell) for cell in row.cells) + r"\\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\par\smallskip\noindent {_tex(note)}" for note in layout.notes]
+    lines.append(r"\end{table}")
+    return "\n".join(lines) + "\n"
+
+
+def _header_cell(text: str, span: int) -> str:
+    return _tex(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{_tex(text)}}}"
+
+
+def _rules(line: Sequence[tuple[str, int]]) -> str:
+    rules, column = [], 1
+    for text, span in line:
+        if text and span > 1:
+            rules.append(rf"\cmidrule(lr){{{column}-{column + span - 1}}}")
+        column += span
+    return "".join(rules)
+
+
+def _tex_cell(cell: Cell) -> str:
+    text = _tex(cell.text)
+    if cell.bold:
+        text = rf"\textbf{{{text}}}"
+    return rf"\underline{{{text}}}" if cell.underline else text
+
+
+def _tex(text: str) -> str:
+    return "".join(_ESCAPED.get(character, character) for character in text)
+
+
+def terminal(layout: Layout) -> RichTable:
+    """The table for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=_plain(layout.caption), caption="\n".join(_plain(note) for note in layout.notes) or None)
+    for number, name in enumerate(_joined_header(layout)):
+        table.add_column(
+            name.replace(" ", "\n", 1) if number else name, justify="left" if number < layout.left_columns else "right"
+        )
+    for row in layout.rows:
+        if row.heading:
+            table.add_section()
+            table.add_row(Text(row.cells[0].text, style="bold italic"))
+        else:
+            table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in row.cells))
+    return table
+
+
+def _style(cell: Cell) -> str:
+    return " ".join(name for name, on in (("bold", cell.bold), ("underline", cell.underline)) if on)

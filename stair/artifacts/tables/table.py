@@ -1,0 +1,60 @@
+"""What every table is: numbers for the CSV, a layout for the eye."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stair.artifacts.labels import Labels
+from stair.artifacts.layout import Cell, Layout, rounded
+from stair.scoring.grid import Gap
+from stair.scoring.tidy import Value
+
+Cells = Mapping[tuple[str, str, str, str, str], float | Gap]
+"""Numbers by (model, benchmark, condition, turn, metric)."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A finished table."""
+
+    name: str
+    """The file's name, without an ending."""
+    artifact: str
+    """The paper's label."""
+    values: tuple[Value, ...]
+    layout: Layout
+
+
+def by_place(values: Iterable[Value]) -> dict[tuple[str, str, str, str, str], float | Gap]:
+    """Values by (model, benchmark, condition, turn, metric)."""
+    return {(v.model, v.benchmark, v.condition, v.turn, v.metric): v.value for v in values}
+
+
+def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digits: int = 2) -> dict[str, Cell]:
+    """One column's cells by row key; the greatest number among the `marked` rows is bold, ties included."""
+    marked = [key for key in marked if isinstance(column.get(key), float | int)]
+    best = max((float(column[key]) for key in marked), default=None)  # type: ignore[arg-type]
+    return {
+        key: Cell(rounded(value, digits), bold=best is not None and key in marked and abs(float(value) - best) < 1e-9)  # type: ignore[arg-type]
+        for key, value in column.items()
+    }
+
+
+def notes(labels: Labels, values: Iterable[Value], benchmarks: Iterable[str]) -> tuple[str, ...]:
+    """What stands under a table: left-out problems, gaps with their reasons, the run's own note."""
+    lines = []
+    if labels.marked & set(benchmarks):
+        lines.append("† Problems that overlap the training set are left out.")
+    gaps = dict.fromkeys(value.value.reason for value in values if isinstance(value.value, Gap))
+    lines += [f"Not reported: {reason}." for reason in list(gaps)[:5]]
+    if len(gaps) > 5:
+        lines.append(f"Not reported: {len(gaps) - 5} more, for like reasons.")
+    if labels.note:
+        lines.append(labels.note)
+    return tuple(lines)
+
+
+def benchmark_title(labels: Labels, benchmark: str) -> str:
+    """A benchmark's label, with a dagger where problems are left out."""
+    return labels.benchmark(benchmark) + ("†" if benchmark in labels.marked else "")

@@ -1,0 +1,36 @@
+"""The revision of a model folder: a digest of everything in it that can change a response. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from stair.records.files import write_json
+from stair.records.keys import file_digest
+
+_SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
+_IGNORED = ("manifest.json", "fetched.json")
+
+
+def model_revision(folder: Path, memo: Path) -> str:
+    """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
+
+    Args:
+        folder: the model folder.
+        memo: a file that remembers digests by size and modification time, so that gigabytes are read once.
+    """
+    remembered = json.loads(memo.read_text()) if memo.is_file() else {}
+    known: dict[str, list] = {}
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in _SUFFIXES or path.name in _IGNORED or not path.is_file():
+            continue
+        status = path.stat()
+        stamp = [status.st_size, status.st_mtime_ns]
+        entry = remembered.get(path.name)
+        known[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
+        digest.update(f"{path.name}\0{known[path.name][2]}\0".encode())
+    if known != remembered:
+        write_json(memo, known)
+    return digest.hexdigest()

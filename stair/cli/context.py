@@ -1,0 +1,57 @@
+"""What commands share: the run, the threads, the tie to the run's driver."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run
+
+DRIVER = "STAIR_DRIVER"
+"""Environment: `host:process` of the command that drives the workflow on this machine."""
+
+
+def open_run(folder: Path) -> tuple[Config, RunPaths]:
+    """The configuration and the paths of a run's folder."""
+    return load_run(folder), RunPaths(folder)
+
+
+def set_threads(threads: int) -> None:
+    """Sets the thread counts of numeric libraries. Must come before they are imported."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def watch_driver() -> None:
+    """Ends this process when the driver that started it is gone, so that a killed run leaves nothing behind.
+
+    Finished responses are in the work log; the driver's next start goes on from there.
+    """
+    host, _, process = os.environ.get(DRIVER, "").partition(":")
+    if host != socket.gethostname() or not process.isdigit():
+        return
+
+    def watch() -> None:
+        while True:
+            time.sleep(0.5)
+            if not Path(f"/proc/{process}").exists() and not _alive(int(process)):
+                os._exit(75)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,257 @@
+"""The command line. Commands import what they need when they run, so that `--help` and cheap stages are quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stair.cli.context import open_run, set_threads, watch_driver
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help=(
+        "Reproduce the STAIR paper. The workflow calls these commands; each reads the resolved configuration of its run "
+        "(RESULTS/RUN/config.resolved.yaml) and nothing else of the configuration. Start with: stair reproduce"
+    ),
+)
+
+RunOption = Annotated[Path, typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER")]
+ModelOption = Annotated[str, typer.Option(help="The model's key.")]
+BenchmarkOption = Annotated[str, typer.Option(help="The benchmark's key.")]
+ConditionOption = Annotated[str, typer.Option(help="The condition's key.")]
+ThreadsOption = Annotated[int, typer.Option(min=1, help="Threads that torch computes with.")]
+ShardOption = Annotated[int, typer.Option(min=0, help="This shard's number, from 0.")]
+OfOption = Annotated[int, typer.Option("--of", min=1, help="How many shards there are.")]
+
+
+@app.command()
+def reproduce(
+    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
+    go: Annotated[bool, typer.Option("--go", help="Start a run that is marked as expensive.")] = False,
+    target: Annotated[str, typer.Option(help="A stage, if not everything.")] = "all",
+    cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
+    ] = None,
+) -> None:
+    """Run the workflow from where it stands and show the main table.
+
+    Finished work is kept, whatever ended the run before. Reads config.yaml and the run's overlay; writes results/RUN.
+    """
+    from stair.cli.reproduce import reproduce as start
+
+    start(run, go=go, target=target, cores=cores, settings=set_ or [])
+
+
+@app.command()
+def config(
+    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write it to the run's folder too.")] = False,
+) -> None:
+    """Print a run's resolved configuration: config.yaml, the overlay and --set, every key present."""
+    from stair.cli.reproduce import parse_settings, project_root
+    from stair.config.paths import RunPaths
+    from stair.config.preflight import check_inputs
+    from stair.config.resolve import dump, resolve
+    from stair.records.files import write_text_if_changed
+
+    resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
+    paths = RunPaths.of(resolved)
+    check_inputs(resolved, paths)
+    if write:
+        write_text_if_changed(paths.resolved, dump(resolved))
+    print(dump(resolved), end="")
+
+
+@app.command()
+def schema() -> None:
+    """Print the configuration's JSON schema (workflow/schemas/config.schema.yaml is this)."""
+    from stair.config.schema import schema_text
+
+    print(schema_text(), end="")
+
+
+@app.command()
+def fetch(
+    run: RunOption,
+    model: Annotated[str | None, typer.Option(help="Fetch this model.")] = None,
+    data: Annotated[str | None, typer.Option(help="Fetch this benchmark, or training_pool.")] = None,
+) -> None:
+    """Fetch one model or data set from the hub into the run's folder, and record the commit that came."""
+    from stair.data.fetch import fetch_dataset, fetch_model
+
+    settings, paths = open_run(run)
+    if (model is None) == (data is None):
+        raise ValueError("give --model or --data")
+    if model is not None:
+        fetch_model(settings, paths, model)
+    elif data is not None:
+        fetch_dataset(settings, paths, data)
+
+
+@app.command()
+def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's key, or training_pool.")]) -> None:
+    """Generate a small data set in the schema of the real one. Writes raw/."""
+    from stair.tiny.stage import write_raw
+
+    write_raw(*open_run(run), name)
+
+
+@app.command()
+def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
+    """Train a small backbone that stands for a model. Writes backbones/MODEL, an ordinary Hugging Face folder."""
+    set_threads(threads)
+    from stair.tiny.stage import train
+
+    train(*open_run(run), model)
+
+
+@app.command()
+def data(
+    run: RunOption,
+    benchmark: Annotated[str | None, typer.Option(help="Write this benchmark's table.")] = None,
+    model: Annotated[str | None, typer.Option(help="Write this model's training problems.")] = None,
+) -> None:
+    """Clean a data set. Reads its file; writes data/benchmarks/BENCHMARK.parquet or data/training/MODEL.parquet."""
+    from stair.data import stage
+
+    settings, paths = open_run(run)
+    if (model is None) == (benchmark is None):
+        raise ValueError("give --benchmark or --model")
+    if benchmark is not None:
+        stage.benchmark(settings, paths, benchmark)
+    elif model is not None:
+        stage.training_pool(settings, paths, model)
+
+
+@app.command()
+def rollouts(
+    run: RunOption,
+    model: ModelOption,
+    shard: ShardOption = 0,
+    of: OfOption = 1,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="Write rollouts/MODEL.parquet from the logs, without a model.")
+    ] = False,
+    threads: ThreadsOption = 1,
+) -> None:
+    """Generate training responses: one shard, or the seal of all. Finished responses are taken from the logs."""
+    set_threads(threads)
+    from stair.rollouts import stage
+
+    if seal:
+        stage.seal(*open_run(run), model)
+    else:
+        stage.generate(*open_run(run), model, shard, of)
+
+
+@app.command()
+def sessions(
+    run: RunOption,
+    model: Annotated[str | None, typer.Option(help="Build this model's training and validation sessions.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Build this benchmark's schedule.")] = None,
+) -> None:
+    """Build four-turn sessions. Writes sessions/."""
+    from stair.sessions import stage
+
+    settings, paths = open_run(run)
+    if (model is None) == (benchmark is None):
+        raise ValueError("give --model or --benchmark")
+    if model is not None:
+        stage.training(settings, paths, model)
+    elif benchmark is not None:
+        stage.evaluation(settings, paths, benchmark)
+
+
+@app.command()
+def train(
+    run: RunOption,
+    model: ModelOption,
+    controller: Annotated[str, typer.Option(help="The controller's key.")],
+    threads: ThreadsOption = 1,
+) -> None:
+    """Train a controller on a model's sessions. Writes controllers/MODEL/CONTROLLER."""
+    set_threads(threads)
+    from stair.training import stage
+
+    stage.run(*open_run(run), model, controller)
+
+
+@app.command()
+def evaluate(
+    run: RunOption,
+    model: ModelOption,
+    benchmark: BenchmarkOption,
+    condition: ConditionOption,
+    shard: ShardOption = 0,
+    of: OfOption = 1,
+    seal: Annotated[bool, typer.Option("--seal", help="Write the responses from the logs, without a model.")] = False,
+    threads: ThreadsOption = 1,
+) -> None:
+    """Generate a condition's responses: one shard, or the seal of all. Writes responses/MODEL/BENCHMARK/CONDITION.parquet."""
+    set_threads(threads)
+    from stair.evaluation import stage
+
+    if seal:
+        stage.seal(*open_run(run), model, benchmark, condition)
+    else:
+        stage.generate(*open_run(run), model, benchmark, condition, shard, of)
+
+
+@app.command()
+def scores(
+    run: RunOption,
+    model: ModelOption,
+    benchmark: BenchmarkOption,
+    condition: ConditionOption,
+    threads: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+) -> None:
+    """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet."""
+    from stair.evaluation.scores import score_condition
+
+    score_condition(*open_run(run), model, benchmark, condition, threads)
+
+
+@app.command()
+def tables(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
+    """Lay a table out from scored rows. Writes tables/NAME.csv, .md and .tex."""
+    from stair.artifacts.labels import Labels
+    from stair.artifacts.stage import build, write
+
+    settings, paths = open_run(run)
+    write(build(settings, paths, name), Labels.of(settings), lambda suffix: paths.table(name, suffix))
+
+
+@app.command()
+def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
+    """Print a table of a finished run in the terminal."""
+    from rich.console import Console
+
+    from stair.artifacts.layout import terminal
+    from stair.artifacts.stage import build
+
+    settings, paths = open_run(run)
+    Console().print(terminal(build(settings, paths, name).layout))
+
+
+def main() -> None:
+    """Runs a command; an error is one line on stderr and exit code 2 (1 for what the program promised itself)."""
+    watch_driver()
+    try:
+        app(standalone_mode=True)
+    except (ValueError, OSError, FloatingPointError, MemoryError) as error:
+        if os.environ.get("STAIR_TRACEBACK"):
+            traceback.print_exc()
+        print(f"stair: error: {' '.join(str(error).split()) or type(error).__name__}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,0 +1,137 @@
+"""`stair reproduce`: drives Snakemake, puts stale locks right, shows what came out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from stair.cli.context import DRIVER
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.preflight import check_inputs
+from stair.config.resolve import ConfigError, resolve
+
+
+def project_root() -> Path:
+    """The folder with the Snakefile: the current one, else the one that this package was installed from.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for folder in (Path.cwd(), Path(__file__).parents[2]):
+        if (folder / "Snakefile").is_file() and (folder / "config.yaml").is_file():
+            return folder
+    raise ConfigError("there is no Snakefile here; run this in the project's folder")
+
+
+def parse_settings(settings: list[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs with YAML values, as `snakemake --config` takes them."""
+    parsed = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.isidentifier():
+            raise ConfigError(f"--set takes KEY=VALUE with a top-level key, not '{setting}'")
+        parsed[key] = yaml.safe_load(value)
+    return parsed
+
+
+def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: list[str]) -> None:
+    """Runs the workflow to a target.
+
+    Raises:
+        ConfigError: the configuration cannot be used, or another run is at work here.
+    """
+    root = project_root()
+    config = resolve(root, parse_settings(settings) | {"run": run})
+    paths = RunPaths.of(config)
+    check_inputs(config, paths)
+    command = ["snakemake", "--snakefile", str(root / "Snakefile"), target]
+    if cores is not None:
+        command += ["--cores", cores]
+    # Last, because it takes any number of values.
+    tail = ["--config", f"run={run}", *settings]
+    if config.expensive and not go:
+        _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])
+        return
+    _free_stale_lock()
+    code = _snakemake([*command, *tail])
+    if code:
+        raise SystemExit(code)
+    if target == "all":
+        _show(config, paths)
+
+
+def _explain(config: Config, command: list[str]) -> None:
+    """What an expensive run would do."""
+    code = _snakemake(command)
+    if code:
+        raise SystemExit(code)
+    print(
+        f"\nThe run '{config.run}' is marked as expensive and was not started. It would do the jobs above, with "
+        f"{', '.join(model.label for model in config.models.values())} on "
+        f"{', '.join(benchmark.label for benchmark in config.benchmarks.values())}.\n"
+        f"To start it: make reproduce RUN={config.run} GO=1"
+    )
+
+
+def _snakemake(command: list[str]) -> int:
+    """Runs Snakemake as a child that ends with this process."""
+    environment = dict(os.environ)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
+    environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
+    child = subprocess.Popen(command, env=environment, preexec_fn=_end_with_parent)
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGINT)
+
+
+def _end_with_parent() -> None:
+    """Asks Linux to kill this process when its parent dies, however it dies."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+
+
+def _free_stale_lock() -> None:
+    """Removes the lock that a killed run left; a living run keeps it.
+
+    Raises:
+        ConfigError: another run is at work in this folder.
+    """
+    locks = Path(".snakemake") / "locks"
+    if not locks.is_dir() or not any(locks.iterdir()):
+        return
+    here = Path.cwd()
+    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+        words = process.info["cmdline"] or []
+        if process.info["cwd"] == str(here) and any(Path(word).name == "snakemake" for word in words[:3]):
+            raise ConfigError(f"another run is at work in {here} (process {process.pid}); wait for it or end it")
+    for lock in locks.iterdir():
+        lock.unlink(missing_ok=True)
+    print("The run before was cut off; going on from what it finished.", file=sys.stderr)
+
+
+def _show(config: Config, paths: RunPaths) -> None:
+    """The main table and where everything lies."""
+    from rich.console import Console
+
+    from stair.artifacts.layout import terminal
+    from stair.artifacts.stage import build
+
+    console = Console()
+    console.print()
+    console.print(terminal(build(config, paths, "continuous_summary").layout))
+    console.print(
+        f"Made: {paths.table('continuous_summary', '.md')} (also .csv and .tex); everything is in {paths.folder}"
+    )

@@ -1,0 +1,126 @@
+"""Where a run's files lie. The workflow and the stages take every path from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.resolve import RESOLVED, ConfigError
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The files of a run, under its folder."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, config: Config) -> RunPaths:
+        """The paths of a configured run."""
+        return cls(Path(config.results) / config.run)
+
+    @property
+    def resolved(self) -> Path:
+        """The resolved configuration."""
+        return self.folder / RESOLVED
+
+    def log(self, *parts: str) -> Path:
+        """The log of a job."""
+        return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
+
+    @property
+    def progress(self) -> Path:
+        """Where jobs tell how far they are."""
+        return self.folder / "work" / "progress"
+
+    def work(self, *parts: str) -> Path:
+        """The work folder of a piece of work: its logs and what it keeps until it is sealed."""
+        return self.folder.joinpath("work", *parts)
+
+    def shard(self, number: str, of: str, *parts: str) -> Path:
+        """Says that a shard has ended."""
+        return self.work(*parts) / f"shard-{number}-of-{of}.json"
+
+    def backbone(self, model: str) -> Path:
+        """A small backbone that the run trains."""
+        return self.folder / "backbones" / model
+
+    def raw(self, name: str, suffix: str) -> Path:
+        """A generated data set, in the schema of the real one."""
+        return self.folder / "raw" / f"{name}{suffix}"
+
+    def benchmark(self, benchmark: str) -> Path:
+        """A benchmark's table."""
+        return self.folder / "data" / "benchmarks" / f"{benchmark}.parquet"
+
+    def training_pool(self, model: str) -> Path:
+        """A model's training problems."""
+        return self.folder / "data" / "training" / f"{model}.parquet"
+
+    def rollouts(self, model: str) -> Path:
+        """A model's training responses."""
+        return self.folder / "rollouts" / f"{model}.parquet"
+
+    def training_sessions(self, model: str) -> Path:
+        """A model's training sessions."""
+        return self.folder / "sessions" / "training" / f"{model}.parquet"
+
+    def validation_sessions(self, model: str) -> Path:
+        """A model's validation sessions."""
+        return self.folder / "sessions" / "validation" / f"{model}.parquet"
+
+    def evaluation_sessions(self, benchmark: str) -> Path:
+        """A benchmark's schedule."""
+        return self.folder / "sessions" / "evaluation" / f"{benchmark}.parquet"
+
+    def controller(self, model: str, controller: str) -> Path:
+        """A trained controller's folder."""
+        return self.folder / "controllers" / model / controller
+
+    def weights(self, model: str, controller: str) -> Path:
+        """A trained controller's weights."""
+        return self.controller(model, controller) / "controller.safetensors"
+
+    def responses(self, model: str, benchmark: str, condition: str) -> Path:
+        """Generated rows."""
+        return self.folder / "responses" / model / benchmark / f"{condition}.parquet"
+
+    def evaluation(self, model: str, benchmark: str, condition: str) -> Path:
+        """Scored rows."""
+        return self.folder / "evaluation" / model / benchmark / f"{condition}.parquet"
+
+    def table(self, name: str, suffix: str = ".csv") -> Path:
+        """A table."""
+        return self.folder / "tables" / f"{name}{suffix}"
+
+    # ---------------------------------------------------------------- sources
+
+    def dataset_file(self, config: Config, name: str) -> Path:
+        """The file that a data set is read from: `training_pool` or a benchmark's key."""
+        dataset = config.training_pool if name == "training_pool" else config.benchmarks[name]
+        if dataset.path is not None:
+            return Path(dataset.path)
+        if dataset.tiny is not None:
+            return self.raw(name, Path(dataset.file or ".jsonl").suffix)
+        assert dataset.repository is not None
+        return self.folder / "fetched" / "datasets" / dataset.repository / (dataset.file or "")
+
+    def model_folder(self, config: Config, model: str) -> Path:
+        """The folder that a model is loaded from."""
+        settings = config.models[model]
+        if settings.path is not None:
+            return Path(settings.path)
+        if settings.tiny is not None:
+            return self.backbone(model)
+        assert settings.repository is not None
+        return self.folder / "fetched" / "models" / settings.repository
+
+
+def require_folder(folder: Path, key: str) -> Path:
+    """Raises ConfigError, naming the key, where a model folder is not there or holds no model."""
+    if not folder.is_dir():
+        raise ConfigError(f"{key}: the model folder {folder} does not exist")
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"{key}: {folder} holds no model (there is no config.json)")
+    return folder

@@ -1,0 +1,79 @@
+"""Checks of what a configuration points to, before any work: files, columns, layers. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from stair.backbones.architecture import Architecture, describe
+from stair.config.model import Config, TinyBackbone
+from stair.config.paths import RunPaths, require_folder
+from stair.config.resolve import ConfigError
+from stair.data.benchmarks import wanted_columns as benchmark_columns
+from stair.data.reading import check_columns
+from stair.data.training_pool import wanted_columns as pool_columns
+
+_EVERY = 4
+"""Qwen3.5 has full attention in every fourth layer."""
+
+
+def check_inputs(config: Config, paths: RunPaths) -> None:
+    """Holds local files and model folders to what is wanted of them, as far as they are there already.
+
+    Raises:
+        ConfigError: one line that names the key and the file, column or layer.
+    """
+    for model in config.models:
+        for key, controller in config.controllers.items():
+            if model in config.trained(key):
+                _check_layers(config, paths, model, key, controller.layers)
+        if config.models[model].path is not None:
+            require_folder(Path(str(config.models[model].path)), f"models.{model}.path")
+    for key, benchmark in config.benchmarks.items():
+        if benchmark.path is not None:
+            _check_file(f"benchmarks.{key}.path", Path(benchmark.path), benchmark_columns(benchmark))
+    if config.training_pool.path is not None:
+        _check_file("training_pool.path", Path(config.training_pool.path), pool_columns(config.training_pool))
+
+
+def _check_file(key: str, path: Path, columns: dict[str, str]) -> None:
+    try:
+        check_columns(path, columns)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
+def _check_layers(config: Config, paths: RunPaths, model: str, controller: str, layers: tuple[int, ...]) -> None:
+    tiny = config.models[model].tiny
+    if tiny is not None:
+        full, count = _full_attention(tiny), tiny.layers
+    else:
+        known = _architecture(paths.model_folder(config, model))
+        if known is None:
+            return
+        full, count = known.full_attention_layers, known.layers
+    for layer in layers:
+        if layer >= count:
+            raise ConfigError(
+                f"controllers.{controller}.layers: {model} has no layer {layer}; its {count} layers count from 0"
+            )
+        if layer not in full:
+            raise ConfigError(
+                f"controllers.{controller}.layers: layer {layer} of {model} is not full attention (those are {list(full)})"
+            )
+
+
+def _full_attention(tiny: TinyBackbone) -> tuple[int, ...]:
+    step = 1 if tiny.architecture == "qwen3" else _EVERY
+    return tuple(range(step - 1, tiny.layers, step))
+
+
+def _architecture(folder: Path) -> Architecture | None:
+    """The architecture of a model folder, where it is there."""
+    path = folder / "config.json"
+    if not path.is_file():
+        return None
+    try:
+        return describe(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None

@@ -1,0 +1,55 @@
+"""The data stage: benchmark tables and training pools."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.data.benchmarks import benchmark_rows, question
+from stair.data.training_pool import pool_rows
+from stair.records.manifest import write_manifest
+from stair.records.schemas import BENCHMARK, TRAINING_POOL
+from stair.records.tables import read_table, write_table
+
+
+def benchmark(config: Config, paths: RunPaths, key: str) -> None:
+    """Writes a benchmark's table."""
+    settings = config.benchmarks[key]
+    source = paths.dataset_file(config, key)
+    output = paths.benchmark(key)
+    count = write_table(output, BENCHMARK, benchmark_rows(source, key, settings))
+    write_manifest(
+        output, stage="data", settings=settings.model_dump(mode="json"), source_file=source.name, problems=count
+    )
+    print(f"{key}: {count} problems ({len(settings.exclude_ids)} left out)")
+
+
+def training_pool(config: Config, paths: RunPaths, model: str) -> None:
+    """Writes a model's training problems."""
+    settings = config.training_pool
+    excluded = {
+        name: [question(row) for row in read_table(paths.benchmark(name), BENCHMARK)]
+        for name in excluded_benchmarks(config, model)
+    }
+    source = paths.dataset_file(config, "training_pool")
+    rows, counts = pool_rows(source, settings, excluded)
+    output = paths.training_pool(model)
+    write_table(output, TRAINING_POOL, rows)
+    write_manifest(
+        output, stage="data", settings=settings.model_dump(mode="json"), source_file=source.name, counts=asdict(counts)
+    )
+    print(
+        f"{model}: {counts.rows} rows, {counts.records} records of {counts.problems} problems, "
+        f"{counts.excluded_problems} problems excluded; {counts.training_problems} for training ({counts.training_records} records), "
+        f"{counts.validation_problems} for validation"
+    )
+
+
+def excluded_benchmarks(config: Config, model: str) -> list[str]:
+    """The benchmarks whose problems a model must not be trained on."""
+    pool = config.training_pool
+    return [
+        *pool.exclude_benchmarks,
+        *(b for b in pool.exclude_more.get(model, ()) if b not in pool.exclude_benchmarks),
+    ]

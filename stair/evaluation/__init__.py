@@ -1,0 +1,1 @@
+"""Continuous evaluation (appendix D.2) and the verdicts on it."""

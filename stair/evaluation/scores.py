@@ -1,0 +1,44 @@
+"""The scores stage: verdicts on generated rows, by a CPU rule of its own."""
+
+from __future__ import annotations
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.records.manifest import write_manifest
+from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
+from stair.records.tables import read_table, write_table
+from stair.scoring.item import ScoreItem
+from stair.scoring.pool import score_many
+
+
+def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, workers: int) -> None:
+    """Scores the responses of one condition."""
+    problems = {row["problem_id"]: row for row in read_table(paths.benchmark(benchmark), BENCHMARK)}
+    rows = read_table(paths.responses(model, benchmark, condition), RESPONSES)
+    items = []
+    for row in rows:
+        problem = problems[row["problem_id"]]
+        items.append(
+            ScoreItem(
+                response=row["response"],
+                reference=problem["reference"],
+                kind=problem["kind"],
+                problem_hint=problem["problem"],
+                choices=problem["choices"],
+                finish_reason=row["finish_reason"],
+            )
+        )
+    scores = score_many(items, workers=workers)
+    columns = [name for name in SCORED.names if name not in ("answer", "verdict", "correct")]
+    scored = [
+        {name: row[name] for name in columns}
+        | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
+        for row, score in zip(rows, scores, strict=True)
+    ]
+    output = paths.evaluation(model, benchmark, condition)
+    write_table(output, SCORED, scored)
+    counts = {
+        name: sum(row["verdict"] == name for row in scored) for name in ("correct", "wrong", "no_answer", "timeout")
+    }
+    write_manifest(output, stage="scores", settings={"kind": config.benchmarks[benchmark].kind}, verdicts=counts)
+    print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))

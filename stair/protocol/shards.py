@@ -1,0 +1,73 @@
+"""Shards: chains shared out among jobs. A shard ends with a small file; sealing reads the logs of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from stair.engines.base import Engine
+from stair.protocol.chain import Chain
+from stair.protocol.runner import finished, run_chains
+from stair.records.files import write_json
+from stair.records.progress import Progress
+from stair.records.worklog import WorkLog, WorkLogWriter
+
+T = TypeVar("T")
+
+
+def share(items: Sequence[T], shard: int, of: int) -> list[T]:
+    """The items of one shard: every `of`-th, so that shards are equally long.
+
+    Raises:
+        ValueError: there is no such shard.
+    """
+    if not 0 <= shard < of:
+        raise ValueError(f"shard {shard} does not exist among {of} (they are numbered from 0)")
+    return list(items[shard::of])
+
+
+def run_shard(
+    chains: Callable[[bool], list[Chain]],
+    responses: int,
+    work: Path,
+    shard: tuple[int, int],
+    load: Callable[[], Engine],
+    progress: tuple[Path, str],
+    marker: Path,
+) -> None:
+    """Generates what the logs lack of one shard.
+
+    Args:
+        chains: makes the shard's chains afresh; told whether anything will be generated with them.
+        responses: how many responses the shard generates in all.
+        work: the work folder, with all shards' logs.
+        shard: this shard's number and how many there are.
+        load: loads the engine; not called when nothing is missing.
+        progress: folder and name of the progress file.
+        marker: written when the shard has ended.
+    """
+    log = WorkLog(work / "log")
+    if problems := log.counts.problems():
+        print(f"{work / 'log'}: {problems}")
+    done, missing = finished(chains(False), log)
+    told = Progress(*progress, total=responses, unit="responses", done=done)
+    if missing:
+        with WorkLogWriter(work / "log", f"shard-{shard[0]}-of-{shard[1]}") as writer:
+            run_chains(chains(True), load(), log, writer, told)
+    write_json(marker, {"shard": shard[0], "of": shard[1], "responses": responses})
+
+
+def sealed_chains(chains: list[Chain], work: Path) -> list[Chain]:
+    """All chains, taken to their ends from the logs.
+
+    Raises:
+        ValueError: a chain has not ended; the message says how many and what to run.
+    """
+    _, missing = finished(chains, WorkLog(work / "log"))
+    if missing:
+        raise ValueError(
+            f"{work}: {len(missing)} of {len(chains)} chains have not ended (their responses are not in the log, or were made "
+            "under other settings); run the stage's shards again"
+        )
+    return chains

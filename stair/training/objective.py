@@ -1,0 +1,85 @@
+"""The token objective: cross entropy plus KL(native || student) over the full vocabulary (eq. method-objective)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+_CHUNK_TOKENS = 256
+
+
+class ObjectiveParts(NamedTuple):
+    """Means over a response's tokens."""
+
+    loss: Tensor
+    """The weighted sum that is trained on; has a gradient."""
+    cross_entropy: Tensor
+    kl: Tensor
+
+
+def response_objective_naive(
+    student: Tensor, teacher: Tensor, head: Tensor, targets: Tensor, *, cross_entropy: float = 1.0, kl: float = 1.0
+) -> ObjectiveParts:
+    """The objective as written, with whole `tokens x vocabulary` tensors; arguments as `response_objective`."""
+    wide = torch.promote_types(student.dtype, torch.float32)
+    student_log = (student.to(wide) @ head.to(wide).T).log_softmax(-1)
+    teacher_log = (teacher.to(wide) @ head.to(wide).T).log_softmax(-1)
+    ce = -student_log.gather(1, targets[:, None])[:, 0].mean()
+    divergence = (teacher_log.exp() * (teacher_log - student_log)).sum(-1).mean()
+    return ObjectiveParts(cross_entropy * ce + kl * divergence, ce.detach(), divergence.detach())
+
+
+def response_objective(
+    student: Tensor, teacher: Tensor, head: Tensor, targets: Tensor, *, cross_entropy: float = 1.0, kl: float = 1.0
+) -> ObjectiveParts:
+    """The objective of one response, averaged over its tokens, in chunks: no `tokens x vocabulary` tensor lives.
+
+    The output layer is frozen, so the gradient of the hidden states is formed chunk by chunk in the forward pass.
+
+    Args:
+        student: `[tokens, hidden]` last hidden states of the student at the positions that predict the targets.
+        teacher: the same of the native teacher; detached.
+        head: `[vocabulary, hidden]` weight of the output layer; gets no gradient.
+        targets: `[tokens]` int64, the stored response.
+        cross_entropy, kl: coefficients.
+
+    Returns:
+        Scalars in FP32 (FP64 for FP64 inputs).
+    """
+    loss, ce, divergence = _Chunked.apply(student, teacher, head, targets, cross_entropy, kl)
+    return ObjectiveParts(loss, ce, divergence)
+
+
+class _Chunked(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, student: Tensor, teacher: Tensor, head: Tensor, targets: Tensor, cross_entropy: float, kl: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        wide = torch.promote_types(student.dtype, torch.float32)
+        tokens = student.shape[0]
+        gradient = torch.empty_like(student)
+        ce = torch.zeros((), dtype=wide, device=student.device)
+        divergence = torch.zeros_like(ce)
+        for start in range(0, tokens, _CHUNK_TOKENS):
+            part = slice(start, start + _CHUNK_TOKENS)
+            student_log = (student[part] @ head.T).to(wide).log_softmax(-1)
+            teacher_log = (teacher[part] @ head.T).to(wide).log_softmax(-1)
+            index = targets[part, None]
+            ce -= student_log.gather(1, index).sum()
+            teacher_p, student_p = teacher_log.exp(), student_log.exp()
+            divergence += (teacher_p * (teacher_log - student_log)).sum()
+            # d(ce)/d(logits) = p_student - onehot; d(kl)/d(logits) = p_student - p_teacher.
+            slope = (cross_entropy + kl) * student_p - kl * teacher_p
+            slope.scatter_add_(1, index, torch.full_like(index, -1, dtype=wide) * cross_entropy)
+            gradient[part] = (slope / tokens).to(head.dtype) @ head
+        ctx.save_for_backward(gradient)
+        ce, divergence = ce / tokens, divergence / tokens
+        ctx.mark_non_differentiable(ce, divergence)
+        return cross_entropy * ce + kl * divergence, ce, divergence
+
+    @staticmethod
+    def backward(ctx: Any, loss: Tensor, *_: Any) -> tuple[Tensor, None, None, None, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * loss.to(gradient.dtype), None, None, None, None, None

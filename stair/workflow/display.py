@@ -1,0 +1,232 @@
+"""What a run shows while it works: each job as it ends, and how far the whole is, with the time to come."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from snakemake.logging import ColorizingTextHandler
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from stair.records.progress import duration
+from stair.workflow import run as runs
+
+PROGRESS_NAMES = {
+    "backbone": "backbone/{model}",
+    "rollout_shard": "rollouts/{model}/{shard}",
+    "train_controller": "training/{model}/{controller}",
+    "evaluation_shard": "evaluation/{model}/{benchmark}/{condition}/{shard}",
+}
+"""The progress file's name of the rules that write one."""
+
+_DEFAULT_SECONDS = 3.0
+_TERMINAL_SECONDS, _PLAIN_SECONDS = 0.5, 10.0
+
+
+@dataclass
+class _Job:
+    rule: str
+    wildcards: dict[str, str]
+    log: list[str]
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.rule, *(str(value) for key, value in self.wildcards.items() if key != "of")])
+
+
+class LogHandler(LogHandlerBase):
+    """Snakemake's log handler for this workflow. A dry run and anything that is not a job looks as Snakemake makes it."""
+
+    def __post_init__(self) -> None:
+        self._plain = ColorizingTextHandler(nocolor=self.common_settings.nocolor, stream=sys.stderr)
+        self._jobs: dict[int, _Job] = {}
+        self._counts: dict[str, int] = {}
+        self._finished: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self._started = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+        self._shown = ""
+        self._stop = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    # ---------------------------------------------------------------- the plugin interface
+
+    @property
+    def writes_to_stream(self) -> bool:
+        return True
+
+    @property
+    def writes_to_file(self) -> bool:
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        return False
+
+    @property
+    def has_formatter(self) -> bool:
+        return False
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        return False
+
+    def setFormatter(self, fmt: logging.Formatter | None) -> None:
+        """Snakemake's formatter serves what is passed on."""
+        super().setFormatter(fmt)
+        self._plain.setFormatter(fmt)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Takes one event."""
+        event = getattr(record, "event", None)
+        with self._lock:
+            if self.common_settings.dryrun or not self._take(event, record):
+                self._clear()
+                self._plain.emit(record)
+
+    def close(self) -> None:
+        """Ends the status line."""
+        self._stop.set()
+        with self._lock:
+            self._clear()
+        super().close()
+
+    # ---------------------------------------------------------------- events
+
+    def _take(self, event: Any, record: logging.LogRecord) -> bool:
+        """True when the event is shown here, or is noise."""
+        if event == LogEvent.RUN_INFO:
+            stats = getattr(record, "stats", {})
+            self._counts = {rule: count for rule, count in stats.items() if rule != "total"}
+            self._started = time.monotonic()
+            self._tick()
+            self._say(f"{sum(self._counts.values())} jobs to do, {self._left()}")
+            return True
+        if event == LogEvent.JOB_INFO:
+            log = getattr(record, "log", None) or []
+            wildcards = dict(getattr(record, "wildcards", None) or {})
+            self._jobs[record.jobid] = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
+            return True
+        if event == LogEvent.JOB_FINISHED:
+            job = self._jobs.pop(getattr(record, "job_id", getattr(record, "jobid", -1)), None)
+            if job is not None:
+                self._finished[job.rule] = self._finished.get(job.rule, 0) + 1
+                if job.rule in self._counts and job.rule != "all" and _is_work(job):
+                    self._say(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
+            return True
+        if event == LogEvent.JOB_ERROR:
+            self._error(record)
+            return True
+        if event in (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED):
+            return True
+        # Snakemake's own chatter below warnings says nothing that is not shown here.
+        return record.levelno < logging.WARNING and not self._always(record)
+
+    @staticmethod
+    def _always(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        return text.startswith("Nothing to be done")
+
+    def _error(self, record: logging.LogRecord) -> None:
+        job = self._jobs.pop(getattr(record, "jobid", -1), None)
+        logs = [str(path) for path in (getattr(record, "log", None) or (job.log if job else []))]
+        name = job.name if job else getattr(record, "rule_name", "a job")
+        reason = next((line for path in logs if (line := _last_line(Path(path)))), "it left no message")
+        self._say(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
+
+    # ---------------------------------------------------------------- how far it is
+
+    def _weight(self, rule: str) -> float:
+        expected = runs.current.config.expected_seconds if runs.current else {}
+        return expected.get(rule, _DEFAULT_SECONDS)
+
+    def _done(self) -> tuple[float, float]:
+        """Expected seconds of what is done, and of everything."""
+        total = sum(count * self._weight(rule) for rule, count in self._counts.items())
+        done = sum(min(n, self._counts.get(rule, 0)) * self._weight(rule) for rule, n in self._finished.items())
+        for job in self._jobs.values():
+            if job.rule in self._counts:
+                done += self._weight(job.rule) * self._share(job)
+        return done, total
+
+    @staticmethod
+    def _share(job: _Job) -> float:
+        """How far a running job is, by the file that it writes."""
+        name = PROGRESS_NAMES.get(job.rule)
+        if name is None or runs.current is None:
+            return 0.0
+        path = runs.current.paths.progress / f"{name.format(**job.wildcards).replace('/', '.')}.json"
+        try:
+            state = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return 0.0
+        fresh = state["updated"] >= time.time() - (time.monotonic() - job.started) - 1
+        return min(1.0, state["done"] / state["total"]) if fresh and state["total"] else 0.0
+
+    def _left(self) -> str:
+        done, total = self._done()
+        elapsed = time.monotonic() - self._started
+        # Until something has been measured, the expected seconds themselves, over the cores.
+        pace = done / elapsed if done > 0.02 * total and elapsed > 5 else min(os.cpu_count() or 1, 2)
+        return f"about {duration((total - done) / pace)} left"
+
+    def _state(self) -> str:
+        done, total = self._done()
+        share = f"{done / total:4.0%}" if total else "100%"
+        return f"{share} after {duration(time.monotonic() - self._started)}, {self._left()}"
+
+    # ---------------------------------------------------------------- the screen
+
+    def _tick(self) -> None:
+        if self._ticker is None:
+            self._ticker = threading.Thread(target=self._run, daemon=True)
+            self._ticker.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS):
+            with self._lock:
+                running = ", ".join(job.name for job in self._jobs.values())
+                if not running:
+                    continue
+                if self._terminal:
+                    self._clear()
+                    width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
+                    self._shown = f"{self._state()} · {running}"[:width]
+                    print(self._shown, end="", file=sys.stderr, flush=True)
+                else:
+                    self._say(f"{self._state()} · running: {running}")
+
+    def _clear(self) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            self._shown = ""
+
+    def _say(self, line: str) -> None:
+        self._clear()
+        print(line, file=sys.stderr, flush=True)
+
+
+def _is_work(job: _Job) -> bool:
+    """Whether a job does something by itself: targets only gather others."""
+    return bool(job.log)
+
+
+def _last_line(path: Path) -> str:
+    """The last line that a job wrote, where errors stand."""
+    try:
+        lines = [
+            line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
+        ]
+    except OSError:
+        return ""
+    errors = [line for line in lines if line.startswith("stair: error:")]
+    return (errors or lines or [""])[-1].removeprefix("stair: error: ")

@@ -1,0 +1,10 @@
+# Small backbones that the run trains itself, in place of models from the hub.
+rule backbone:
+    output:
+        [str(paths.backbone("{model}") / name) for name in BACKBONE_FILES],
+    log:
+        str(paths.log("backbone", "{model}")),
+    params:
+        settings=backbone_settings,
+    shell:
+        "stair backbone --run {RUN} --model {wildcards.model} --threads {threads} > {log} 2>&1"

@@ -1,0 +1,88 @@
+# Helpers of the rules: the run's folder, wildcards, and which files a job needs.
+import sys
+from pathlib import Path
+
+from stair.config import params as digests
+
+cfg, paths = run.config, run.paths
+RUN = str(paths.folder)
+
+# Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says.
+shell.prefix(f'export PATH="{Path(sys.executable).parent}:$PATH"; ')
+
+
+wildcard_constraints:
+    model="|".join(map(re.escape, cfg.models)),
+    benchmark="|".join(map(re.escape, cfg.benchmarks)),
+    controller="|".join(map(re.escape, cfg.controllers)) or "none",
+    condition="|".join(map(re.escape, cfg.conditions)),
+    shard=r"\d+",
+    of=r"\d+",
+
+
+def model_files(wildcards):
+    """The files of a model folder that stages depend on."""
+    folder = paths.model_folder(cfg, wildcards.model)
+    if cfg.models[wildcards.model].tiny is not None:
+        return [folder / name for name in BACKBONE_FILES]
+    if cfg.models[wildcards.model].path is not None:
+        return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+    return folder / "config.json"
+
+
+BACKBONE_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "chat_template.jinja",
+    "model.safetensors",
+)
+
+
+def of_each_model(path):
+    """One path for each model."""
+    return [path(model) for model in cfg.models]
+
+
+def evaluated(path):
+    """One path for each (model, benchmark, condition) that is evaluated."""
+    return [
+        path(m, b, condition)
+        for condition in cfg.conditions
+        for m, b in cfg.evaluated(condition)
+    ]
+
+
+# The digest of what a job depends on in the configuration; a change of it runs the job again.
+
+
+def backbone_settings(wildcards):
+    return digests.backbone(cfg, wildcards.model)
+
+
+def raw_settings(wildcards):
+    return digests.raw(cfg, wildcards.name)
+
+
+def benchmark_settings(wildcards):
+    return digests.benchmark(cfg, wildcards.benchmark)
+
+
+def pool_settings(wildcards):
+    return digests.training_pool(cfg, wildcards.model)
+
+
+def rollout_settings(wildcards):
+    return digests.rollouts(cfg, wildcards.model)
+
+
+def training_settings(wildcards):
+    return digests.training(cfg, wildcards.model, wildcards.controller)
+
+
+def evaluation_settings(wildcards):
+    return digests.evaluation(cfg, wildcards.model, wildcards.benchmark, wildcards.condition)
+
+
+def score_settings(wildcards):
+    return digests.scores(cfg, wildcards.benchmark)

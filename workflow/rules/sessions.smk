@@ -1,0 +1,34 @@
+# Four-turn sessions: for training and validation by model, for evaluation by benchmark.
+rule sessions:
+    input:
+        of_each_model(paths.training_sessions),
+        of_each_model(paths.validation_sessions),
+        [paths.evaluation_sessions(benchmark) for benchmark in cfg.benchmarks],
+
+
+rule training_sessions:
+    input:
+        pool=paths.training_pool("{model}"),
+        rollouts=paths.rollouts("{model}"),
+    output:
+        str(paths.training_sessions("{model}")),
+        str(paths.validation_sessions("{model}")),
+    log:
+        str(paths.log("sessions", "training-{model}")),
+    params:
+        settings=digests.sessions(cfg),
+    shell:
+        "stair sessions --run {RUN} --model {wildcards.model} > {log} 2>&1"
+
+
+rule evaluation_sessions:
+    input:
+        paths.benchmark("{benchmark}"),
+    output:
+        str(paths.evaluation_sessions("{benchmark}")),
+    log:
+        str(paths.log("sessions", "evaluation-{benchmark}")),
+    params:
+        settings=digests.sessions(cfg),
+    shell:
+        "stair sessions --run {RUN} --benchmark {wildcards.benchmark} > {log} 2>&1"

@@ -1,0 +1,26 @@
+# Tables from scored rows.
+TABLES = ["continuous_summary"]
+
+
+rule tables:
+    input:
+        [
+            paths.table(name, suffix)
+            for name in TABLES
+            for suffix in (".csv", ".md", ".tex")
+        ],
+
+
+rule table:
+    input:
+        evaluated(paths.evaluation),
+    output:
+        [str(paths.table("{table}", suffix)) for suffix in (".csv", ".md", ".tex")],
+    log:
+        str(paths.log("tables", "{table}")),
+    wildcard_constraints:
+        table="|".join(TABLES),
+    params:
+        settings=digests.tables(cfg),
+    shell:
+        "stair tables --run {RUN} --name {wildcards.table} > {log} 2>&1"

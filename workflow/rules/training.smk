@@ -1,0 +1,27 @@
+# Controllers on frozen backbones.
+rule training:
+    input:
+        [
+            paths.weights(model, controller)
+            for controller in cfg.controllers
+            for model in cfg.trained(controller)
+        ],
+
+
+rule train_controller:
+    input:
+        model=model_files,
+        pool=paths.training_pool("{model}"),
+        rollouts=paths.rollouts("{model}"),
+        sessions=paths.training_sessions("{model}"),
+        validation=paths.validation_sessions("{model}"),
+    output:
+        str(paths.weights("{model}", "{controller}")),
+        str(paths.controller("{model}", "{controller}") / "curve.csv"),
+    log:
+        str(paths.log("training", "{model}", "{controller}")),
+    params:
+        settings=training_settings,
+    shell:
+        "stair train --run {RUN} --model {wildcards.model} --controller {wildcards.controller}"
+        " --threads {threads} > {log} 2>&1"
