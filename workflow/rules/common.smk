@@ -81,7 +81,9 @@ def training_settings(wildcards):
 
 
 def evaluation_settings(wildcards):
-    return digests.evaluation(cfg, wildcards.model, wildcards.benchmark, wildcards.condition)
+    return digests.evaluation(
+        cfg, wildcards.model, wildcards.benchmark, wildcards.condition
+    )
 
 
 def score_settings(wildcards):

@@ -66,7 +66,8 @@ class TransformersEngine:
         self.dtype = str(parameter.dtype).removeprefix("torch.")
         self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type
         self._architecture = describe(model.config.to_dict())
-        self._architecture.check_controlled_layers(layers)
+        if layers:
+            self._architecture.check_controlled_layers(layers)
         self.capabilities = Capabilities(
             architectures=("qwen3", "qwen3_5"),
             read=bool(layers),

@@ -1,0 +1,94 @@
+"""The two architectures of the small backbones, as Transformers' own classes with small sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a backbone. ``linear_*`` and ``rotary_fraction`` are read by ``qwen3_5`` alone.
+
+    ``qwen3_5`` has full attention, with an output gate, in every fourth layer (3, 7, 11, ... from zero) and Gated
+    DeltaNet in the others; its rotary embedding turns the first ``rotary_fraction`` of a head's dimensions.
+    """
+
+    architecture: Literal["qwen3", "qwen3_5"]
+    layers: int = 12
+    hidden_size: int = 64
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 16
+    ffn: int = 192
+    tie_embeddings: bool = True
+    max_positions: int = 4096
+    rope_theta: float = 10_000.0
+    rotary_fraction: float = 0.25
+    linear_key_heads: int = 2
+    linear_value_heads: int = 4
+    linear_head_dim: int = 16
+
+    def __post_init__(self) -> None:
+        if self.architecture not in ("qwen3", "qwen3_5"):
+            raise ValueError(f"architecture must be qwen3 or qwen3_5, got {self.architecture!r}")
+        if self.layers < 12:
+            raise ValueError(f"a backbone needs at least 12 layers for the controlled layers, got {self.layers}")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+
+
+def build(shape: Shape, vocabulary: int, special: Sequence[int]) -> Any:
+    """A freshly initialised causal language model, fp32; ``special`` holds the ids of padding and end of turn."""
+    pad, end = special
+    common: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": shape.hidden_size,
+        "intermediate_size": shape.ffn,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "tie_word_embeddings": shape.tie_embeddings,
+        "max_position_embeddings": shape.max_positions,
+        "initializer_range": shape.hidden_size**-0.5,
+        "eos_token_id": end,
+        "pad_token_id": pad,
+        "bos_token_id": None,
+        "dtype": "float32",
+    }
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.rope_theta}
+    if shape.architecture == "qwen3":
+        return _sharpened(Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters=rope)), gain=2.0)
+    config = Qwen3_5TextConfig(
+        **common,
+        rope_parameters={**rope, "partial_rotary_factor": shape.rotary_fraction},
+        linear_num_key_heads=shape.linear_key_heads,
+        linear_num_value_heads=shape.linear_value_heads,
+        linear_key_head_dim=shape.linear_head_dim,
+        linear_value_head_dim=shape.linear_head_dim,
+    )
+    return Qwen3_5ForCausalLM(config)
+
+
+import os
+
+
+def _sharpened(model: Any, gain: float) -> Any:
+    G = float(os.environ.get("GAIN", "2"))
+    OS = float(os.environ.get("OSCALE", "1"))
+    ES = float(os.environ.get("ESCALE", "1"))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("q_norm.weight", "k_norm.weight")):
+                parameter.mul_(G)
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter.mul_(OS)
+            if "embed_tokens" in name:
+                parameter.mul_(ES)
+    return model

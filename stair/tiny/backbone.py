@@ -1,0 +1,168 @@
+"""Train a small backbone of a real architecture on generated conversations, and write it as a Hugging Face folder."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import GenerationConfig, PreTrainedTokenizerFast
+
+from stair.tiny.architecture import Shape, build
+from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
+from stair.tiny.problems import seeded
+from stair.tiny.tokenizer import END_OF_TEXT, IM_END, save_tokenizer, train_tokenizer
+
+_CHUNK = 512  # conversations drawn, sorted by length and cut into batches together
+_TOKENIZER_TEXTS = 2000
+
+
+@dataclass(frozen=True)
+class BackboneSpec:
+    """Everything that a backbone's bytes depend on, besides the machine and its number of threads.
+
+    ``shape`` is the network; ``steps`` updates of about ``batch_tokens`` padded tokens each; ``learning_rate`` is the
+    peak, reached after ``warmup`` updates and falling linearly to zero; ``seed`` is a name.
+    """
+
+    shape: Shape
+    thinking: bool
+    prompts: BackbonePrompts
+    seed: str
+    steps: int
+    batch_tokens: int = 1024
+    learning_rate: float = 4e-3
+    warmup: int = 30
+    weight_decay: float = 0.0
+    vocabulary: int = 512
+    mixture: Mixture = field(default_factory=Mixture)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_tokens", "learning_rate"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} of a backbone must be positive, got {getattr(self, name)}")
+
+
+def train_backbone(
+    out_dir: Path, *, spec: BackboneSpec, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> dict[str, Any]:
+    """Train the backbone that ``spec`` describes and write it to ``out_dir`` (created; files are overwritten).
+
+    Writes ``model.safetensors`` (fp32), ``config.json``, ``generation_config.json``, the tokenizer's files,
+    ``chat_template.jinja`` and ``training_curve.csv``; the same bytes for one ``spec`` and thread count on one
+    machine. ``on_progress(done, total)`` is called after each update. Torch's global generator is left as it was.
+
+    Returns what was measured: ``parameters``, ``tokens``, ``target_tokens``, ``final_loss`` (mean cross-entropy in
+    nats over the last tenth of the updates), ``seconds``, ``threads``.
+    """
+    started = time.monotonic()
+    out_dir.mkdir(parents=True, exist_ok=True)
+    tokenizer = _tokenizer(spec)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeded("initialisation", spec.seed).getrandbits(63))
+        model = build(spec.shape, len(tokenizer), tokenizer.convert_tokens_to_ids([END_OF_TEXT, IM_END]))
+        curve = _fit(model, _batches(spec, tokenizer), spec, on_progress)
+    model.generation_config = GenerationConfig(
+        do_sample=True, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id
+    )
+    model.save_pretrained(out_dir)
+    save_tokenizer(tokenizer, out_dir)
+    with (out_dir / "training_curve.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(curve[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(curve)
+    last = curve[-max(1, len(curve) // 10) :]
+    return {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "tokens": sum(row["tokens"] for row in curve),
+        "target_tokens": sum(row["target_tokens"] for row in curve),
+        "final_loss": sum(row["loss"] for row in last) / len(last),
+        "seconds": time.monotonic() - started,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def within_bounds(accuracies: Mapping[str, float], low: float = 0.15, high: float = 0.95) -> list[str]:
+    """The names whose accuracy (a fraction) is not a number in ``[low, high]``, in the mapping's order."""
+    return [name for name, accuracy in accuracies.items() if not low <= accuracy <= high]
+
+
+def _tokenizer(spec: BackboneSpec) -> PreTrainedTokenizerFast:
+    turns = (
+        message["content"]
+        for index in range(_TOKENIZER_TEXTS)
+        for message in conversation(spec.prompts, spec.mixture, spec.thinking, spec.seed, "tokenizer", index)
+    )
+    texts = (piece for turn in turns for piece in (turn, "user\n", "assistant\n"))
+    return train_tokenizer(texts, vocabulary=spec.vocabulary, thinking=spec.thinking)
+
+
+def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[Tensor, Tensor]]:
+    """Endless batches of similar length: ids int64 ``[rows, tokens]``, right-padded, and targets bool, same shape."""
+    encoder = Encoder(tokenizer, spec.thinking)
+    chunk = 0
+    while True:
+        names = range(chunk * _CHUNK, (chunk + 1) * _CHUNK)
+        drawn = [conversation(spec.prompts, spec.mixture, spec.thinking, spec.seed, index) for index in names]
+        examples = sorted(encoder.encode(drawn), key=lambda example: len(example.ids))
+        groups: list[list[Example]] = [[]]
+        for example in examples:
+            if len(example.ids) * (len(groups[-1]) + 1) > spec.batch_tokens and groups[-1]:
+                groups.append([])
+            groups[-1].append(example)
+        seeded("batches", spec.seed, chunk).shuffle(groups)
+        for group in groups:
+            width = max(len(example.ids) for example in group)
+            ids = torch.full((len(group), width), tokenizer.pad_token_id, dtype=torch.int64)
+            targets = torch.zeros((len(group), width), dtype=torch.bool)
+            for row, example in enumerate(group):
+                ids[row, : len(example.ids)] = torch.tensor(example.ids)
+                targets[row, : len(example.ids)] = torch.tensor(example.targets)
+            yield ids, targets
+        chunk += 1
+
+
+def _rate(spec: BackboneSpec, step: int) -> float:
+    """Linear warm-up within a linear fall to zero."""
+    return spec.learning_rate * min(1.0, (step + 1) / spec.warmup) * (1 - step / spec.steps)
+
+
+def _fit(
+    model: Any, batches: Iterator[tuple[Tensor, Tensor]], spec: BackboneSpec, on_progress: Callable[[int, int], None]
+) -> list[dict[str, Any]]:
+    model.train()
+    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": spec.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=spec.learning_rate, betas=(0.9, 0.98), fused=True)
+    curve: list[dict[str, Any]] = []
+    for step in range(spec.steps):
+        ids, targets = next(batches)
+        for group in optimizer.param_groups:
+            group["lr"] = _rate(spec, step)
+        # No attention mask: the padding stands on the right, where no causal layer lets a real token see it.
+        hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state
+        chosen = targets[:, 1:]
+        loss = F.cross_entropy(model.lm_head(hidden[:, :-1][chosen]), ids[:, 1:][chosen])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        curve.append(
+            {
+                "step": step + 1,
+                "loss": loss.item(),
+                "learning_rate": _rate(spec, step),
+                "tokens": ids.numel(),
+                "target_tokens": int(chosen.sum()),
+            }
+        )
+        on_progress(step + 1, spec.steps)
+    model.eval()
+    return curve

@@ -1,0 +1,116 @@
+"""The conversations that a small backbone is trained on, rendered with its chat template.
+
+One conversation holds one to four problems under one kind of prompt, as in the pipeline: the training prompt, the
+mathematical evaluation prompt, or the multiple-choice one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from transformers import PreTrainedTokenizerFast
+
+from stair.tiny.problems import Problem, draw, lettered, seeded
+from stair.tiny.tokenizer import IM_END, IM_START
+
+Message = dict[str, str]
+
+
+@dataclass(frozen=True)
+class BackbonePrompts:
+    """The wordings that a backbone learns to answer; in each, ``{problem}`` stands for the problem's text."""
+
+    training: str
+    mathematical: str
+    choice: str
+
+    def __post_init__(self) -> None:
+        for name, text in vars(self).items():
+            if text.count("{problem}") != 1:
+                raise ValueError(f"the {name} prompt must contain {{problem}} exactly once: {text!r}")
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What share of the conversations has which shape.
+
+    ``turns``: relative weights of one, two, three and four problems. ``choice``: share under the multiple-choice
+    prompt; the rest is shared equally by the training and the mathematical prompt. ``rambling``: share of the
+    responses of a thinking model that think for ``rambling_steps`` steps more than they need.
+    """
+
+    turns: tuple[float, float, float, float] = (0.4, 0.2, 0.2, 0.2)
+    choice: float = 0.15
+    rambling: float = 0.03
+    rambling_steps: int = 12
+
+
+def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *names: object) -> list[Message]:
+    """The conversation that belongs to ``names``: user and assistant messages by turns, thinking included."""
+    rng = seeded("conversation", *names)
+    turns = rng.choices((1, 2, 3, 4), mixture.turns)[0]
+    choice = rng.random() < mixture.choice
+    template = prompts.choice if choice else rng.choice((prompts.training, prompts.mathematical))
+    messages: list[Message] = []
+    for turn in range(turns):
+        if choice:
+            problem = lettered(draw("gpqa_diamond", *names, turn), rng.sample(range(4), 4))
+        else:
+            problem = draw("backbone", *names, turn)
+        answer = response(problem, rng, mixture) if thinking else problem.solution
+        messages.append({"role": "user", "content": template.replace("{problem}", problem.text)})
+        messages.append({"role": "assistant", "content": answer})
+    return messages
+
+
+def response(problem: Problem, rng: Random, mixture: Mixture) -> str:
+    """A thinking model's response, from after ``<think>`` and its line end to before the end marker."""
+    steps = problem.steps
+    if rng.random() < mixture.rambling:
+        doubts = [f"Wait, is it {rng.randint(0, 99)}? No." for _ in range(mixture.rambling_steps)]
+        steps = " ".join([steps, *doubts])
+    return f"{steps}\n</think>\n\n\\boxed{{{problem.answer}}}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """One training sequence: token ids, and for each whether it is a target (a response's tokens, end marker too)."""
+
+    ids: list[int]
+    targets: list[bool]
+
+
+class Encoder:
+    """Renders conversations with the tokenizer's template and marks what is learned.
+
+    Without thinking, every response of a conversation is a target. With thinking, a response's own thinking is absent
+    from the history of the turns after it, so only the last response is.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, thinking: bool) -> None:
+        self._tokenizer = tokenizer
+        self._thinking = thinking
+        self._header: list[int] = tokenizer.encode(f"{IM_START}assistant\n", add_special_tokens=False)
+        self._end: int = tokenizer.convert_tokens_to_ids(IM_END)
+
+    def render(self, conversations: Sequence[list[Message]]) -> list[str]:
+        rendered = self._tokenizer.apply_chat_template(list(conversations), tokenize=False)
+        assert isinstance(rendered, list)
+        return rendered
+
+    def encode(self, conversations: Sequence[list[Message]]) -> list[Example]:
+        encodings = self._tokenizer(self.render(conversations), add_special_tokens=False)["input_ids"]
+        return [Example(ids, self._targets(ids)) for ids in encodings]
+
+    def _targets(self, ids: list[int]) -> list[bool]:
+        header, width = self._header, len(self._header)
+        starts = [i + width for i in range(len(ids) - width) if ids[i : i + width] == header]
+        targets = [False] * len(ids)
+        for start in starts[-1:] if self._thinking else starts:
+            # The generation prefix of a thinking model supplies `<think>` and its line end.
+            begin = start + 2 if self._thinking else start
+            for i in range(begin, ids.index(self._end, start) + 1):
+                targets[i] = True
+        return targets

@@ -1,0 +1,134 @@
+"""Generated data sets as raw files in the schemas of the real ones, so that the real loaders read them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stair.tiny.problems import Problem, distinct, seeded
+
+DAPO_PREFIX = (
+    "Solve the following math problem step by step. The last line of your response should be of the form Answer: $Answer "
+    "(without quotes) where $Answer is the answer to the problem.\n\n"
+)
+DAPO_SUFFIX = '\n\nRemember to put your answer on its own line after "Answer:".'
+
+AMC23_IN_TRAINING = (3, 15, 16, 19, 30, 32)
+"""Rows of the AMC23 stand-in that stand in the training pool too, as in the paper."""
+
+_COPIES = 3
+_OVERLAP = 4
+"""Problems of each other benchmark that the raw training pool repeats; exclusion must remove them."""
+
+_VARIANTS = 8
+"""One problem in so many stands in the pool under a second spelling, as a source record of its own."""
+
+
+def benchmark_problems(key: str, count: int) -> list[Problem]:
+    """A benchmark's problems, in the order of its file."""
+    return distinct(key, "benchmark", count)
+
+
+def training_problems(count: int, benchmarks: dict[str, int]) -> list[Problem]:
+    """The training pool's problems: new ones, and some that benchmarks hold."""
+    held = {key: benchmark_problems(key, size) for key, size in benchmarks.items() if key != "gpqa_diamond"}
+    overlap: dict[str, Problem] = {}
+    for key, problems in held.items():
+        rows = AMC23_IN_TRAINING if key == "amc23" and len(problems) > max(AMC23_IN_TRAINING) else range(_OVERLAP)
+        overlap |= {problems[row].text: problems[row] for row in rows}
+    known = {problem.text for problems in held.values() for problem in problems}
+    new = distinct("training_pool", "pool", count, avoid=known)
+    return [*new, *overlap.values()]
+
+
+def write_training_pool(path: Path, count: int, benchmarks: dict[str, int]) -> None:
+    """Writes a Parquet file in DAPO-Math-17k's schema: every row repeated, some problems spelt in two ways.
+
+    Args:
+        path: the file.
+        count: how many new problems there are.
+        benchmarks: the sizes of the benchmarks, some of whose problems the pool repeats.
+    """
+    rows = []
+    for number, problem in enumerate(training_problems(count, benchmarks)):
+        texts = [problem.text]
+        if number % _VARIANTS == 0:
+            texts.append(problem.text.replace("What is ", "What  is\\, ").replace("?", " ?"))
+        for text in texts:
+            for copy in range(_COPIES):
+                rows.append(_dapo_row(text, problem, f"{number}-{len(texts)}-{copy}"))
+    seeded("training pool order").shuffle(rows)
+    schema = pa.schema(
+        [
+            ("data_source", pa.string()),
+            ("prompt", pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))),
+            ("ability", pa.string()),
+            ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
+            ("extra_info", pa.struct([("index", pa.string())])),
+        ]
+    )
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+
+
+def _dapo_row(text: str, problem: Problem, index: str) -> dict[str, Any]:
+    return {
+        "data_source": "math_dapo",
+        "prompt": [{"content": f"{DAPO_PREFIX}{text}{DAPO_SUFFIX}", "role": "user"}],
+        "ability": "MATH",
+        "reward_model": {"ground_truth": problem.answer, "style": "rule-lighteval/MATH_v2"},
+        "extra_info": {"index": index},
+    }
+
+
+def write_benchmark(path: Path, key: str, count: int) -> None:
+    """Writes a benchmark's file in the schema of the one that it stands for.
+
+    Raises:
+        ValueError: there is no generator for this benchmark.
+    """
+    problems = benchmark_problems(key, count)
+    if key == "math500":
+        _write_jsonl(
+            path,
+            [
+                dict(
+                    problem=problem.text,
+                    solution=problem.solution,
+                    answer=problem.answer,
+                    subject=problem.subject,
+                    level=1 + number % 5,
+                    unique_id=f"test/{problem.family}/{number}.json",
+                )
+                for number, problem in enumerate(problems)
+            ],
+        )
+    elif key == "aime2025":
+        _write_jsonl(
+            path, [dict(id=str(n), problem=problem.text, answer=problem.answer) for n, problem in enumerate(problems)]
+        )
+    elif key == "amc23":
+        rows = [
+            dict(id=number, question=problem.text, answer=float(problem.answer), url="")
+            for number, problem in enumerate(problems)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        _write_gpqa(path, problems)
+
+
+def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def _write_gpqa(path: Path, problems: list[Problem]) -> None:
+    names = ["Record ID", "Question", "Correct Answer", *(f"Incorrect Answer {n}" for n in (1, 2, 3))]
+    with open(path, "w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(names)
+        for number, problem in enumerate(problems):
+            writer.writerow([f"rec{number:04d}", problem.text, problem.answer, *problem.incorrect])

@@ -1,0 +1,97 @@
+"""Generated problems: a text, a short worked solution, an exact answer.
+
+A problem is a pure function of a name: the name's SHA-256 seeds the draw, so the same name gives the same problem on every
+machine. The space of problems is small on purpose. A backbone may have seen a benchmark's problem while it was made: what the
+small run compares are conditions on one backbone, not backbones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
+
+LETTERS = "ABCD"
+
+# Families and their relative weights, by what the problems are for.
+_EVERYTHING = dict(
+    sum=3, difference=3, product=3, product_sum=2, triple_product=2, fraction=2, pair=2, more=2, percent=2
+)
+PROFILES: dict[str, dict[str, int]] = {
+    "backbone": _EVERYTHING,
+    "training_pool": _EVERYTHING,
+    "math500": _EVERYTHING,
+    "aime2025": dict(product_sum=2, triple_product=1, product=1),
+    "amc23": dict(sum=1, product=2, product_sum=2),
+    "gpqa_diamond": dict.fromkeys(CHOICE_FAMILIES, 1),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem with its worked steps and exact answer; `incorrect` holds the wrong options of a multiple choice."""
+
+    family: str
+    subject: str
+    text: str
+    steps: str
+    answer: str
+    incorrect: tuple[str, ...] = ()
+
+    @property
+    def solution(self) -> str:
+        """The worked solution, ending in the boxed answer."""
+        return f"{self.steps}. \\boxed{{{self.answer}}}"
+
+
+def seeded(*names: object) -> random.Random:
+    """A generator that is a function of `names`."""
+    digest = hashlib.sha256("/".join(str(name) for name in names).encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))
+
+
+def draw(profile: str, *names: object) -> Problem:
+    """The problem of a profile that belongs to `names`.
+
+    Raises:
+        ValueError: there is no such profile.
+    """
+    if profile not in PROFILES:
+        raise ValueError(f"problems for '{profile}' cannot be generated; there are: {', '.join(PROFILES)}")
+    rng = seeded(profile, *names)
+    weights = PROFILES[profile]
+    family = rng.choices(list(weights), list(weights.values()))[0]
+    made = (CHOICE_FAMILIES if family in CHOICE_FAMILIES else FAMILIES)[family]
+    draft = made.make(rng)
+    return Problem(family, made.subject, draft.text, draft.steps, draft.answer, draft.incorrect)
+
+
+def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -> list[Problem]:
+    """The first `count` problems of a profile under a seed, no two with one text and none of the texts in `avoid`.
+
+    Raises:
+        ValueError: there are not so many.
+    """
+    problems: dict[str, Problem] = {}
+    for attempt in range(200 * count + 1000):
+        if len(problems) == count:
+            return list(problems.values())
+        problem = draw(profile, seed, attempt)
+        if problem.text not in avoid:
+            problems.setdefault(problem.text, problem)
+    raise ValueError(f"there are fewer than {count} distinct problems for '{profile}'; ask for fewer")
+
+
+def lettered(problem: Problem, order: Sequence[int]) -> Problem:
+    """A multiple-choice question with its options written out, the answer being a letter.
+
+    `order` is a permutation of 0..3 over (right option, wrong options...): its first entry becomes option A.
+    """
+    assert len(problem.incorrect) == 3, "not a multiple-choice question"
+    assert sorted(order) == [0, 1, 2, 3]
+    options = (problem.answer, *problem.incorrect)
+    lines = [f"{letter}. {options[index]}" for letter, index in zip(LETTERS, order, strict=True)]
+    return replace(problem, text="\n".join([problem.text, *lines]), answer=LETTERS[list(order).index(0)], incorrect=())

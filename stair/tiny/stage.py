@@ -1,0 +1,79 @@
+"""The stages of the embedded run: generated data sets, and small backbones whose accuracy is held to bounds."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.records.files import replacing
+from stair.records.manifest import write_manifest
+from stair.records.progress import Progress
+from stair.tiny.datasets import write_benchmark, write_training_pool
+
+
+def write_raw(config: Config, paths: RunPaths, name: str) -> None:
+    """Writes a generated data set in the schema of the real one: a benchmark, or `training_pool`."""
+    dataset = config.training_pool if name == "training_pool" else config.benchmarks[name]
+    assert dataset.tiny is not None, "only data sets marked as tiny are generated"
+    sizes = {key: item.tiny for key, item in config.benchmarks.items() if item.tiny is not None}
+    with replacing(paths.dataset_file(config, name)) as partial:
+        if name == "training_pool":
+            write_training_pool(partial, dataset.tiny, sizes)
+        else:
+            write_benchmark(partial, name, dataset.tiny)
+
+
+def train(config: Config, paths: RunPaths, model: str) -> None:
+    """Trains a small backbone; out of bounds, the next named seed is tried, and the last is kept with a warning."""
+    from stair.tiny.acceptance import measure
+    from stair.tiny.architecture import Shape
+    from stair.tiny.backbone import BackboneSpec, train_backbone, within_bounds
+    from stair.tiny.conversations import BackbonePrompts
+
+    settings = config.models[model]
+    assert settings.tiny is not None, "only models marked as tiny are trained here"
+    tiny = settings.tiny
+    shape = Shape(
+        tiny.architecture,
+        layers=tiny.layers,
+        hidden_size=tiny.hidden_size,
+        heads=tiny.heads,
+        kv_heads=tiny.kv_heads,
+        head_dim=tiny.head_dim,
+        ffn=tiny.ffn,
+    )
+    prompts = BackbonePrompts(config.prompts["training"], config.prompts["math"], config.prompts["choice"])
+    output = paths.backbone(model)
+    tried = []
+    for number, seed in enumerate(tiny.seeds, start=1):
+        spec = BackboneSpec(
+            shape,
+            thinking=settings.thinking,
+            prompts=prompts,
+            seed=seed,
+            steps=tiny.steps,
+            batch_tokens=tiny.batch_tokens,
+            learning_rate=tiny.learning_rate,
+        )
+        progress = Progress(paths.progress, f"backbone/{model}", tiny.steps, "steps")
+        beside = output.with_name(f".{model}.partial")
+        _empty(beside)
+        facts = train_backbone(beside, spec=spec, on_progress=lambda done, total, told=progress: told.set(done))
+        accuracy = measure(config, paths, model, beside)
+        outside = within_bounds(accuracy)
+        tried.append({"seed": seed, "accuracy": accuracy, "outside": outside, **facts})
+        print(f"{model}: " + ", ".join(f"{name} {value:.0%}" for name, value in accuracy.items()))
+        if not outside:
+            break
+        more = "the next seed is tried" if number < len(tiny.seeds) else "the last seed is kept"
+        print(f"warning: {model}: accuracy out of bounds (15% to 95%) for {', '.join(outside)}; {more}")
+    write_manifest(beside, stage="backbone", settings=tiny.model_dump(mode="json"), tried=tried)
+    shutil.rmtree(output, ignore_errors=True)
+    beside.rename(output)
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
