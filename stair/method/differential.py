@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Literal
+from typing import Literal, TypedDict
 
 import torch
 from torch import Tensor
@@ -49,22 +49,44 @@ def differential_read(
         )
     if variant not in ("differential", "direct"):
         raise ValueError(f"variant is 'differential' or 'direct', not {variant!r}")
+    options: ReadOptions = {"smoothing": smoothing, "variant": variant, "value_order": value_order}
     chosen = choose_backend(backend, queries)
+    if chosen == "triton":
+        from stair.method.reads import fused
+
+        return fused.read(queries, keys, values, normals, lengths, **options)
     module = naive if chosen == "naive" else streaming
-    return module.read(
-        queries, keys, values, normals, lengths, smoothing=smoothing, variant=variant, value_order=value_order
-    )
+    return module.read(queries, keys, values, normals, lengths, **options)
+
+
+class ReadOptions(TypedDict):
+    """What every backend takes besides the tensors."""
+
+    smoothing: float
+    variant: Variant
+    value_order: Tensor | None
 
 
 def choose_backend(backend: Backend, queries: Tensor) -> Literal["naive", "torch", "triton"]:
-    """Return the backend that `auto` stands for: `triton` on CUDA where it is installed and the dtype allows, else `torch`."""
-    if backend == "auto":
-        return "torch"
-    if backend not in ("naive", "torch", "triton"):
+    """Return the backend to use: `auto` is `triton` on CUDA where it is installed and takes these queries, else `torch`.
+
+    Raises ValueError for an unknown backend, and for `triton` where it cannot be used.
+    """
+    if backend not in ("auto", "naive", "torch", "triton"):
         raise ValueError(f"backend is 'auto', 'naive', 'torch' or 'triton', not {backend!r}")
-    if backend == "triton" and importlib.util.find_spec("triton") is None:
-        raise ValueError("backend 'triton' needs the package triton, which is not installed here")
-    return backend
+    if backend in ("naive", "torch"):
+        return backend
+    if importlib.util.find_spec("triton") is None:
+        if backend == "triton":
+            raise ValueError("backend 'triton' needs the package triton, which is not installed here")
+        return "torch"
+    if backend == "triton":
+        return "triton"
+    if not queries.is_cuda:
+        return "torch"
+    from stair.method.reads import fused
+
+    return "torch" if fused.unsupported(queries) else "triton"
 
 
 def _check(

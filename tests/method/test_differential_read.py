@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from stair.method import differential_read
-from stair.method.reads import naive, streaming
+from stair.method.reads import naive, one_pass, streaming
 from stair.method.reflection import unit_normals
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
-    return float((found.detach().double() - expected.double()).norm() / expected.double().norm().clamp_min(1e-300))
+    found, expected = found.detach().double(), expected.detach().double()
+    return float((found - expected).norm() / expected.norm().clamp_min(1e-300))
 
 
 @st.composite
@@ -187,3 +188,11 @@ def test_what_does_not_fit_is_named(change: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         differential_read(**arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_the_one_pass_form_is_the_same_read() -> None:
+    queries, keys, values, normals = one_row(tokens=13, bank=101)
+    for smoothing in (1e-6, 0.2):
+        found = one_pass.read(queries, keys, values, normals, smoothing=smoothing, tiles=streaming.Tiles(12, 16))
+        wanted = differential_read(queries, keys, values, normals, smoothing=smoothing, backend="naive")
+        assert relative(found, wanted) < 1e-10

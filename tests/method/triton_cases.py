@@ -1,0 +1,110 @@
+"""The fused read against the equations. Run by test_triton.py in a process of its own, whose environment Triton looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from method_cases import random_case
+from test_differential_read import relative
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from stair.method import Attachment, RowControl, differential_read
+from stair.method.reads import fused, naive, one_pass_kernel
+from stair.method.reads.fused import Launch, Launches
+
+CUDA = torch.cuda.is_available()
+DEVICE = "cuda" if CUDA else "cpu"
+CASES = {
+    "plain": {},
+    "direct": {"variant": "direct"},
+    "heavy smoothing": {"smoothing": 0.3},
+    "no smoothing": {"smoothing": 0.0},
+    "lengths differ": {"bank_lengths": torch.tensor([70, 21])},
+    "a bank is empty": {"bank_lengths": torch.tensor([0, 70])},
+    "permuted values": {"value_order": "random"},
+}
+
+
+def random_inputs(dtype: torch.dtype, sharpness: float = 1.0, head_dim: int = 16) -> list[Tensor]:
+    """Queries, keys, values, normals and the output's gradient; 2 rows, 2 K/V heads of 2, 19 tokens, 70 entries."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((2, 4, 19, head_dim), (2, 2, 70, head_dim), (2, 2, 70, head_dim), (4, head_dim), (2, 4, 19, head_dim))
+    queries, keys, values, normals, gradient = (torch.randn(*shape, generator=generator) for shape in shapes)
+    tensors = [(queries * sharpness).to(dtype), keys.to(dtype), values.to(dtype), normals, gradient.to(dtype)]
+    return [tensor.to(DEVICE) for tensor in tensors]
+
+
+def with_gradients(read: Callable[..., Tensor], tensors: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    queries, keys, values, normals, gradient = tensors
+    queries, normals = queries.clone().requires_grad_(), normals.clone().requires_grad_()
+    out = read(queries, keys, values, normals)
+    return out, *torch.autograd.grad(out, (queries, normals), gradient)
+
+
+def small_tiles() -> Launches:
+    """Tiles small enough that 19 tokens and 70 entries make several, whole and partial, in several splits."""
+    return Launches(Launch(16, 16, 4, 1, 2), Launch(16, 32, 4, 1, 1), Launch(16, 16, 4, 1, 3))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fused_equals_the_equations(name: str) -> None:
+    options = {"smoothing": 1e-6, "variant": "differential", "value_order": None, **CASES[name]}
+    lengths = options.pop("bank_lengths", torch.tensor([70, 70])).tolist()
+    if options["value_order"] is not None:
+        order = [torch.randperm(70, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
+        options["value_order"] = torch.stack(order).view(2, 2, 70).to(DEVICE)
+    tensors = random_inputs(torch.float32)
+    found = with_gradients(lambda *x: fused.read(*x, lengths, **options, launches=small_tiles()), tensors)
+    expected = with_gradients(lambda *x: naive.read(*x, lengths, **options), [tensor.double() for tensor in tensors])
+    for one, other in zip(found, expected, strict=True):
+        assert relative(one, other) < 1e-5
+
+
+def test_half_precision_errs_at_most_twice_as_much_as_the_naive_form() -> None:
+    tensors = random_inputs(torch.bfloat16 if CUDA else torch.float16)
+    found = with_gradients(lambda *x: differential_read(*x, backend="triton"), tensors)
+    low = with_gradients(lambda *x: differential_read(*x, backend="naive"), tensors)
+    exact = with_gradients(lambda *x: differential_read(*x, backend="naive"), [tensor.double() for tensor in tensors])
+    for one, plain, wanted in zip(found, low, exact, strict=True):
+        assert relative(one, wanted) <= 2.0 * relative(plain, wanted)
+
+
+def test_sharp_attention_takes_the_wide_sums() -> None:
+    """Logits of several hundred, whose exponents pass the span where products of powers are safe; a float32 logit of that
+    size is itself rounded by 3e-5."""
+    tensors = random_inputs(torch.float32, sharpness=150.0)
+    found = with_gradients(lambda *x: differential_read(*x, backend="triton"), tensors)
+    exact = with_gradients(lambda *x: differential_read(*x, backend="naive"), [tensor.double() for tensor in tensors])
+    for one, wanted in zip(found, exact, strict=True):
+        assert relative(one, wanted) < 3e-4
+
+
+def test_the_one_pass_kernel_is_the_same_read() -> None:
+    tensors = random_inputs(torch.float32)[:4]
+    found = one_pass_kernel.read(*tensors, smoothing=1e-6, launch=Launch(16, 16, 4, 1, 2))
+    assert relative(found, differential_read(*(tensor.double() for tensor in tensors), backend="naive")) < 1e-5
+
+
+def test_a_model_reads_through_the_kernels(model: PreTrainedModel) -> None:
+    if CUDA:
+        model.to(DEVICE)
+    case = random_case()
+    ids, positions = case.ids.to(DEVICE), torch.arange(19)[None]
+    case.reflector.to(DEVICE)
+    found = {}
+    for backend in ("torch", "triton"):
+        control = RowControl(case.reflector, case.bank, (case.start, 19))
+        with Attachment(model, (1, 3), backend=backend).controlling([control], positions), torch.no_grad():
+            found[backend] = model(ids, attention_mask=torch.ones_like(ids)).logits
+    torch.testing.assert_close(found["triton"], found["torch"], atol=1e-4, rtol=1e-3)
+
+
+def test_what_the_kernels_do_not_take_is_named() -> None:
+    tensors = random_inputs(torch.float32)[:4]
+    with pytest.raises(ValueError, match=r"does not take torch\.float64"):
+        differential_read(*(tensor.double() for tensor in tensors), backend="triton")
+    with pytest.raises(ValueError, match="power of two"):
+        differential_read(*(tensor[..., :12] for tensor in tensors), backend="triton")
