@@ -64,7 +64,7 @@ def build(shape: Shape, vocabulary: int, special: Sequence[int]) -> Any:
     }
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.rope_theta}
     if shape.architecture == "qwen3":
-        return _sharpened(Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters=rope)), gain=2.0)
+        return _initialised(Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters=rope)), shape, gain=1.5)
     config = Qwen3_5TextConfig(
         **common,
         rope_parameters={**rope, "partial_rotary_factor": shape.rotary_fraction},
@@ -73,22 +73,23 @@ def build(shape: Shape, vocabulary: int, special: Sequence[int]) -> Any:
         linear_key_head_dim=shape.linear_head_dim,
         linear_value_head_dim=shape.linear_head_dim,
     )
-    return Qwen3_5ForCausalLM(config)
+    return _initialised(Qwen3_5ForCausalLM(config), shape, gain=1.5)
 
 
-import os
+def _initialised(model: Any, shape: Shape, *, gain: float) -> Any:
+    """``model`` with starting values from which a few hundred updates suffice.
 
-
-def _sharpened(model: Any, gain: float) -> Any:
-    G = float(os.environ.get("GAIN", "2"))
-    OS = float(os.environ.get("OSCALE", "1"))
-    ES = float(os.environ.get("ESCALE", "1"))
+    A token's own embedding must not drown in what twelve fresh blocks add to the residual stream, so embeddings start
+    at twice the usual scale and the blocks' outputs at half of it. With unit norms the attention logits of a
+    16-dimensional head cannot exceed 4, too flat to copy a token, so the query and key norms start at ``gain``.
+    """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith(("q_norm.weight", "k_norm.weight")):
-                parameter.mul_(G)
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                parameter.mul_(OS)
-            if "embed_tokens" in name:
-                parameter.mul_(ES)
+            if name.endswith("embed_tokens.weight"):
+                parameter.mul_(2.0)
+            elif name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight")):
+                parameter.mul_(0.5)
+            elif name.endswith(("q_norm.weight", "k_norm.weight")):
+                # Qwen3.5's norm multiplies by one plus its weight.
+                parameter.fill_(gain if shape.architecture == "qwen3" else gain - 1.0)
     return model

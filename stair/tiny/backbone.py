@@ -36,8 +36,8 @@ class BackboneSpec:
     prompts: BackbonePrompts
     seed: str
     steps: int
-    batch_tokens: int = 1024
-    learning_rate: float = 4e-3
+    batch_tokens: int = 512
+    learning_rate: float = 3e-3
     warmup: int = 30
     weight_decay: float = 0.0
     vocabulary: int = 512
