@@ -61,7 +61,8 @@ def _strip_wrappers(answer: str) -> str:
         for opening, closing in _PAIRS:
             if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):
                 text = text[len(opening) : -len(closing)]
-        if re.fullmatch(r"[A-Za-z][.):]+", text):
+        text = re.sub(r"(?<=[A-Za-z)\]}$*])[.:]+$", "", text)
+        if re.fullmatch(r"[A-Za-z]\)", text):
             text = text[0]
         if text == before:
             return text

@@ -1,25 +1,53 @@
 """Whether an answer says the same as the reference, in the format that the problem asked for."""
 
 import re
-from fractions import Fraction
 
-_DECIMAL = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)")
-_FRACTION = re.compile(r"([+-]?)\\[dt]?frac\{(\d+)\}\{(\d+)\}")
-
-
-def exact_value(text: str) -> Fraction | None:
-    """The rational that a plain decimal or fraction stands for."""
-    text = re.sub(r"\s|\\[,;!]|\$", "", text)
-    if match := _DECIMAL.fullmatch(text):
-        return Fraction(match[1] + match[2].rstrip("."))
-    if (match := _FRACTION.fullmatch(text)) and int(match[3]):
-        return Fraction(int(match[1] + match[2]), int(match[3]))
-    return None
+from stair.scoring.answers.comparison import Comparison
+from stair.scoring.answers.hints import Hint
+from stair.scoring.answers.kinds import Collection
+from stair.scoring.answers.reading import read_answer
+from stair.scoring.bounds import MAX_ANSWER_CHARACTERS, TooComplex
+from stair.scoring.expressions.clean import clean
+from stair.scoring.extraction import last_boxed
 
 
 def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> bool:
-    """Whether two mathematical answers are equal."""
-    left, right = exact_value(answer), exact_value(reference)
-    if left is not None and right is not None:
-        return left == right
-    return re.sub(r"\s+", "", answer) == re.sub(r"\s+", "", reference)
+    """Whether two mathematical answers are equal; never raises for an answer.
+
+    Raises ValueError for an empty or overlong reference.
+    """
+    reference = bare_reference(reference)
+    if re.sub(r"\\s", "", clean(answer)) == re.sub(r"\\s", "", clean(reference)):
+        return True
+    hint = Hint.of(problem_hint)
+    comparison = Comparison(hint)
+    try:
+        return any(
+            comparison.same(read_answer(answer, grouping=ours), read_answer(reference, grouping=theirs))
+            for ours, theirs in _readings(answer, hint)
+        )
+    except TooComplex:
+        return False
+
+
+def bare_reference(reference: str) -> str:
+    """The reference without a box around it."""
+    if len(reference) > MAX_ANSWER_CHARACTERS:
+        raise ValueError(f"a reference of {len(reference)} characters; at most {MAX_ANSWER_CHARACTERS} can be compared")
+    bare = (last_boxed(reference) or reference) if "boxed" in reference else reference
+    if not bare.strip():
+        raise ValueError("the reference is empty")
+    return bare
+
+
+def _readings(answer: str, hint: Hint) -> list[tuple[bool, bool]]:
+    """How digits with commas between them are read, in the answer and in the reference: as one number or as several.
+
+    The problem decides for the reference. An answer may group digits in either case; if it is plainly a list
+    (`100, 200`), the reference is one too.
+    """
+    if hint.wants_list:
+        return [(False, False), (True, False)]
+    if isinstance(read_answer(answer), Collection):
+        return [(True, True), (False, False)]
+    return [(True, True)]

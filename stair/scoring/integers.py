@@ -1,14 +1,45 @@
 """Integer answers: equal decimal or fractional forms count, exactly; two values never do (appendix "Answer Scoring")."""
 
-from stair.scoring.equivalence import exact_value
+from stair.scoring.answers.hints import Hint
+from stair.scoring.answers.kinds import Answer, Quantity, Relation
+from stair.scoring.answers.measures import same_measure
+from stair.scoring.answers.names import is_name
+from stair.scoring.answers.reading import read_answer
+from stair.scoring.bounds import TooComplex
+from stair.scoring.equivalence import bare_reference
+from stair.scoring.expressions.equality import equal, exact_value
+from stair.scoring.expressions.nodes import PlusMinus, contains, symbols
 
 
 def same_integer(answer: str, reference: str, problem_hint: str | None = None) -> bool:
     """Whether the answer is the reference's integer.
 
-    Raises ValueError if the reference is no integer.
+    The answer may be any expression with exactly this value, with a unit, or after a name (`x = 42`). Lists, signs of
+    both kinds and approximations are not one integer. Raises ValueError if the reference is no integer.
     """
-    expected = exact_value(reference)
-    if expected is None or expected.denominator != 1:
+    expected = _single(read_answer(bare_reference(reference)))
+    value = None if expected is None else exact_value(expected.value)
+    if expected is None or value is None or value.denominator != 1:
         raise ValueError(f"reference {reference!r} is not an integer")
-    return exact_value(answer) == expected
+    hint = Hint.of(problem_hint)
+    try:
+        given = _single(read_answer(answer))
+        return given is not None and same_measure(given, expected, hint, equal)
+    except TooComplex:
+        return False
+
+
+def _single(answer: Answer) -> Quantity | None:
+    """The one value that an answer states."""
+    if isinstance(answer, Relation):
+        values = [side for side in answer.sides if isinstance(side, Quantity)]
+        if set(answer.operators) != {"="} or len(values) != len(answer.sides):
+            return None
+        if is_name(answer.source[0]):
+            values = values[1:]
+        if not all(value.unit == values[-1].unit and equal(value.value, values[-1].value) for value in values):
+            return None
+        answer = values[-1]
+    if not isinstance(answer, Quantity) or answer.approximate or contains(answer.value, PlusMinus):
+        return None
+    return None if symbols(answer.value) else answer

@@ -1,0 +1,1 @@
+"""Answers as typed values: what kind of thing stands in the box, before anything is compared."""

@@ -1,0 +1,43 @@
+r"""Numerals with their base beside them: `3146_7`, `1A_{16}`, `1010_{\text{two}}`, `201 \text{ (base 3)}`."""
+
+import re
+
+from stair.scoring.answers.kinds import Based
+from stair.scoring.answers.number_words import leading_number
+
+_DIGITS = r"\(?\s*(?P<digits>-?[0-9A-Z]+(?:\.[0-9A-Z]+)?)\s*\)?"
+_SUBSCRIPT = re.compile(_DIGITS + r"\s*_\s*(?:base\s*)?(?P<base>\d+|[a-z]+)", re.IGNORECASE)
+_SPOKEN = re.compile(_DIGITS + r"\s*\(?\s*(?:in )?base\s*[- ]?\s*(?P<base>\d+|[a-z]+)\s*\)?", re.IGNORECASE)
+_LARGEST = 36
+
+
+def read_based(text: str) -> Based | None:
+    """A based numeral from plain text (without fonts and braces), or None."""
+    match = _SUBSCRIPT.fullmatch(text) or _SPOKEN.fullmatch(text)
+    if match is None:
+        return None
+    digits, base = match["digits"].upper(), base_number(match["base"])
+    if base is None or not any(character.isdigit() for character in digits):
+        return None
+    if not all(character in "-." or int(character, 36) < base for character in digits):
+        return None
+    return Based(_without_zeros(digits), base)
+
+
+def base_number(text: str) -> int | None:
+    """7 for `7` and `seven`."""
+    if text.isdigit():
+        base = int(text[:4])
+    else:
+        number = leading_number([text])
+        if number is None:
+            return None
+        base = number[0]
+    return base if 2 <= base <= _LARGEST else None
+
+
+def _without_zeros(digits: str) -> str:
+    sign, digits = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    whole, _, part = digits.partition(".")
+    part = part.rstrip("0")
+    return sign + (whole.lstrip("0") or "0") + ("." + part if part else "")

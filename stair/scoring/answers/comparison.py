@@ -1,0 +1,256 @@
+"""Whether two typed answers say the same. Different types are equal only where one is a way of writing the other."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from stair.scoring.answers.clocks import minutes
+from stair.scoring.answers.equations import same_solutions
+from stair.scoring.answers.forms import factor_count, is_expanded
+from stair.scoring.answers.hints import Hint
+from stair.scoring.answers.kinds import (
+    Answer,
+    Based,
+    Clock,
+    Collection,
+    FiniteSet,
+    Group,
+    Joiner,
+    NamedSet,
+    Quantity,
+    Ratio,
+    Relation,
+    SetExpression,
+    Words,
+)
+from stair.scoring.answers.measures import same_measure
+from stair.scoring.answers.names import is_name, is_variable
+from stair.scoring.answers.regions import is_region, same_region
+from stair.scoring.answers.resolving import are_named, is_several, items_of, matrix_of, resolved, stated_value
+from stair.scoring.expressions.equality import equal, exact_value
+from stair.scoring.expressions.matrices import as_matrix
+from stair.scoring.expressions.nodes import Call, Constant, Matrix, Node, Number, Product, Quotient, contains, symbols
+
+
+class Comparison:
+    """Compares answers with references under what the problem says of the format."""
+
+    def __init__(self, hint: Hint) -> None:
+        self.hint = hint
+
+    def same(self, answer: Answer, reference: Answer) -> bool:
+        answer, reference = resolved(answer), resolved(reference)
+        if isinstance(answer, Words) and isinstance(reference, Words):
+            return answer.text == reference.text
+        if is_region(answer) and is_region(reference) and not self._are_points(answer, reference):
+            relations = isinstance(answer, Relation) and isinstance(reference, Relation)
+            return same_region(answer, reference) or (relations and self._same_relations(answer, reference))
+        if is_several(answer) or is_several(reference):
+            return self._same_several(answer, reference)
+        if isinstance(answer, Relation) or isinstance(reference, Relation):
+            return self._same_relations(answer, reference)
+        if isinstance(answer, Group) or isinstance(reference, Group):
+            return self._same_groups(answer, reference)
+        if isinstance(answer, Based) or isinstance(reference, Based):
+            return self._same_numerals(answer, reference)
+        if isinstance(answer, Clock | Ratio) or isinstance(reference, Clock | Ratio):
+            return self._same_times(answer, reference)
+        if isinstance(answer, Quantity) and isinstance(reference, Quantity):
+            return same_measure(answer, reference, self.hint, self._same_expression)
+        if isinstance(answer, SetExpression) and isinstance(reference, SetExpression):
+            return answer.operator == reference.operator and self._match(answer.parts, reference.parts)
+        return isinstance(answer, NamedSet) and answer == reference
+
+    # Expressions
+
+    def _same_expression(self, answer: Node, reference: Node) -> bool:
+        matrices = as_matrix(answer), as_matrix(reference)
+        if matrices[0] is not None or matrices[1] is not None:
+            return self._same_matrices(*matrices)
+        if self.hint.wants_factors and factor_count(reference) > max(1, factor_count(answer)):
+            return False
+        if self.hint.wants_expansion and is_expanded(reference) and not is_expanded(answer):
+            return False
+        if equal(answer, reference):
+            return True
+        degree = Constant("degree")
+        if contains(answer, degree) == contains(reference, degree) or self.hint.wants_radians:
+            return False
+        if contains(answer, Call) or contains(reference, Call):
+            return False  # the cosine of 60 is not that of 60 degrees
+        return equal(answer, reference, degree_is_one=True)
+
+    def _same_matrices(self, answer: Matrix | None, reference: Matrix | None) -> bool:
+        if answer is None or reference is None or len(answer.rows) != len(reference.rows):
+            return False
+        if len(answer.rows[0]) != len(reference.rows[0]):
+            return False
+        pairs = zip(answer.rows, reference.rows, strict=True)
+        return all(equal(one, other) for row in pairs for one, other in zip(*row, strict=True))
+
+    # Several answers
+
+    def _same_several(self, answer: Answer, reference: Answer) -> bool:
+        sets = isinstance(answer, FiniteSet) or isinstance(reference, FiniteSet)
+        if isinstance(answer, Group) or isinstance(reference, Group):
+            return self._group_without_brackets(answer, reference)
+        answers, references = items_of(answer, Collection, FiniteSet), items_of(reference, Collection, FiniteSet)
+        if sets:
+            return self._match(self._distinct(answers), self._distinct(references))
+        if isinstance(answer, Collection) and len(references) == 1 and answer.joiner is Joiner.OR:
+            return all(self.same(each, references[0]) for each in answers)
+        if len(answers) != len(references):
+            return False
+        if self.hint.wants_order or are_named(answer) != are_named(reference):
+            return all(self.same(one, other) for one, other in zip(answers, references, strict=True))
+        return self._match(answers, references)
+
+    def _distinct(self, items: Sequence[Answer]) -> list[Answer]:
+        distinct: list[Answer] = []
+        for item in items:
+            if not any(self.same(item, known) for known in distinct):
+                distinct.append(item)
+        return distinct
+
+    def _match(self, answers: Sequence[Answer], references: Sequence[Answer]) -> bool:
+        """Whether the answers are the references in some order."""
+        if len(answers) != len(references):
+            return False
+        left = list(references)
+        for answer in answers:
+            match = next((index for index, reference in enumerate(left) if self.same(answer, reference)), None)
+            if match is None:
+                return False
+            del left[match]
+        return True
+
+    def _group_without_brackets(self, answer: Answer, reference: Answer) -> bool:
+        """`x = 1, y = 2` is the point (1, 2); `1, 2` is it where the problem asks for a point."""
+        for several, group in ((answer, reference), (reference, answer)):
+            if isinstance(several, Collection) and isinstance(group, Group) and group.opening in ("(", "langle"):
+                items = several.items
+                if are_named(several):
+                    items = tuple(sorted(items, key=lambda item: item.source[0] if isinstance(item, Relation) else ""))
+                elif not self.hint.wants_tuple:
+                    return False
+                return len(items) == len(group.items) and all(map(self.same, items, group.items))
+        return False
+
+    # Equations and inequalities
+
+    def _same_relations(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, Relation) and isinstance(reference, Relation):
+            if same_solutions(answer, reference):
+                return True
+            values = stated_value(answer), stated_value(reference)
+            if values[0] is None or values[1] is None:
+                return answer.operators == reference.operators and all(map(self.same, answer.sides, reference.sides))
+            names = answer.source[0], reference.source[0]
+            return (names[0] == names[1] or _is_formula_name(*names)) and self.same(values[0], values[1])
+        if isinstance(answer, Relation):
+            return self._states(answer, reference)
+        assert isinstance(reference, Relation)
+        value = stated_value(reference)
+        if value is None or not is_variable(reference.source[0]):
+            return False
+        if self.hint.wants_equation and isinstance(value, Quantity) and symbols(value.value):
+            return False
+        return self.same(answer, value)
+
+    def _states(self, answer: Relation, reference: Answer) -> bool:
+        """Whether an equation, or a chain with an approximation at its end, states the reference's value."""
+        operators = answer.operators
+        if "approx" in operators:
+            first = operators.index("approx")
+            exact = answer.sides[: first + 1]
+            if self._ends_with(exact, operators[:first], answer.source, reference):
+                return True
+            name = answer.source[0]
+            named = first == 0 and (is_name(name) or self.hint.mentions(name))
+            return (named or self.hint.wants_rounding) and self.same(answer.sides[-1], reference)
+        return self._ends_with(answer.sides, operators, answer.source, reference)
+
+    def _ends_with(
+        self, sides: Sequence[Answer], operators: Sequence[str], source: Sequence[str], reference: Answer
+    ) -> bool:
+        if not operators:
+            return not (isinstance(sides[0], Quantity) and symbols(sides[0].value)) and self.same(sides[0], reference)
+        if any(operator not in ("=", "equiv") for operator in operators):
+            return False
+        named = is_name(source[0]) or self.hint.mentions(source[0])
+        values = sides[1:] if named else sides
+        return all(self.same(value, reference) for value in values)
+
+    # Tuples, numerals, times
+
+    def _are_points(self, answer: Answer, reference: Answer) -> bool:
+        """Two pairs in round or square brackets are compared by their ends, whatever they are meant to be."""
+        return isinstance(answer, Group) and isinstance(reference, Group)
+
+    def _same_groups(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, Group) and isinstance(reference, Group):
+            return self._same_brackets(answer, reference) and all(map(self.same, answer.items, reference.items))
+        matrices = matrix_of(answer), matrix_of(reference)
+        if matrices[0] is not None and matrices[1] is not None:
+            return self._same_matrices(*matrices)
+        return False
+
+    def _same_brackets(self, answer: Group, reference: Group) -> bool:
+        if len(answer.items) != len(reference.items):
+            return False
+        ours, theirs = ((each.opening, each.closing) for each in (answer, reference))
+        vectors = {("(", ")"), ("langle", "rangle")}
+        return ours == theirs or {ours, theirs} == vectors
+
+    def _same_numerals(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, Based) and isinstance(reference, Based):
+            return answer == reference
+        based, other = (answer, reference) if isinstance(answer, Based) else (reference, answer)
+        assert isinstance(based, Based)
+        if not isinstance(other, Quantity) or other.unit is not None:
+            return isinstance(other, Words) and self.hint.base == based.base and other.text.upper() == based.digits
+        value = exact_value(other.value)
+        if value is None or value.denominator != 1 or (based.base != 10 and self.hint.base != based.base):
+            return False
+        return str(value.numerator) == based.digits
+
+    def _same_times(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, Clock) and isinstance(reference, Clock) and not self.hint.wants_ratio:
+            return self._same_clocks(answer, reference)
+        ratio = self.hint.wants_ratio or isinstance(answer, Ratio) or isinstance(reference, Ratio)
+        ratios = (self._as_ratio(answer), self._as_ratio(reference)) if ratio else (None, None)
+        if ratios[0] is None or ratios[1] is None or len(ratios[0].parts) != len(ratios[1].parts):
+            return False
+        (first, *ours), (theirs_first, *theirs) = ratios[0].parts, ratios[1].parts
+        pairs = zip(ours, theirs, strict=True)
+        return all(equal(Product((one, theirs_first)), Product((other, first))) for one, other in pairs)
+
+    def _same_clocks(self, answer: Clock, reference: Clock) -> bool:
+        if bool(answer.period) == bool(reference.period) or max(answer.hour, reference.hour) > 12:
+            return minutes(answer) == minutes(reference)
+        if (answer.hour % 12, answer.minute) != (reference.hour % 12, reference.minute):
+            return False
+        if self.hint.period:
+            return self.hint.period == (answer.period or reference.period)
+        return bool(answer.period)
+
+    def _as_ratio(self, answer: Answer) -> Ratio | None:
+        match answer:
+            case Ratio():
+                return answer
+            case Clock(hour, minute, ""):
+                return Ratio((_number(hour), _number(minute)))
+            case Quantity(Quotient(numerator, denominator), None):
+                return Ratio((numerator, denominator))
+            case Quantity(value, None):
+                return Ratio((value, _number(1)))
+            case _:
+                return None
+
+
+def _number(value: int) -> Number:
+    return Number(Fraction(value))
+
+
+def _is_formula_name(*names: str) -> bool:
+    """`y` and `f(x)` name the same thing where a formula is asked for."""
+    return any(name == "y" for name in names) and any("(" in name and is_variable(name) for name in names)

@@ -1,0 +1,171 @@
+"""What the problem's text says about the format of the answer."""
+
+import re
+from dataclasses import dataclass
+
+from stair.scoring.answers.based import base_number
+from stair.scoring.answers.kinds import Unit
+from stair.scoring.answers.units import UNITS, multiply, power
+
+_LONGEST = 8_000
+
+_LIST = re.compile(
+    r"separated by|comma|\blist\b|\b(?:all|both|these|those|the|find|which|what|possible|distinct|real|complex|integer|"
+    r"positive|two|three|four|five|of)\s+(?:[a-z-]+\s+){0,3}?(?:values|solutions|roots|zeros|zeroes|numbers|integers|"
+    r"answers|lengths|sides|dimensions|factors|divisors|primes|elements|intercepts|points|coordinates|pairs|choices)\b"
+    r"|solve for (?:all|both)|multiple answers|more than one"
+)
+_NUMBER_OF = re.compile(r"how many|number of|sum of|product of|value of|difference (?:between|of)")
+_ORDERED = re.compile(
+    r"in (?:the )?(?:increasing|decreasing|ascending|descending|numerical|alphabetical|this|that|order|chronological)|"
+    r"from (?:the )?(?:least|smallest|lowest|largest|greatest|highest|shortest|longest|youngest|oldest|left|first)|"
+    r"respectively|in order|ordered (?:list|from)|(?:smallest|least|largest|greatest) (?:to|first)"
+)
+_TUPLE = re.compile(
+    r"ordered (?:pair|triple|quadruple|tuple)|coordinates|\bpoints?\b|\bvector|\bmidpoint|\bvertex\b|\bcenter\b|"
+    r"\bcentre\b|\(\s*\w\s*,\s*\w\s*\)"
+)
+_PERCENT = re.compile(
+    r"(?:what|which|how many|find|give|determine|calculate|compute|in|as a|by what|nearest)(?: (?!of\b)[a-z]+){0,4}? percent"
+    r"|percentage|in percent\b|percent (?:increase|decrease|change|error|profit|loss)"
+)
+_NOT_PERCENT = re.compile(r"probability|as a (?:common |simplified |reduced )?(?:fraction|decimal)|proportion|ratio")
+_BASE = re.compile(
+    r"(?:to|in|into|as a|base)[\s$(]*(?:number )?(?:in )?base[\s$_{-]*(\d+|[a-z]+)|answer in base[\s$_{-]*(\d+|[a-z]+)|"
+    r"base[\s$_{-]*(\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)"
+)
+_ROUNDED = re.compile(r"nearest|round|approximat|decimal places?|estimate|significant (?:figures|digits)")
+_MORNING = re.compile(r"\ba\.?m\b|morning")
+_AFTERNOON = re.compile(r"\bp\.?m\b|afternoon|evening|tonight")
+_FACTOR = re.compile(
+    r"(?:^|[.?!:,]\s*|\bto |please |completely )factor(?:ize|ise)?\b|factored form|factori[sz]ation of|factor completely"
+)
+_EXPAND = re.compile(r"(?:^|[.?!:,]\s*|\bto |please |and )(?:fully )?expand\b|expanded form")
+_UNIT = re.compile(
+    r"(?:how many|number of|in|in terms of|nearest(?: whole| tenth of an?| hundredth of an?)?|express\w*[^.?]{0,40}? in|"
+    r"units? (?:of|is|are)|what is[^.?]{0,60}?, in)\s+((?:square |cubic )?[a-z]+(?:\^\{?[23]\}?)?(?: per [a-z]+)?)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What is known about the format that a problem asks for. All false where there is no problem text."""
+
+    text: str = ""
+    """in small letters, with single spaces"""
+
+    @classmethod
+    def of(cls, problem: str | None) -> "Hint":
+        """Reads the end of the problem's text, which is where the question stands."""
+        text = (problem or "")[-_LONGEST:].lower()
+        text = re.sub(r"\\(?:text|textbf|textit|mathrm|mbox|emph)\s*\{([^{}]*)\}", r" \1 ", text)
+        return cls(
+            re.sub(r"\s+", " ", text.replace("\\\\", " ").replace("\\%", " percent").replace("%", " percent")).strip()
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def _says(self, pattern: re.Pattern[str]) -> bool:
+        return pattern.search(self.text) is not None
+
+    @property
+    def wants_list(self) -> bool:
+        """Several values are asked for, so that a comma separates."""
+        if re.search(r"separated by|comma|\blist\b", self.text):
+            return True
+        return self._says(_LIST) and not self._says(_NUMBER_OF)
+
+    @property
+    def wants_order(self) -> bool:
+        return self._says(_ORDERED)
+
+    @property
+    def wants_tuple(self) -> bool:
+        return self._says(_TUPLE)
+
+    @property
+    def wants_percent(self) -> bool:
+        return self._says(_PERCENT)
+
+    @property
+    def wants_plain_number(self) -> bool:
+        """A probability, fraction or decimal is asked for, and no percentage."""
+        return self._says(_NOT_PERCENT) and not self._says(_PERCENT)
+
+    @property
+    def wants_degrees(self) -> bool:
+        return re.search(r"\bdegrees?\b", self.text) is not None and not self.wants_radians
+
+    @property
+    def wants_radians(self) -> bool:
+        return re.search(r"\bradians?\b", self.text) is not None and not re.search(r"\bin degrees\b", self.text)
+
+    @property
+    def wants_rounding(self) -> bool:
+        return self._says(_ROUNDED)
+
+    @property
+    def wants_ratio(self) -> bool:
+        return re.search(r"\bratio\b", self.text) is not None
+
+    @property
+    def wants_equation(self) -> bool:
+        return (
+            re.search(r"equation (?:of|for|that|in)|write an equation|find (?:an|the) equation", self.text) is not None
+        )
+
+    @property
+    def wants_interval(self) -> bool:
+        return re.search(r"interval|inequalit|domain|range|set of all", self.text) is not None
+
+    @property
+    def wants_factors(self) -> bool:
+        return self._says(_FACTOR)
+
+    @property
+    def wants_expansion(self) -> bool:
+        return self._says(_EXPAND)
+
+    @property
+    def base(self) -> int | None:
+        """The base in which the answer is to be given: the one that is asked for, or the last one named."""
+        found = [next(filter(None, groups)) for groups in _BASE.findall(self.text)]
+        asked = re.findall(r"(?:in|to|into) base[\s$_{-]*(\d+|[a-z]+)", self.text)
+        return base_number((asked or found or [""])[-1])
+
+    @property
+    def period(self) -> str:
+        """`am` or `pm` where the problem settles it."""
+        morning, afternoon = self._says(_MORNING), self._says(_AFTERNOON)
+        if morning == afternoon:
+            return ""
+        return "am" if morning else "pm"
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit in which the answer is to be given, if the problem names one."""
+        named = [_named_unit(phrase) for phrase in _UNIT.findall(self.text)]
+        known = [unit for unit in named if unit is not None]
+        return known[-1] if known else None
+
+    def mentions(self, text: str) -> bool:
+        """Whether the problem contains a formula or word, regardless of spaces."""
+        return bool(text) and re.sub(r"[\s{}$\\]", "", text.lower()) in re.sub(r"[\s{}$\\]", "", self.text)
+
+
+def _named_unit(phrase: str) -> Unit | None:
+    """The unit of `square feet`, `miles per hour`, `cm^2`. One letter alone is no unit in a sentence."""
+    exponent = 2 if phrase.startswith("square ") else 3 if phrase.startswith("cubic ") else 1
+    phrase = re.sub(r"^(?:square|cubic) ", "", phrase)
+    if match := re.search(r"\^\{?([23])\}?$", phrase):
+        exponent, phrase = int(match[1]), phrase[: match.start()]
+    above, _, below = phrase.partition(" per ")
+    if len(above) < 2 or above not in UNITS or above in ("in", "a", "second", "unit", "units"):
+        return None
+    unit = power(UNITS[above], exponent)
+    if below:
+        if below not in UNITS:
+            return None
+        unit = multiply(unit, power(UNITS[below], -1))
+    return unit

@@ -1,0 +1,29 @@
+r"""The left sides of statements: whether `m+n` in `m+n = 7` names the value, or is part of an equation to be solved."""
+
+import re
+
+_SUBSCRIPT = r"(?:'|_(?:\{[^{}]*\}|\w|\\[a-z]+))*"
+_LETTER = rf"(?:[A-Za-z]|\\(?!frac|sqrt|pm|infty|pi\b)[A-Za-z]+){_SUBSCRIPT}"
+_FUNCTION = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|det|max|min|lim)"
+_NAMES = (
+    _LETTER,
+    rf"{_LETTER}(?:\^{{?-1}}?)?\(.*\)",  # f(2), P(A), f^{-1}(x)
+    rf"{_LETTER}(?:[+*-]?{_LETTER}){{1,5}}",  # m+n, a-b, abc, AB
+    rf"\\frac\{{{_LETTER}\}}\{{{_LETTER}\}}|{_LETTER}/{_LETTER}",
+    r"m?\\(?:angle|measuredangle|triangle|overline|widehat|vec|hat|bar)\{?[A-Za-z]+\}?",
+    rf"{_FUNCTION}(?:\(.*\)|\{{?{_LETTER}\}}?|\\angle\{{?[A-Z]+\}}?)",
+    r"\|[A-Za-z]+\||\[[A-Z]+\]",  # |AB|, [ABC]
+    r"[A-Za-z][A-Za-z ]+",
+)
+_NAME = re.compile("|".join(f"(?:{pattern})" for pattern in _NAMES))
+_LONGEST = 60
+
+
+def is_name(source: str) -> bool:
+    """Whether a left side only names what it is equal to. `source` is without spaces."""
+    return len(source) <= _LONGEST and _NAME.fullmatch(source) is not None
+
+
+def is_variable(source: str) -> bool:
+    """Whether it is one letter, or a function of one letter: what a formula is given for."""
+    return re.fullmatch(rf"{_LETTER}(?:\([A-Za-z](?:,[A-Za-z])*\))?", source) is not None

@@ -1,0 +1,54 @@
+"""Numbers in English words."""
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_UNITS = {word: value for value, word in enumerate(_SMALL.split())}
+_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_ORDINALS = (
+    "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+)
+_ORDINAL = {word: value for value, word in enumerate(_ORDINALS.split())}
+
+
+def ordinal_word(word: str) -> int | None:
+    """5 for `fifth`, up to the twentieth."""
+    return _ORDINAL.get(word.lower())
+
+
+def leading_number(words: list[str]) -> tuple[int, int] | None:
+    """The cardinal number with which the words begin, and how many words it takes; None if they begin otherwise.
+
+    `twenty-one` is one word; `and` belongs to a number after `hundred`.
+    """
+    total = group = taken = 0
+    for index, word in enumerate(words):
+        parts = word.lower().split("-")
+        if word.lower() == "and" and group >= 100 and index + 1 < len(words):
+            following = words[index + 1].lower().split("-")[0]
+            if following in _UNITS or following in _TENS:
+                continue
+            break
+        if word.lower() == "hundred" and 0 < group < 10:
+            group *= 100
+        elif word.lower() in _SCALES and group > 0:
+            total, group = total + group * _SCALES[word.lower()], 0
+        elif all(part in _UNITS or part in _TENS for part in parts) and _fits(group, parts):
+            group += sum(_UNITS.get(part, _TENS.get(part, 0)) for part in parts)
+        else:
+            break
+        taken = index + 1
+    return (total + group, taken) if taken else None
+
+
+def _fits(group: int, parts: list[str]) -> bool:
+    """Whether the words can go on a number: `twenty one` and `hundred five`, not `five six`."""
+    if len(parts) > 2 or (len(parts) == 2 and not (parts[0] in _TENS and 0 < _UNITS.get(parts[1], 0) < 10)):
+        return False
+    if parts[0] in _TENS:
+        return group % 100 == 0
+    value = _UNITS[parts[0]]
+    return group == 0 or group % 100 == 0 or (value < 10 and group % 100 >= 20 and group % 10 == 0)

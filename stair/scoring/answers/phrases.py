@@ -1,0 +1,79 @@
+"""Answers in words: their normal form, and phrases that stand for mathematics."""
+
+import re
+from fractions import Fraction
+
+from stair.scoring.answers.kinds import Answer, NamedSet, Quantity, Words
+from stair.scoring.answers.number_words import leading_number, ordinal_word
+from stair.scoring.expressions.nodes import Constant, Negative, Number
+
+_FONT = re.compile(
+    r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
+    r"boldsymbol|bm|operatorname|underline|boxed|fbox|textsc)\*?\s*(?=\{)"
+)
+_ARTICLES = re.compile(r"^(?:the|an?)\s+")
+_PHRASES: tuple[tuple[str, Answer], ...] = (
+    (r"(?:there (?:is|are) )?no (?:real |integer |such |valid |possible )*(?:solutions?|roots?|values?|numbers?|answers?)"
+     r"(?: exists?| of [a-z])?|none(?: exists?)?|(?:the )?(?:empty|null) set|unsolvable", NamedSet("empty")),
+    (r"(?:the )?(?:set of )?(?:all|every|any) (?:the )?reals?(?: numbers?)?(?: [a-z])?", NamedSet("R")),
+    (r"(?:the )?(?:set of )?(?:all|every|any) integers?", NamedSet("Z")),
+    (r"(?:positive |plus )?infinity", Quantity(Constant("infinity"))),
+    (r"(?:negative |minus )infinity", Quantity(Negative(Constant("infinity")))),
+    (r"dne|d n e|(?:the )?(?:limit )?(?:does|do) not exist|doesn't exist|nonexistent", Words("does not exist")),
+    (r"(?:is )?(?:undefined|not defined)", Words("undefined")),
+    (r"(?:there are )?infinite(?:ly)?(?: many)?(?: solutions?)?", Words("infinitely many")),
+)  # fmt: skip
+_COMPILED = tuple((re.compile(pattern), answer) for pattern, answer in _PHRASES)
+
+
+def plain_text(cleaned: str) -> str:
+    """Cleaned LaTeX without font commands, braces, quotation marks and final punctuation."""
+    text = _FONT.sub("", cleaned)
+    text = re.sub(r'(?<!\\)[{}]|["“”`]', "", text)
+    return re.sub(r"\s+", " ", text).strip(" .,;:!?")
+
+
+def normal_words(text: str) -> str:
+    """Words without case, article and punctuation, so that `The Circle.` is `circle`."""
+    text = re.sub(r"[.,;:!?()\[\]]", " ", text.casefold().replace("’", "'"))
+    text = re.sub(r"\s+", " ", text.replace("-", " ")).strip()
+    return _ARTICLES.sub("", text)
+
+
+def unreadable(cleaned: str) -> Words:
+    """What an answer that cannot be read is compared by: its text without spaces and fonts.
+
+    Letters keep their case, unless there are words and no commands.
+    """
+    text = _FONT.sub("", cleaned)
+    if "\\" not in text and re.search(r"[A-Za-z]{3}", text):
+        date = _DATE.search(text)
+        if date is not None:
+            month, day = (date["month"], date["day"]) if date["month"] else (date["other_month"], date["other_day"])
+            text = f"{text[: date.start()]}{month[:3]} {int(day)}{text[date.end() :]}"
+        return Words(normal_words(re.sub(r"[{}\"]", "", text)).replace(" ", ""))
+    return Words(re.sub(r"\s+", "", text).strip(".,;"))
+
+
+_MONTH = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DATE = re.compile(
+    rf"\b(?P<month>{_MONTH})[a-z]*\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b|"
+    rf"\b(?P<other_day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<other_month>{_MONTH})[a-z]*\b",
+    re.IGNORECASE,
+)
+
+
+def read_words(text: str) -> Answer:
+    """The answer that a phrase stands for; a number if it is one in words."""
+    spoken = re.sub(r"[.,;:!?()]", " ", text.casefold()).strip()
+    spoken = re.sub(r"\s+", " ", spoken)
+    for pattern, answer in _COMPILED:
+        if pattern.fullmatch(spoken):
+            return answer
+    words = spoken.split()
+    number = leading_number(words)
+    if number is not None and number[1] == len(words):
+        return Quantity(Number(Fraction(number[0])))
+    if len(words) == 1 and (value := ordinal_word(words[0])) is not None:
+        return Quantity(Number(Fraction(value)))
+    return Words(normal_words(text))

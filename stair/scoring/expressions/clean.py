@@ -1,0 +1,103 @@
+r"""One spelling for the many ways in which models write the same LaTeX.
+
+Only presentation changes here: sizes, spaces, fonts' names, Unicode for commands, digit grouping that cannot be anything
+else (`10,\!000`, `10{,}000`, `10\,000`). What a plain comma means is left to the reader.
+"""
+
+import re
+import unicodedata
+
+_UNICODE = {
+    "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ",
+    "÷": r"\div ", "π": r"\pi ", "∞": r"\infty ", "√": r"\sqrt ", "∛": r"\sqrt[3]", "°": r"^\circ ", "º": r"^\circ ",
+    "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "∈": r"\in ", "∪": r"\cup ", "∩": r"\cap ",
+    "∅": r"\emptyset ", "±": r"\pm ", "∓": r"\mp ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℚ": r"\mathbb{Q}",
+    "ℕ": r"\mathbb{N}", "ℂ": r"\mathbb{C}", "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ",
+    "λ": r"\lambda ", "μ": r"\mu ", "σ": r"\sigma ", "φ": r"\phi ", "ω": r"\omega ", "δ": r"\delta ", "Δ": r"\Delta ",
+    "…": r"\ldots ", "′": "'", "’": "'", "“": '"', "”": '"', "∨": r"\lor ", "∧": r"\land ", "⌊": r"\lfloor ",
+    "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "⟨": r"\langle ", "⟩": r"\rangle ", "€": r"\euro ",
+    "£": r"\pounds ", "¢": r"\cents ", "¥": r"\yen ", "₹": r"\rupee ", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}",
+    "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅕": r"\frac{1}{5}", "⅛": r"\frac{1}{8}",
+    "→": r"\to ", "∖": r"\setminus ", "∣": "|",
+}  # fmt: skip
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+
+_SPELLINGS = (
+    (r"\\(?:left|right|middle|[bB]igg?[lrm]?)\s*\.", " "),
+    (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])", " "),
+    (r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|normalsize|large|Large|rm|bf|it|hfill)(?![A-Za-z])", " "),
+    (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+    (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
+    (r"\\(?:leqslant|leq|leqq)(?![A-Za-z])", r"\\le "),
+    (r"\\(?:geqslant|geq|geqq)(?![A-Za-z])", r"\\ge "),
+    (r"\\lt(?![A-Za-z])", "<"),
+    (r"\\gt(?![A-Za-z])", ">"),
+    (r"<=", r"\\le "),
+    (r">=", r"\\ge "),
+    (r"!=", r"\\ne "),
+    (r"\\neq(?![A-Za-z])", r"\\ne "),
+    (r"\\not\s*=", r"\\ne "),
+    (r"\\lbrace(?![A-Za-z])", r"\\{"),
+    (r"\\rbrace(?![A-Za-z])", r"\\}"),
+    (r"\\lbrack(?![A-Za-z])", "["),
+    (r"\\rbrack(?![A-Za-z])", "]"),
+    (r"\\(?:[lr]?vert|mid|[lr]?Vert)(?![A-Za-z])|\\\|", "|"),
+    (r"\\(?:varnothing|O)(?![A-Za-z])", r"\\emptyset "),
+    (r"\\(?:smallsetminus|backslash)(?![A-Za-z])", r"\\setminus "),
+    (r"\\R(?![A-Za-z])|\\(?:mathbf|mathrm|bold)\{R\}|\\mathbb\s+R|\\mathbb(?=R)", r"\\mathbb{R}"),
+    (r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])|\.\.\.", r"\\ldots "),
+    (r"\\(?:colon)(?![A-Za-z])|\{:\}", ":"),
+    (r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
+    (r"\^\s*\{\s*\\circ\s*\}", r"^\\circ "),
+    (r"\\(?:cap|cup)\s*\\?limits", r"\\cup "),
+    (r"\\(?:bigcup)(?![A-Za-z])", r"\\cup "),
+    (r"\\ast(?![A-Za-z])", "*"),
+    (r"\*\*", "^"),
+    (r"(?<=\d)\s*[xX]\s*(?=10\s*\^)", r"\\times "),
+    (r"\\varepsilon(?![A-Za-z])", r"\\epsilon "),
+    (r"\\varphi(?![A-Za-z])", r"\\phi "),
+    (r"\\(?:imath|jmath)(?![A-Za-z])", "i"),
+    (r"\\(?:[vh]space|vspace)\*?\{[^{}]*\}|\\phantom\{[^{}]*\}", " "),
+    (r"\\(?:text)?color\s*\{[^{}]*\}", ""),
+)  # fmt: skip
+_COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
+
+_GROUP_MARK = re.compile(r"(?<=\d)\s*(?:,\s*\\!|\\!\s*,|\{,\}\s*(?:\\!)?)\s*(?=\d{3}(?!\d))")
+_DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=\d)")
+_THIN = r"(?:\\[,:; ]|~|\\thinspace|[ ])"
+_THIN_GROUPS = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_THIN}\d{{3}})+(?!\d)")
+_THIN_DECIMALS = re.compile(rf"(?<=\.)\d{{3}}(?:{_THIN}\d{{3}})*{_THIN}\d{{1,3}}(?!\d)")
+_SPACES = re.compile(r"(?<!\\)\\[,;:! ]|\\(?:quad|qquad|enspace|thinspace|medspace|nobreakspace)(?![A-Za-z])|~")
+
+
+def clean(text: str) -> str:
+    """The same answer with one spelling for each construct."""
+    text = _replace_unicode(text)
+    text = _drop_delimiters(text)
+    text = _GROUP_MARK.sub("", text)
+    text = _DECIMAL_COMMA.sub(".", text)
+    text = _THIN_GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
+    text = _THIN_DECIMALS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
+    for pattern, replacement in _COMPILED:
+        text = pattern.sub(replacement, text)
+    text = re.sub(r"(?<!\\)\\!", "", text)
+    text = _SPACES.sub(" ", text)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _replace_unicode(text: str) -> str:
+    if text.isascii():
+        return text
+    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+", lambda match: "^{" + match[0].translate(_SUPERSCRIPTS) + "}", text)
+    text = re.sub("[₀₁₂₃₄₅₆₇₈₉]+", lambda match: "_{" + match[0].translate(_SUBSCRIPTS) + "}", text)
+    return unicodedata.normalize("NFKC", "".join(_UNICODE.get(character, character) for character in text))
+
+
+def _drop_delimiters(text: str) -> str:
+    r"""Removes `\(`, `\[` and pairs of dollar signs; a lone dollar sign is currency."""
+    text = re.sub(r"(?<!\\)\\[()]|(?<!\\)\\\[|(?<!\\)\\\]", " ", text)
+    dollars = re.findall(r"(?<!\\)\$", text)
+    if len(dollars) % 2 == 0:
+        return re.sub(r"(?<!\\)\$", " ", text)
+    return re.sub(r"(?<!\\)\$", r"\\$", text)
