@@ -1,0 +1,77 @@
+"""A micro run of the real workflow, made once and copied by the tests that change something."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MICRO = ROOT / "tests" / "runs" / "micro.yaml"
+BIN = Path(sys.executable).parent
+
+Snakemake = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment() -> dict[str, str]:
+    """The surroundings of a user's shell: the environment's programs on the PATH."""
+    return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+
+
+def run_in(folder: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a folder; its output is in the assertion's message when it fails."""
+    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=400, check=False)
+    if check:
+        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def snakemake(folder: Path, *words: str, config: tuple[str, ...] = (), check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs Snakemake on the micro run in a folder."""
+    tail = ("--config", f"run={MICRO}", *config)
+    return run_in(folder, "snakemake", "--snakefile", str(ROOT / "Snakefile"), *words, *tail, check=check)
+
+
+def jobs_of(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """The job counts of a dry run, by rule."""
+    counts, within = {}, False
+    for line in done.stdout.splitlines() + done.stderr.splitlines():
+        if line.startswith("job ") and "count" in line:
+            within = True
+        elif within and (parts := line.split()) and len(parts) == 2 and parts[1].isdigit():
+            counts[parts[0]] = int(parts[1])
+        elif within and line.startswith("total"):
+            break
+    counts.pop("total", None)
+    return counts
+
+
+def contents(folder: Path, *patterns: str) -> dict[str, bytes]:
+    """The bytes of a run's files."""
+    paths = {path for pattern in patterns for path in folder.glob(pattern)}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(paths)}
+
+
+RESULTS = ("responses/**/*.parquet", "rollouts/*.parquet", "sessions/**/*.parquet", "evaluation/**/*.parquet", "tables/*")
+"""What must be the same, byte for byte, however often a run was cut off."""
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the micro run has ended; not to be changed."""
+    folder = tmp_path_factory.mktemp("micro")
+    run_in(folder, "stair", "reproduce", "--run", str(MICRO))
+    return folder
+
+
+@pytest.fixture
+def copied_run(finished_run: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run, Snakemake's memory included."""
+    folder = tmp_path / "run"
+    shutil.copytree(finished_run, folder, symlinks=True)
+    return folder
