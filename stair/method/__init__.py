@@ -6,6 +6,7 @@ from stair.method.capture import capture_length
 from stair.method.control import Receipt, RowControl
 from stair.method.controllers import BankFree, Controller, Reflector, load_controller
 from stair.method.differential import differential_read
+from stair.method.replay import deviation, replay
 from stair.method.rope import Rotary
 from stair.method.segment import Segment
 
@@ -20,6 +21,8 @@ __all__ = [
     "RowControl",
     "Segment",
     "capture_length",
+    "deviation",
     "differential_read",
     "load_controller",
+    "replay",
 ]

@@ -69,6 +69,10 @@ class Attachment:
             if row is not None:
                 row.controller.check(self.architecture)
         self._readouts = [None if row is None else RowReadout(row, self.rotary, self.backend) for row in rows]
+        weight = self._modules[0].q_norm.weight
+        for readout in self._readouts:
+            if readout is not None:
+                readout.prefetch(weight.device, weight.dtype)
         self._chunk = -1
         self.positions = positions
         handles = self._handles["control"] = []

@@ -74,13 +74,21 @@ class Bank:
         self._segments.append(segment)
 
     def resident(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> Resident:
-        """Return the bank made ready for reading on `device`, brought up to the entries stored now."""
+        """Return the bank made ready for reading on `device`, brought up to the entries stored now.
+
+        On CUDA this queues the transfer and returns; so calling it early hides the transfer behind other work.
+        """
         assert self.tokens > 0
         key = (device, dtype, rotary)
         if key not in self._residents:
             self._residents[key] = Resident(device, dtype, rotary)
         self._residents[key].extend(self._segments)
         return self._residents[key]
+
+    def pin(self) -> None:
+        """Move the stored states to page-locked host memory (see `Segment.pin`)."""
+        for segment in self._segments:
+            segment.pin()
 
     def release(self) -> None:
         """Drop everything kept for reading; the stored states stay."""

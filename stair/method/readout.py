@@ -28,6 +28,12 @@ class RowReadout:
         self._chunk = 0
         self._orders: dict[int, Tensor] = {}
 
+    def prefetch(self, device: torch.device, dtype: torch.dtype) -> None:
+        """Start bringing the bank to where the model is, while the layers before the first controlled one run."""
+        if self.bank_tokens and device.type == "cuda":
+            assert self.control.bank is not None
+            self.control.bank.resident(device, dtype, self.rotary)
+
     def enter_chunk(self, chunk: int, positions: Tensor) -> None:
         """Find the controlled columns among `positions` [tokens] of this chunk (CPU)."""
         start, end = self.control.span

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from stair.method.storage import digest_tensors, read_tensors, write_tensors
@@ -43,6 +44,11 @@ class Segment:
     def digest(self) -> str:
         """SHA-256 over layers and the dtype, shape and bytes of keys and values; computed when first asked for."""
         return digest_tensors(f"segment {list(self.layers)}", {"keys": self.keys, "values": self.values})
+
+    def pin(self) -> None:
+        """Move the states to page-locked host memory, from which a GPU copies beside other work. Does nothing without CUDA."""
+        if torch.cuda.is_available() and not self.keys.is_pinned():
+            self.keys, self.values = self.keys.cpu().pin_memory(), self.values.cpu().pin_memory()
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file, beside and renamed; its header holds layers and digest."""

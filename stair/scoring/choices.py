@@ -57,6 +57,7 @@ def _strip_wrappers(answer: str) -> str:
     text = unicodedata.normalize("NFKC", answer)
     while True:
         before = text
+        text = text.rstrip("\\")
         text = _SPACE.sub("", _SWITCH.sub("", _STYLED.sub(r"\1", text)))
         for opening, closing in _PAIRS:
             if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):

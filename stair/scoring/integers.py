@@ -1,14 +1,17 @@
 """Integer answers: equal decimal or fractional forms count, exactly; two values never do (appendix "Answer Scoring")."""
 
+from fractions import Fraction
+
 from stair.scoring.answers.hints import Hint
-from stair.scoring.answers.kinds import Answer, Quantity, Relation
+from stair.scoring.answers.kinds import Answer, Based, Quantity, Relation
 from stair.scoring.answers.measures import same_measure
 from stair.scoring.answers.names import is_name
 from stair.scoring.answers.reading import read_answer
+from stair.scoring.answers.units import PERCENT
 from stair.scoring.bounds import TooComplex
 from stair.scoring.equivalence import bare_reference
 from stair.scoring.expressions.equality import equal, exact_value
-from stair.scoring.expressions.nodes import PlusMinus, contains, symbols
+from stair.scoring.expressions.nodes import Number, PlusMinus, contains, symbols
 
 
 def same_integer(answer: str, reference: str, problem_hint: str | None = None) -> bool:
@@ -24,7 +27,9 @@ def same_integer(answer: str, reference: str, problem_hint: str | None = None) -
     hint = Hint.of(problem_hint)
     try:
         given = _single(read_answer(answer))
-        return given is not None and same_measure(given, expected, hint, equal)
+        if given is None or (given.unit == PERCENT and not hint.wants_percent):
+            return False
+        return same_measure(given, expected, hint, equal)
     except TooComplex:
         return False
 
@@ -40,6 +45,8 @@ def _single(answer: Answer) -> Quantity | None:
         if not all(value.unit == values[-1].unit and equal(value.value, values[-1].value) for value in values):
             return None
         answer = values[-1]
+    if isinstance(answer, Based) and answer.base == 10:
+        return Quantity(Number(Fraction(answer.digits)))
     if not isinstance(answer, Quantity) or answer.approximate or contains(answer.value, PlusMinus):
         return None
     return None if symbols(answer.value) else answer

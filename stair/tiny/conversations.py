@@ -42,7 +42,7 @@ class Mixture:
     """
 
     turns: tuple[float, float, float, float] = (0.4, 0.2, 0.2, 0.2)
-    choice: float = 0.15
+    choice: float = 0.1
     rambling: float = 0.03
     rambling_steps: int = 12
 

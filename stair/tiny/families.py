@@ -113,7 +113,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-def _fact(table: dict[str, str], question: str, step: str) -> Callable[[Random, int], Draft]:
+def _fact(table: dict[str, str], question: str, step: str) -> Callable[[Random], Draft]:
     def make(rng: Random) -> Draft:
         key = rng.choice(list(table))
         wrong = rng.sample([value for value in table.values() if value != table[key]], 3)
@@ -123,7 +123,7 @@ def _fact(table: dict[str, str], question: str, step: str) -> Callable[[Random, 
     return make
 
 
-def _physics(question: str, unit: str) -> Callable[[Random, int], Draft]:
+def _physics(question: str, unit: str) -> Callable[[Random], Draft]:
     def make(rng: Random) -> Draft:
         a, b = rng.randint(2, 9), rng.randint(2, 9)
         near = [a * b + step for step in (-b, -a, -2, -1, 1, 2, a, b) if a * b + step > 0]
@@ -139,10 +139,10 @@ def _inverse(table: dict[str, str]) -> dict[str, str]:
 
 
 CHOICE_FAMILIES: dict[str, Family] = {
-    "element": Family("Chemistry", _fact(_ELEMENTS, "Which element has the symbol KEY?", "KEY is VALUE.")),
-    "symbol": Family("Chemistry", _fact(_inverse(_ELEMENTS), "What is the symbol of KEY?", "KEY is VALUE.")),
-    "unit": Family("Physics", _fact(_UNITS, "What is the unit of KEY?", "KEY is in VALUE.")),
-    "quantity": Family("Physics", _fact(_inverse(_UNITS), "What is measured in KEY?", "VALUE is in KEY.")),
+    "element": Family("Chemistry", _fact(_ELEMENTS, "Which element has the symbol KEY?", "KEY is VALUE")),
+    "symbol": Family("Chemistry", _fact(_inverse(_ELEMENTS), "What is the symbol of KEY?", "KEY is VALUE")),
+    "unit": Family("Physics", _fact(_UNITS, "What is the unit of KEY?", "KEY is in VALUE")),
+    "quantity": Family("Physics", _fact(_inverse(_UNITS), "What is measured in KEY?", "VALUE is in KEY")),
     "work": Family("Physics", _physics("What is the work of A N over B m?", "J")),
     "voltage": Family("Physics", _physics("What is the voltage of A ohm at B ampere?", "V")),
 }

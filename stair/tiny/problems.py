@@ -17,11 +17,9 @@ from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
 LETTERS = "ABCD"
 
 # Families and their relative weights, by what the problems are for.
-_EVERYTHING = dict(
-    sum=3, difference=3, product=3, product_sum=2, triple_product=2, fraction=2, pair=2, more=2, percent=2
-)
+_EVERYTHING = dict(sum=3, difference=3, product=3, product_sum=2, fraction=2, pair=2, more=2, percent=2)
 PROFILES: dict[str, dict[str, int]] = {
-    "backbone": _EVERYTHING,
+    "backbone": _EVERYTHING | {"triple_product": 1},
     "training_pool": _EVERYTHING,
     "math500": _EVERYTHING,
     "aime2025": dict(product_sum=2, triple_product=1, product=1),
@@ -94,4 +92,12 @@ def lettered(problem: Problem, order: Sequence[int]) -> Problem:
     assert sorted(order) == [0, 1, 2, 3]
     options = (problem.answer, *problem.incorrect)
     lines = [f"{letter}. {options[index]}" for letter, index in zip(LETTERS, order, strict=True)]
-    return replace(problem, text="\n".join([problem.text, *lines]), answer=LETTERS[list(order).index(0)], incorrect=())
+    right = list(order).index(0)
+    return replace(
+        problem,
+        text="\n".join([problem.text, *lines]),
+        # The options are read one by one up to the right one: a small model copies more easily than it looks up.
+        steps=f"{problem.steps}\n" + "\n".join(lines[: right + 1]),
+        answer=LETTERS[right],
+        incorrect=(),
+    )

@@ -38,7 +38,7 @@ class DecodeCapture:
         self._values = torch.zeros_like(self._keys)
 
     def start(self, row: int) -> None:
-        """A new response begins in a row."""
+        """A new response begins in a row, or the row is free."""
         self._processed[row] = 0
 
     def prepare(self, longest: int) -> None:

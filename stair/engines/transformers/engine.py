@@ -153,7 +153,11 @@ class TransformersEngine:
                 reason = _ended(row, facts.context)
                 if reason is not None:
                     rows[number] = None
-                    yield self._complete(row, number, reason, capture)
+                    completion = self._complete(row, number, reason, capture)
+                    cache.release(number)
+                    if capture is not None:
+                        capture.start(number)
+                    yield completion
             if any(rows):
                 logits = self._decode(rows, drawn, cache, capture)
 

@@ -105,6 +105,10 @@ class SlotCache(Cache):
                 _place_linear(slots, source, row, self.frontier.rows.numel())
         self.frontier.positions[row] = length
 
+    def release(self, row: int) -> None:
+        """A row's response has ended: what is computed for the free row goes to its first slot."""
+        self.frontier.positions[row] = 0
+
     def prepare(self, longest: int) -> torch.Tensor:
         """Before a decoding step: room for every row's next token, and the mask `[rows, 1, 1, visible]` (additive)."""
         if longest > self._capacity:

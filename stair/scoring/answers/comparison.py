@@ -41,7 +41,7 @@ class Comparison:
         answer, reference = resolved(answer), resolved(reference)
         if isinstance(answer, Words) and isinstance(reference, Words):
             return answer.text == reference.text
-        if is_region(answer) and is_region(reference) and not self._are_points(answer, reference):
+        if is_region(answer) and is_region(reference) and not self._are_pairs(answer, reference):
             relations = isinstance(answer, Relation) and isinstance(reference, Relation)
             return same_region(answer, reference) or (relations and self._same_relations(answer, reference))
         if is_several(answer) or is_several(reference):
@@ -127,12 +127,12 @@ class Comparison:
         """`x = 1, y = 2` is the point (1, 2); `1, 2` is it where the problem asks for a point."""
         for several, group in ((answer, reference), (reference, answer)):
             if isinstance(several, Collection) and isinstance(group, Group) and group.opening in ("(", "langle"):
-                items = several.items
+                orders = [several.items] if self.hint.wants_tuple or are_named(several) else []
                 if are_named(several):
-                    items = tuple(sorted(items, key=lambda item: item.source[0] if isinstance(item, Relation) else ""))
-                elif not self.hint.wants_tuple:
-                    return False
-                return len(items) == len(group.items) and all(map(self.same, items, group.items))
+                    orders.append(tuple(sorted(several.items, key=_name_of)))
+                return len(several.items) == len(group.items) and any(
+                    all(map(self.same, items, group.items)) for items in orders
+                )
         return False
 
     # Equations and inequalities
@@ -182,9 +182,10 @@ class Comparison:
 
     # Tuples, numerals, times
 
-    def _are_points(self, answer: Answer, reference: Answer) -> bool:
-        """Two pairs in round or square brackets are compared by their ends, whatever they are meant to be."""
-        return isinstance(answer, Group) and isinstance(reference, Group)
+    def _are_pairs(self, answer: Answer, reference: Answer) -> bool:
+        """Two pairs in brackets are compared by their ends, whatever they mean; one pair may be asked for as a point."""
+        pairs = isinstance(answer, Group) + isinstance(reference, Group)
+        return pairs == 2 or (pairs == 1 and self.hint.wants_point)
 
     def _same_groups(self, answer: Answer, reference: Answer) -> bool:
         if isinstance(answer, Group) and isinstance(reference, Group):
@@ -245,6 +246,10 @@ class Comparison:
                 return Ratio((value, _number(1)))
             case _:
                 return None
+
+
+def _name_of(item: Answer) -> str:
+    return item.source[0] if isinstance(item, Relation) else ""
 
 
 def _number(value: int) -> Number:

@@ -85,6 +85,11 @@ class Hint:
         return self._says(_TUPLE)
 
     @property
+    def wants_point(self) -> bool:
+        """A pair is asked for that can be no interval."""
+        return re.search(r"ordered pair|coordinates|point of intersection|midpoint|\bvertex\b", self.text) is not None
+
+    @property
     def wants_percent(self) -> bool:
         return self._says(_PERCENT)
 

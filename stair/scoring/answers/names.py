@@ -4,13 +4,15 @@ import re
 
 _SUBSCRIPT = r"(?:'|_(?:\{[^{}]*\}|\w|\\[a-z]+))*"
 _LETTER = rf"(?:[A-Za-z]|\\(?!frac|sqrt|pm|infty|pi\b)[A-Za-z]+){_SUBSCRIPT}"
+_ACCENTED = r"\\(?:vec|hat|bar|overline|overrightarrow)\{?[A-Za-z]+\}?"
 _FUNCTION = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|det|max|min|lim)"
 _NAMES = (
     _LETTER,
     rf"{_LETTER}(?:\^{{?-1}}?)?\(.*\)",  # f(2), P(A), f^{-1}(x)
     rf"{_LETTER}(?:[+*-]?{_LETTER}){{1,5}}",  # m+n, a-b, abc, AB
     rf"\\frac\{{{_LETTER}\}}\{{{_LETTER}\}}|{_LETTER}/{_LETTER}",
-    r"m?\\(?:angle|measuredangle|triangle|overline|widehat|vec|hat|bar)\{?[A-Za-z]+\}?",
+    r"m?\\(?:angle|measuredangle|triangle|widehat)\{?[A-Za-z]+\}?",
+    _ACCENTED,
     rf"{_FUNCTION}(?:\(.*\)|\{{?{_LETTER}\}}?|\\angle\{{?[A-Z]+\}}?)",
     r"\|[A-Za-z]+\||\[[A-Z]+\]",  # |AB|, [ABC]
     r"[A-Za-z][A-Za-z ]+",
@@ -26,4 +28,5 @@ def is_name(source: str) -> bool:
 
 def is_variable(source: str) -> bool:
     """Whether it is one letter, or a function of one letter: what a formula is given for."""
-    return re.fullmatch(rf"{_LETTER}(?:\([A-Za-z](?:,[A-Za-z])*\))?", source) is not None
+    argument = r"(?:\^\{?-1\}?)?(?:\([A-Za-z](?:,[A-Za-z])*\))?"
+    return re.fullmatch(rf"{_LETTER}{argument}|{_ACCENTED}", source) is not None

@@ -1,5 +1,7 @@
 """Numbers in English words."""
 
+from fractions import Fraction
+
 _SMALL = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
@@ -12,6 +14,22 @@ _ORDINALS = (
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 )
 _ORDINAL = {word: value for value, word in enumerate(_ORDINALS.split())}
+
+
+_PARTS = {"half": 2, "halves": 2, "third": 3, "fourth": 4, "quarter": 4, "fifth": 5, "sixth": 6, "seventh": 7}
+_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100}
+
+
+def spoken_fraction(words: list[str]) -> Fraction | None:
+    """2/3 for `two thirds`, 1/2 for `one-half` and `half`."""
+    parts = [part for word in words for part in word.lower().split("-") if part not in ("a", "an")]
+    if not parts or len(parts) > 2:
+        return None
+    denominator = _PARTS.get(parts[-1]) or _PARTS.get(parts[-1].removesuffix("s"))
+    numerator = _UNITS.get(parts[0], 0) if len(parts) == 2 else 1
+    if denominator is None or numerator == 0 or (len(parts) == 1 and parts != ["half"]):
+        return None
+    return Fraction(numerator, denominator)
 
 
 def ordinal_word(word: str) -> int | None:

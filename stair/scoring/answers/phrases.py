@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 from stair.scoring.answers.kinds import Answer, NamedSet, Quantity, Words
-from stair.scoring.answers.number_words import leading_number, ordinal_word
+from stair.scoring.answers.number_words import leading_number, ordinal_word, spoken_fraction
 from stair.scoring.expressions.nodes import Constant, Negative, Number
 
 _FONT = re.compile(
@@ -74,6 +74,9 @@ def read_words(text: str) -> Answer:
     number = leading_number(words)
     if number is not None and number[1] == len(words):
         return Quantity(Number(Fraction(number[0])))
+    fraction = spoken_fraction(words)
+    if fraction is not None:
+        return Quantity(Number(fraction))
     if len(words) == 1 and (value := ordinal_word(words[0])) is not None:
         return Quantity(Number(Fraction(value)))
     return Words(normal_words(text))

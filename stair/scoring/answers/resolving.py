@@ -25,7 +25,11 @@ def resolved(answer: Answer) -> Answer:
             return Collection(tuple(replace(answer, value=each) for each in sign_values(value)))
         case Relation(sides, ("in",)) if lone_symbol(sides[0]) is not None:
             return resolved(sides[1])
-        case Relation(sides, operators) if set(operators) == {"="}:
+        case Relation((Group(names), Group(values)), ("=",)) if len(names) == len(values) and all(
+            map(lone_symbol, names)
+        ):
+            return resolved(answer.sides[1])
+        case Relation(_, operators) if set(operators) == {"="}:
             return _spread_relation(answer)
         case Collection(items, joiner) if not is_region(answer):
             flat = [part for item in map(resolved, _named_alike(items)) for part in items_of(item, Collection)]

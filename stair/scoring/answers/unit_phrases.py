@@ -3,6 +3,7 @@ r"""Units as they are written after a number: `\text{cm}^2`, `^\circ`, `\%`, `sq
 from dataclasses import dataclass
 from fractions import Fraction
 
+from stair.scoring.answers.brackets import closing_index
 from stair.scoring.answers.kinds import Unit
 from stair.scoring.answers.units import (
     CURRENCY_COMMANDS,
@@ -66,8 +67,12 @@ class _PhraseReader:
             word = token.text.lower()
             if token.is_sign("/") or (token.is_wordlike and word == "per"):
                 inverse = True
-            elif token.is_sign("."):
+            elif token.is_sign(".", "(", ")"):
                 pass
+            elif token.is_command("frac"):
+                if not self._add_fraction():
+                    return None
+                continue
             elif token.is_command("cdot", "times") or token.is_sign("*", "-"):
                 if self.unit is None:
                     return None
@@ -94,6 +99,22 @@ class _PhraseReader:
         if inverse or exponent_before != 1:
             return None
         return Phrase(self.unit, self.multiplier)
+
+    def _add_fraction(self) -> bool:
+        r"""`\frac{\text{miles}}{\text{hour}}`"""
+        self.position += 1
+        for inverse in (False, True):
+            rest = self.tokens[self.position :]
+            end = closing_index(rest) if rest and rest[0].is_sign("{") else None
+            phrase = read_unit_phrase(rest[1:end]) if end else None
+            if end is None or phrase is None or phrase.unit is None or phrase.multiplier != 1:
+                return False
+            self._multiply(power(phrase.unit, -1 if inverse else 1))
+            self.position += end + 1
+        return True
+
+    def _multiply(self, unit: Unit) -> None:
+        self.unit = unit if self.unit is None else multiply(self.unit, unit)
 
     def _is_last(self) -> bool:
         """Whether nothing but punctuation and an exponent follows."""
@@ -133,8 +154,7 @@ class _PhraseReader:
 
     def _add(self, unit: Unit, inverse: bool, exponent_before: int) -> None:
         exponent = exponent_before * self._exponent_after()
-        unit = power(unit, -exponent if inverse else exponent)
-        self.unit = unit if self.unit is None else multiply(self.unit, unit)
+        self._multiply(power(unit, -exponent if inverse else exponent))
 
     def _exponent_after(self) -> int:
         if self.position < len(self.tokens) and self.tokens[self.position].text.lower() in ("squared", "cubed"):

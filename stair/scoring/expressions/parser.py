@@ -74,9 +74,23 @@ class Parser:
             elif self._take_sign("/") or self._take_command("div"):
                 node = Quotient(node, self._signed())
             elif self._starts_factor(after=node):
-                node = _times(node, self._power())
+                factor = self._factor_or_comment()
+                if factor is None:
+                    return node
+                node = _times(node, factor)
             else:
                 return node
+
+    def _factor_or_comment(self) -> Node | None:
+        """The factor that stands here; None where the bracket holds no expression, as in `12 (units)`."""
+        position, tokens = self.position, list(self.tokens) if self._next_is_sign("(", "[") else None
+        try:
+            return self._power()
+        except NotAnExpression:
+            if tokens is None:
+                raise
+            self.position, self.tokens = position, tokens
+            return None
 
     def _signed(self) -> Node:
         signs: list[str] = []
