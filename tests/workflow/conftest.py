@@ -43,11 +43,10 @@ def jobs_of(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     for line in done.stdout.splitlines() + done.stderr.splitlines():
         if line.startswith("job ") and "count" in line:
             within = True
-        elif within and (parts := line.split()) and len(parts) == 2 and parts[1].isdigit():
-            counts[parts[0]] = int(parts[1])
         elif within and line.startswith("total"):
             break
-    counts.pop("total", None)
+        elif within and (parts := line.split()) and len(parts) == 2 and parts[1].isdigit():
+            counts[parts[0]] = int(parts[1])
     return counts
 
 
