@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class BackboneSpec:
     learning_rate: float = 3e-3
     warmup: int = 30
     weight_decay: float = 0.0
-    vocabulary: int = 512
+    vocabulary: int = 768
     mixture: Mixture = field(default_factory=Mixture)
 
     def __post_init__(self) -> None:
@@ -66,7 +66,8 @@ def train_backbone(
     tokenizer = _tokenizer(spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded("initialisation", spec.seed).getrandbits(63))
-        model = build(spec.shape, len(tokenizer), tokenizer.convert_tokens_to_ids([END_OF_TEXT, IM_END]))
+        pad, end = (tokenizer.get_vocab()[token] for token in (END_OF_TEXT, IM_END))
+        model = build(spec.shape, len(tokenizer), (pad, end))
         curve = _fit(model, _batches(spec, tokenizer), spec, on_progress)
     model.generation_config = GenerationConfig(
         do_sample=True, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id
@@ -94,10 +95,12 @@ def within_bounds(accuracies: Mapping[str, float], low: float = 0.15, high: floa
 
 
 def _tokenizer(spec: BackboneSpec) -> PreTrainedTokenizerFast:
+    # Half of the text is multiple choice, so that the names among the options become single tokens.
+    mixture = replace(spec.mixture, choice=0.5)
     turns = (
         message["content"]
         for index in range(_TOKENIZER_TEXTS)
-        for message in conversation(spec.prompts, spec.mixture, spec.thinking, spec.seed, "tokenizer", index)
+        for message in conversation(spec.prompts, mixture, spec.thinking, spec.seed, "tokenizer", index)
     )
     texts = (piece for turn in turns for piece in (turn, "user\n", "assistant\n"))
     return train_tokenizer(texts, vocabulary=spec.vocabulary, thinking=spec.thinking)

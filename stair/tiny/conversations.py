@@ -42,7 +42,7 @@ class Mixture:
     """
 
     turns: tuple[float, float, float, float] = (0.4, 0.2, 0.2, 0.2)
-    choice: float = 0.1
+    choice: float = 0.2
     rambling: float = 0.03
     rambling_steps: int = 12
 
@@ -93,12 +93,10 @@ class Encoder:
         self._tokenizer = tokenizer
         self._thinking = thinking
         self._header: list[int] = tokenizer.encode(f"{IM_START}assistant\n", add_special_tokens=False)
-        self._end: int = tokenizer.convert_tokens_to_ids(IM_END)
+        self._end = tokenizer.get_vocab()[IM_END]
 
     def render(self, conversations: Sequence[list[Message]]) -> list[str]:
-        rendered = self._tokenizer.apply_chat_template(list(conversations), tokenize=False)
-        assert isinstance(rendered, list)
-        return rendered
+        return [str(self._tokenizer.apply_chat_template(messages, tokenize=False)) for messages in conversations]
 
     def encode(self, conversations: Sequence[list[Message]]) -> list[Example]:
         encodings = self._tokenizer(self.render(conversations), add_special_tokens=False)["input_ids"]

@@ -102,47 +102,37 @@ FAMILIES: dict[str, Family] = {
     "percent": Family("Prealgebra", _percent),
 }
 
-# Symbols of elements and units of quantities: facts that a small model can hold.
-_ELEMENTS = {
-    "H": "hydrogen", "He": "helium", "C": "carbon", "N": "nitrogen", "O": "oxygen", "Na": "sodium", "K": "potassium",
-    "Fe": "iron", "Cu": "copper", "Ag": "silver", "Au": "gold", "Pb": "lead", "Hg": "mercury", "Sn": "tin",
-}  # fmt: skip
-_UNITS = {
-    "force": "newton", "energy": "joule", "power": "watt", "pressure": "pascal", "charge": "coulomb",
-    "voltage": "volt", "frequency": "hertz", "resistance": "ohm", "mass": "kilogram", "length": "metre",
-}  # fmt: skip
+_ELEMENTS = (
+    "hydrogen", "helium", "lithium", "beryllium", "boron", "carbon", "nitrogen", "oxygen", "fluorine", "neon", "sodium",
+    "magnesium", "aluminium", "silicon", "phosphorus", "sulfur", "chlorine", "argon", "potassium", "calcium",
+)  # fmt: skip
 
 
-def _fact(table: dict[str, str], question: str, step: str) -> Callable[[Random], Draft]:
+def _wrong(rng: Random, right: int) -> tuple[str, ...]:
+    """Three wrong options near the right one, all positive."""
+    return tuple(map(str, rng.sample([n for n in range(max(1, right - 9), right + 10) if n != right], 3)))
+
+
+def _protons(rng: Random) -> Draft:
+    number = rng.randint(1, len(_ELEMENTS))
+    text = f"How many protons has {_ELEMENTS[number - 1]}?"
+    return Draft(text, f"It has {number}", str(number), _wrong(rng, number))
+
+
+def _law(question: str) -> Callable[[Random], Draft]:
+    """A law of physics that is a product; `{a}` and `{b}` in the question stand for its factors."""
+
     def make(rng: Random) -> Draft:
-        key = rng.choice(list(table))
-        wrong = rng.sample([value for value in table.values() if value != table[key]], 3)
-        steps = step.replace("KEY", key).replace("VALUE", table[key])
-        return Draft(question.replace("KEY", key), steps, table[key], tuple(wrong))
+        a, b = _digits(rng, 2)
+        return Draft(question.format(a=a, b=b), f"{a} * {b} = {a * b}", str(a * b), _wrong(rng, a * b))
 
     return make
 
 
-def _physics(question: str, unit: str) -> Callable[[Random], Draft]:
-    def make(rng: Random) -> Draft:
-        a, b = rng.randint(2, 9), rng.randint(2, 9)
-        near = [a * b + step for step in (-b, -a, -2, -1, 1, 2, a, b) if a * b + step > 0]
-        wrong = tuple(f"{value} {unit}" for value in rng.sample(sorted(set(near)), 3))
-        text = question.replace("A", str(a), 1).replace("B", str(b), 1)
-        return Draft(text, f"{a} * {b} = {a * b}", f"{a * b} {unit}", wrong)
-
-    return make
-
-
-def _inverse(table: dict[str, str]) -> dict[str, str]:
-    return {value: key for key, value in table.items()}
-
-
+# The options are numbers, because copying names would have to be learned for each name.
 CHOICE_FAMILIES: dict[str, Family] = {
-    "element": Family("Chemistry", _fact(_ELEMENTS, "Which element has the symbol KEY?", "KEY is VALUE")),
-    "symbol": Family("Chemistry", _fact(_inverse(_ELEMENTS), "What is the symbol of KEY?", "KEY is VALUE")),
-    "unit": Family("Physics", _fact(_UNITS, "What is the unit of KEY?", "KEY is in VALUE")),
-    "quantity": Family("Physics", _fact(_inverse(_UNITS), "What is measured in KEY?", "VALUE is in KEY")),
-    "work": Family("Physics", _physics("What is the work of A N over B m?", "J")),
-    "voltage": Family("Physics", _physics("What is the voltage of A ohm at B ampere?", "V")),
+    "protons": Family("Chemistry", _protons),
+    "work": Family("Physics", _law("How many joules is the work of {a} N over {b} m?")),
+    "voltage": Family("Physics", _law("How many volts drop over {a} ohm at {b} ampere?")),
+    "charge": Family("Physics", _law("How many coulombs are {a} ampere in {b} s?")),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from stair.config.model import Config
@@ -60,7 +61,7 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
         progress = Progress(paths.progress, f"backbone/{model}", tiny.steps, "steps")
         beside = output.with_name(f".{model}.partial")
         _empty(beside)
-        facts = train_backbone(beside, spec=spec, on_progress=lambda done, total, told=progress: told.set(done))
+        facts = train_backbone(beside, spec=spec, on_progress=_reporting(progress))
         accuracy = measure(config, paths, model, beside)
         outside = within_bounds(accuracy)
         tried.append({"seed": seed, "accuracy": accuracy, "outside": outside, **facts})
@@ -72,6 +73,10 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
     write_manifest(beside, stage="backbone", settings=tiny.model_dump(mode="json"), tried=tried)
     shutil.rmtree(output, ignore_errors=True)
     beside.rename(output)
+
+
+def _reporting(progress: Progress) -> Callable[[int, int], None]:
+    return lambda done, total: progress.set(done)
 
 
 def _empty(folder: Path) -> None:

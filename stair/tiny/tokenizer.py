@@ -26,13 +26,14 @@ def chat_template(thinking: bool) -> str:
 def train_tokenizer(texts: Iterable[str], *, vocabulary: int, thinking: bool) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE of ``vocabulary`` entries on ``texts``; deterministic.
 
-    Digits and line ends stand alone: a digit is one token wherever it is, and what ends a prompt never merges with
-    the first characters of a response. Merges may cross spaces, so a fixed instruction costs a few tokens.
+    Digits, line ends and the letters of options stand alone: a digit is one token wherever it is, and what ends a
+    prompt never merges with the first characters of a response. Merges may cross spaces, so a fixed instruction costs
+    a few tokens.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(r"[0-9]|\n|[^0-9\n]+"), behavior="isolated"),
+            pre_tokenizers.Split(Regex(r"(?<=\n)[A-D]\. |[0-9]|\n|[^0-9\n]+"), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
