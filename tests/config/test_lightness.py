@@ -1,0 +1,54 @@
+"""What plans, seals and resolves needs no torch: it would cost every job and the driver seconds and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+MODULES = [
+    "stair.config",
+    "stair.config.preflight",
+    "stair.workflow.run",
+    "stair.protocol.session",
+    "stair.protocol.runner",
+    "stair.protocol.backbone",
+    "stair.rollouts.stage",
+    "stair.evaluation.stage",
+    "stair.data.stage",
+    "stair.sessions.stage",
+    "stair.artifacts.stage",
+]
+
+
+def loaded(code: str) -> set[str]:
+    """Which heavy packages a fresh process holds after running `code`."""
+    heavy = "{'torch', 'transformers', 'tokenizers', 'sympy'} & set(sys.modules)"
+    command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sorted({heavy}))"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_no_torch_in_what_plans_and_seals() -> None:
+    # One process: what one of them imported would show, whichever it was.
+    found = loaded("\n".join(f"import {module}" for module in MODULES))
+    if "torch" in found:
+        pytest.fail(f"torch comes with {[module for module in MODULES if 'torch' in loaded(f'import {module}')]}")
+
+
+def test_the_check_sees_torch() -> None:
+    assert "torch" in loaded("import stair.method")
+
+
+def test_the_configuration_is_resolved_without_any_heavy_package() -> None:
+    assert (
+        loaded(
+            f"from pathlib import Path\nfrom stair.config import resolve\nresolve(Path({str(ROOT)!r}), {{'run': 'tiny'}})"
+        )
+        == set()
+    )

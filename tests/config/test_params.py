@@ -1,0 +1,134 @@
+"""What a change of the configuration runs again, and what it leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stair.config import params
+from stair.config.model import Config
+from stair.config.resolve import dump, merge, resolve, validate
+
+ROOT = Path(__file__).parents[2]
+INSTRUCT = "qwen3-4b-instruct"
+
+
+@pytest.fixture(scope="module")
+def values() -> dict[str, Any]:
+    """The paper's settings as plain values."""
+    loaded: dict[str, Any] = yaml.safe_load(dump(resolve(ROOT, {"run": "paper"})))
+    return merge(loaded, {})
+
+
+def generating(config: Config) -> dict[str, str]:
+    """The digests of all jobs that generate or build what generating depends on, by a name of the job."""
+    found = {f"sessions {name}": params.sessions(config) for name in (*config.models, *config.benchmarks)}
+    for name in ("training_pool", *config.benchmarks):
+        found[f"raw {name}"] = params.raw(config, name)
+    for benchmark in config.benchmarks:
+        found[f"benchmark {benchmark}"] = params.benchmark(config, benchmark)
+    for model in config.models:
+        found[f"backbone {model}"] = params.backbone(config, model)
+        found[f"pool {model}"] = params.training_pool(config, model)
+        found[f"rollouts {model}"] = params.rollouts(config, model)
+    for controller in config.controllers:
+        for model in config.trained(controller):
+            found[f"training {model} {controller}"] = params.training(config, model, controller)
+    for condition in config.conditions:
+        for model, benchmark in config.evaluated(condition):
+            found[f"evaluation {model} {benchmark} {condition}"] = params.evaluation(
+                config, model, benchmark, condition
+            )
+    return found
+
+
+def changed(values: dict[str, Any], **changes: Any) -> set[str]:
+    """The jobs whose digest a change of the configuration changes."""
+    before, after = (
+        generating(validate(each, "the test's configuration")) for each in (values, merge(values, changes))
+    )
+    assert before.keys() == after.keys()
+    return {job for job in before if before[job] != after[job]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"models": {INSTRUCT: {"label": "Another"}}},
+        {"benchmarks": {"math500": {"label": "Another", "mathematical": False}}},
+        {"conditions": {"stair": {"label": "Another"}, "vanilla": {"label": "Another"}}},
+        {"rollouts": {"shards": 99}, "evaluation": {"shards": 98}},
+        {"transformers": {"batch_width": 3, "cache_block": 7, "device": "cpu"}},
+        {"expected_seconds": {"evaluation_shard": 7.0}},
+        {"note": "another", "expensive": False, "results": "elsewhere", "run": "other"},
+    ],
+    ids=lambda changes: "-".join(changes),
+)
+def test_labels_and_resources_run_nothing_again(values: dict[str, Any], changes: dict[str, Any]) -> None:
+    assert changed(values, **changes) == set()
+
+
+def test_one_sampling_key_of_one_benchmark_runs_that_benchmark_again(values: dict[str, Any]) -> None:
+    found = changed(values, models={INSTRUCT: {"evaluation_changes": {"math500": {"temperature": 0.9}}}})
+    assert found == {f"evaluation {INSTRUCT} math500 {condition}" for condition in ("vanilla", "native", "stair")}
+    # Saying again what holds already is no change.
+    assert changed(values, models={INSTRUCT: {"evaluation_changes": {"math500": {"temperature": 0.7}}}}) == set()
+
+
+CONDITIONS = ("vanilla", "native", "stair")
+BENCHMARKS = ("math500", "aime2025", "amc23", "gpqa_diamond")
+MODELS = (INSTRUCT, "qwen3.5-4b", "qwen3.5-9b")
+
+
+def evaluations(models: Any = MODELS, benchmarks: Any = BENCHMARKS, conditions: Any = CONDITIONS) -> set[str]:
+    return {f"evaluation {m} {b} {c}" for m in models for b in benchmarks for c in conditions}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"evaluation": {"seed": "another"}}, evaluations()),
+        ({"evaluation": {"samples": 2}}, evaluations()),
+        (
+            {"controllers": {"stair": {"smoothing": 1e-5}}},
+            evaluations(conditions=["stair"]) | {f"training {model} stair" for model in MODELS},
+        ),
+        # Another seed or rate gives other weights, by which responses are keyed; the rule need not know.
+        ({"controllers": {"stair": {"seed": "another"}}}, {f"training {model} stair" for model in MODELS}),
+        ({"training": {"kl": 0.5}}, {f"training {model} stair" for model in MODELS}),
+        ({"models": {INSTRUCT: {"rollout_sampling": {"top_k": 10}}}}, {f"rollouts {INSTRUCT}"}),
+        (
+            {"models": {INSTRUCT: {"revision": "0" * 40}}},
+            evaluations([INSTRUCT])
+            | {f"{stage} {INSTRUCT}" for stage in ("rollouts", "backbone")}
+            | {f"training {INSTRUCT} stair"},
+        ),
+        (
+            {"prompts": {"choice": "Which?\n{problem}"}},
+            evaluations(benchmarks=["gpqa_diamond"]) | {f"backbone {model}" for model in MODELS},
+        ),
+        ({"benchmarks": {"amc23": {"exclude_ids": ["3"]}}}, {"benchmark amc23"}),
+        ({"training_pool": {"exclude_more": {"qwen3.5-9b": []}}}, {"pool qwen3.5-9b"}),
+        ({"training_pool": {"validation_problems": 64}}, {f"pool {model}" for model in MODELS}),
+        ({"training_pool": {"name": "another"}}, {f"rollouts {model}" for model in MODELS}),
+        ({"sessions": {"seed": "another"}}, {f"sessions {name}" for name in (*MODELS, *BENCHMARKS)}),
+    ],
+    ids=lambda item: "-".join(item) if isinstance(item, dict) else "",
+)
+def test_a_change_runs_what_uses_it_and_nothing_else(
+    values: dict[str, Any], changes: dict[str, Any], expected: set[str]
+) -> None:
+    assert changed(values, **changes) == expected
+
+
+def test_tables_follow_labels_and_scores_follow_how_answers_are_compared(values: dict[str, Any]) -> None:
+    before = validate(values, "before")
+    labelled = validate(merge(values, {"models": {INSTRUCT: {"label": "Another"}}}), "after")
+    assert params.tables(before) != params.tables(labelled)
+    assert params.scores(before, "math500") == params.scores(labelled, "math500")
+    compared = validate(merge(values, {"benchmarks": {"math500": {"kind": "integer"}}}), "after")
+    assert params.scores(before, "math500") != params.scores(compared, "math500")
+    assert params.scores(before, "amc23") == params.scores(compared, "amc23")

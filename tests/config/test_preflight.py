@@ -1,0 +1,137 @@
+"""Files, columns, folders and layers are checked before any work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.preflight import check_inputs
+from stair.config.resolve import ConfigError, resolve
+
+ROOT = Path(__file__).parents[2]
+MODEL = "qwen3-4b-instruct"
+
+
+def checked(**changes: Any) -> Config:
+    """The tiny run with changes, its inputs checked."""
+    config = resolve(ROOT, {"run": "tiny", **changes})
+    check_inputs(config, RunPaths.of(config))
+    return config
+
+
+def refused(**changes: Any) -> str:
+    """The one line with which changes of the tiny run are refused."""
+    with pytest.raises(ConfigError) as caught:
+        checked(**changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def model_folder(folder: Path, model_type: str, layers: int = 16) -> Path:
+    """A folder with the configuration of a model, as the hub's are."""
+    folder.mkdir()
+    keys = ("hidden_size", "num_attention_heads", "num_key_value_heads", "vocab_size", "max_position_embeddings")
+    config = {"model_type": model_type, "num_hidden_layers": layers, **dict.fromkeys(keys, 64)}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def at(folder: Path) -> dict[str, Any]:
+    """A model that lies in a local folder."""
+    return {"models": {MODEL: {"tiny": None, "path": str(folder)}}}
+
+
+def layers(*numbers: int) -> dict[str, Any]:
+    return {"controllers": {"stair": {"layers": list(numbers)}}}
+
+
+def test_the_tiny_run_passes() -> None:
+    assert checked().controllers["stair"].layers == (3, 7, 11)
+
+
+def test_a_model_folder_that_is_missing_or_empty(tmp_path: Path) -> None:
+    assert f"models.{MODEL}.path: the model folder {tmp_path}/none does not exist" in refused(**at(tmp_path / "none"))
+    (tmp_path / "empty").mkdir()
+    assert "holds no model" in refused(**at(tmp_path / "empty"))
+
+
+def test_a_layer_that_does_not_exist(tmp_path: Path) -> None:
+    message = refused(**layers(3, 12))
+    assert "controllers.stair.layers" in message
+    assert f"{MODEL} has no layer 12; its 12 layers count from 0" in message
+    folder = model_folder(tmp_path / "m", "qwen3")
+    assert checked(**at(folder), **layers(0, 15)).controllers["stair"].layers == (0, 15)
+    assert "no layer 16; its 16 layers" in refused(**at(folder), **layers(0, 16))
+
+
+def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "m", "qwen3_5_text")
+    checked(**at(folder), **layers(3, 15))
+    message = refused(**at(folder), **layers(3, 14))
+    assert f"controllers.stair.layers: layer 14 of {MODEL} is not full attention" in message
+    assert "[3, 7, 11, 15]" in message
+    hybrid = {"models": {MODEL: {"tiny": {"architecture": "qwen3_5"}}}}
+    checked(**hybrid, **layers(3, 7))
+    assert "layer 4 of" in refused(**hybrid, **layers(3, 4))
+
+
+def test_layers_of_a_fetched_model_are_checked_too(tmp_path: Path) -> None:
+    config = resolve(ROOT, {"run": "paper", "results": str(tmp_path), **layers(3, 40)})
+    check_inputs(config, RunPaths.of(config))  # nothing is fetched yet, so nothing is known yet
+    folder = RunPaths.of(config).model_folder(config, MODEL)
+    folder.parent.mkdir(parents=True)
+    model_folder(folder, "qwen3", layers=36)
+    with pytest.raises(ConfigError, match="has no layer 40"):
+        check_inputs(config, RunPaths.of(config))
+
+
+def test_a_model_of_an_unknown_architecture(tmp_path: Path) -> None:
+    assert "unknown model_type 'gpt2'" in refused(**at(model_folder(tmp_path / "m", "gpt2")))
+
+
+def benchmark(path: Path, **changes: Any) -> dict[str, Any]:
+    return {"benchmarks": {"math500": {"tiny": None, "path": str(path), **changes}}}
+
+
+def test_a_benchmark_file_without_a_column(tmp_path: Path) -> None:
+    rows = [{"problem": "1 + 1?", "solution": "2", "unique_id": "a"}]
+    files = {
+        "parquet": lambda path: pq.write_table(pa.Table.from_pylist(rows), path),
+        "jsonl": lambda path: path.write_text(json.dumps(rows[0]) + "\n"),
+        "csv": lambda path: path.write_text("problem,solution,unique_id\n1 + 1?,2,a\n"),
+    }
+    for suffix, write in files.items():
+        path = tmp_path / f"bench.{suffix}"
+        write(path)
+        message = refused(**benchmark(path))
+        assert f"benchmarks.math500.path: {path} has no column 'answer'" in message
+        assert "problem, solution, unique_id" in message
+        checked(**benchmark(path, columns={"answer": "solution"}))
+
+
+def test_a_file_that_is_not_there_or_not_readable(tmp_path: Path) -> None:
+    assert "does not exist" in refused(**benchmark(tmp_path / "none.jsonl"))
+    (tmp_path / "bench.xlsx").write_text("x")
+    assert "files of type '.xlsx' cannot be read (known: .parquet, .jsonl, .csv)" in refused(
+        **benchmark(tmp_path / "bench.xlsx")
+    )
+    (tmp_path / "bench.parquet").write_text("x")
+    assert "is not a Parquet file" in refused(**benchmark(tmp_path / "bench.parquet"))
+    (tmp_path / "bench.jsonl").write_text("{\n")
+    assert "line 1: not valid JSON" in refused(**benchmark(tmp_path / "bench.jsonl"))
+    (tmp_path / "bench.csv").write_text("problem,answer\n")
+    assert "has no rows" in refused(**benchmark(tmp_path / "bench.csv"))
+
+
+def test_a_training_pool_without_a_column(tmp_path: Path) -> None:
+    path = tmp_path / "pool.jsonl"
+    path.write_text(json.dumps({"prompt": [{"content": "1 + 1?"}], "answer": "2"}) + "\n")
+    message = refused(training_pool={"tiny": None, "path": str(path)})
+    assert f"training_pool.path: {path} has no column 'reward_model'" in message

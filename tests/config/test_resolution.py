@@ -1,0 +1,237 @@
+"""From config.yaml, overlays and the command line to one configuration."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stair.config.model import Config
+from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate
+from stair.records.files import write_text_if_changed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project's folder with the real configuration, to add overlays to."""
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow/runs", tmp_path / "workflow/runs")
+    return tmp_path
+
+
+def overlay(project: Path, name: str, text: str) -> str:
+    (project / "workflow/runs" / f"{name}.yaml").write_text(text)
+    return name
+
+
+def paper(**changes: Any) -> dict[str, Any]:
+    """The paper's settings as plain values, with changes merged in."""
+    return merge(merge(yaml.safe_load(dump(resolve(ROOT, {"run": "paper"}))), {}), changes)
+
+
+def test_the_paper_run_is_config_yaml_as_it_stands() -> None:
+    config = resolve(ROOT, {"run": "paper"})
+    assert config.run == "paper"
+    assert list(config.models) == ["qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"]
+    assert config.controllers["stair"].layers == (3, 11, 19)
+    assert config.controllers["stair"].optimizer.learning_rate == 0.003
+    assert config.controllers["stair"].smoothing == 1e-6  # YAML 1.1 alone would read a text
+    assert config.benchmarks["amc23"].exclude_ids == ("3", "15", "16", "19", "30", "32")
+    # Table evaluation-decoding and the sentence below it.
+    for model, base, short in (("qwen3-4b-instruct", 16384, 16384), ("qwen3.5-4b", 81920, 32768)):
+        limits = {key: config.models[model].sampling_for(key).max_new_tokens for key in config.benchmarks}
+        assert limits == {"math500": base, "aime2025": base, "amc23": short, "gpqa_diamond": short}
+    for model in ("qwen3.5-4b", "qwen3.5-9b"):
+        sampling = config.models[model].sampling_for("amc23")
+        assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.presence_penalty) == (1.0, 0.95, 20, 1.5)
+
+
+@pytest.mark.parametrize("run", sorted(path.stem for path in (ROOT / "workflow/runs").glob("*.yaml")))
+def test_every_run_of_the_project_resolves_and_survives_the_disk(run: str, tmp_path: Path) -> None:
+    config = resolve(ROOT, {"run": run})
+    assert config.run == run
+    folder = tmp_path / run
+    folder.mkdir()
+    path = folder / "config.resolved.yaml"
+    assert write_text_if_changed(path, dump(config))
+    assert load_run(folder) == config
+    assert not write_text_if_changed(path, dump(load_run(folder))), "the same configuration has the same text"
+
+
+def test_an_overlay_merges_mappings_replaces_lists_and_null_removes() -> None:
+    base = {"a": {"x": 1, "y": [1, 2], "z": {"deep": 1}}, "b": 2, "c": 3}
+    change = {"a": {"y": [3], "z": {"more": 2}}, "b": None, "d": {"new": None, "kept": 1}, "absent": None}
+    assert merge(base, change) == {"a": {"x": 1, "y": [3], "z": {"deep": 1, "more": 2}}, "c": 3, "d": {"kept": 1}}
+    assert base == {"a": {"x": 1, "y": [1, 2], "z": {"deep": 1}}, "b": 2, "c": 3}, "the base is as it was"
+
+
+def test_null_gives_a_removed_key_its_default(project: Path) -> None:
+    text = "models: {qwen3.5-9b: null}\ntraining_pool: {exclude_more: null, strip_suffixes: null}\n"
+    config = resolve(project, {"run": overlay(project, "less", text)})
+    assert "qwen3.5-9b" not in config.models
+    assert config.training_pool.exclude_more == {}
+    assert config.training_pool.strip_suffixes == ()
+
+
+def test_an_overlay_extends_another_and_its_removals_reach_config_yaml(project: Path) -> None:
+    overlay(
+        project,
+        "lower",
+        "note: lower\nmodels: {qwen3.5-9b: null}\ntraining_pool: {exclude_more: null}\nevaluation: {shards: 2}\n",
+    )
+    upper = overlay(project, "upper", "extends: lower\nevaluation: {samples: 2}\nnote: upper\n")
+    config = resolve(project, {"run": upper})
+    assert list(config.models) == ["qwen3-4b-instruct", "qwen3.5-4b"]
+    assert (config.evaluation.shards, config.evaluation.samples, config.note) == (2, 2, "upper")
+    assert config.run == "upper"
+
+
+def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path) -> None:
+    path = tmp_path / "my-own.yaml"
+    path.write_text("extends: tiny\nnote: mine\n")
+    config = resolve(project, {"run": str(path)})
+    assert (config.run, config.note) == ("my-own", "mine")
+    assert config.models["qwen3-4b-instruct"].tiny is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: circle\n", "circle.yaml: 'extends' goes round in a circle"),
+        ("extends: nowhere\n", "run 'nowhere' does not exist"),
+        ("extends: [paper]\n", "'extends' must name one run"),
+        ("note: a\nnote: b\n", "the key 'note' stands twice (line 2)"),
+        ("- note\n", "must hold keys and values, not a list"),
+        ("note: [\n", "not valid YAML"),
+        ("nowhere: 1\n", "unknown key 'nowhere'"),
+    ],
+)
+def test_an_overlay_that_cannot_be_used_is_one_line(project: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve(project, {"run": overlay(project, "circle", text)})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_circle_of_two_is_found(project: Path) -> None:
+    overlay(project, "one", "extends: two\n")
+    with pytest.raises(ConfigError, match="goes round in a circle"):
+        resolve(project, {"run": overlay(project, "two", "extends: one\n")})
+
+
+def test_the_command_line_wins_and_its_nested_texts_become_typed() -> None:
+    nested = {"optimizer": {"learning_rate": "2e-3", "eps": "1e-9"}, "smoothing": "0.5", "layers": ["7", "11"]}
+    config = resolve(
+        ROOT,
+        {
+            "run": "tiny",
+            "transformers": {"batch_width": "3", "device": "cpu"},
+            "controllers": {"stair": nested},
+            "conditions": {"stair": "null"},
+            "expensive": "true",
+        },
+    )
+    stair = config.controllers["stair"]
+    assert (config.transformers.batch_width, config.transformers.device, config.expensive) == (3, "cpu", True)
+    assert (stair.optimizer.learning_rate, stair.optimizer.eps, stair.smoothing, stair.layers) == (
+        2e-3,
+        1e-9,
+        0.5,
+        (7, 11),
+    )
+    assert stair.optimizer.betas == (0.9, 0.999), "what is not named stays"
+    assert list(config.conditions) == ["vanilla", "native"]
+
+
+MODEL = "qwen3-4b-instruct"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nonsense": 1}, "unknown key 'nonsense'"),
+        ({"evaluation": {"smaples": 4}}, "unknown key 'evaluation.smaples'"),
+        (
+            {"models": {MODEL: {"evaluation_sampling": {"top_q": 1}}}},
+            f"unknown key 'models.{MODEL}.evaluation_sampling.top_q'",
+        ),
+        ({"evaluation": {"samples": -1}}, "'evaluation.samples'"),
+        ({"evaluation": {"samples": 0}}, "'evaluation.samples'"),
+        ({"evaluation": {"samples": 2.5}}, "'evaluation.samples'"),
+        ({"evaluation": {"samples": "four"}}, "'evaluation.samples'"),
+        ({"evaluation": {"samples": True}}, "'evaluation.samples'"),
+        ({"evaluation": 4}, "'evaluation'"),
+        ({"rollouts": {"samples": 3}}, "'rollouts.samples'"),
+        ({"transformers": {"batch_width": None}}, "'transformers.batch_width' is missing"),
+        ({"transformers": {"device": "tpu"}}, "'transformers.device'"),
+        ({"models": {MODEL: {"dtype": "float16"}}}, f"'models.{MODEL}.dtype'"),
+        ({"models": {MODEL: {"evaluation_sampling": {"top_p": 0.0}}}}, f"'models.{MODEL}.evaluation_sampling.top_p'"),
+        ({"models": {MODEL: {"evaluation_sampling": {"temperature": -1}}}}, "evaluation_sampling.temperature'"),
+        ({"controllers": {"stair": {"layers": [3, -1]}}}, "'controllers.stair.layers.1'"),
+        ({"controllers": {"stair": {"layers": []}}}, "'controllers.stair.layers'"),
+        ({"controllers": {"stair": {"layers": [3, 3]}}}, "controllers.stair.layers lists a layer twice"),
+        ({"models": {MODEL: {"path": "somewhere"}}}, "given: repository, path"),
+        ({"models": {MODEL: {"repository": None}}}, "given: none"),
+        ({"benchmarks": {"math500": {"tiny": 64}}}, "given: repository, tiny"),
+        ({"training_pool": {"path": "pool.jsonl"}}, "'training_pool': give exactly one of repository, path and tiny"),
+        (
+            {"models": {MODEL: {"evaluation_changes": {"math5000": {}}}}},
+            "the benchmark 'math5000', which is not configured",
+        ),
+        ({"benchmarks": {"math500": {"prompt": "maths"}}}, "benchmarks.math500.prompt names the prompt 'maths'"),
+        ({"prompts": {"math": "Solve."}}, "prompts.math must hold {problem} exactly once"),
+        (
+            {"training_pool": {"exclude_benchmarks": ["gsm8k"]}},
+            "training_pool.exclude_benchmarks names the benchmark 'gsm8k'",
+        ),
+        ({"training_pool": {"exclude_more": {"gpt": ["amc23"]}}}, "training_pool.exclude_more names the model 'gpt'"),
+        ({"controllers": {"stair": {"models": ["gpt"]}}}, "controllers.stair.models names the model 'gpt'"),
+        ({"conditions": {"stair": {"controller": "lora"}}}, "conditions.stair.controller names the controller 'lora'"),
+        ({"conditions": {"native": {"first_turn": "zero"}}}, "conditions.native.first_turn names the condition 'zero'"),
+        (
+            {"conditions": {"native": {"benchmarks": ["gsm8k"]}}},
+            "conditions.native.benchmarks names the benchmark 'gsm8k'",
+        ),
+        ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
+        ({"conditions": {"vanilla": {"controller": "stair"}}}, "conditions.vanilla has one turn"),
+        (
+            {"conditions": {"vanilla": {"benchmarks": ["amc23"]}}},
+            "reuses the first turns of 'vanilla', which is not run for",
+        ),
+        ({"controllers": {"stair": {"models": ["qwen3.5-4b"]}}}, "which is not trained"),
+        ({"conditions": {"Bad Key": {"label": "x"}}}, "'conditions.Bad Key'"),
+    ],
+)
+def test_what_is_wrong_is_one_line_that_names_the_key(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(paper(**changes), "the configuration")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_several_faults_are_told_together() -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(paper(evaluation={"samples": -1}, nonsense=1), "the configuration")
+    assert "'evaluation.samples'" in str(caught.value)
+    assert "unknown key 'nonsense'" in str(caught.value)
+
+
+def test_an_unknown_run_names_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"run 'papre' does not exist.*paper.*tiny"):
+        resolve(ROOT, {"run": "papre"})
+
+
+def test_a_folder_without_a_resolved_configuration_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="config.resolved.yaml does not exist: start the run once"):
+        load_run(tmp_path)
+
+
+def test_a_resolved_configuration_cannot_be_changed() -> None:
+    config: Config = resolve(ROOT, {"run": "paper"})
+    with pytest.raises(ValueError, match="frozen"):
+        config.evaluation.samples = 2  # type: ignore[misc]
