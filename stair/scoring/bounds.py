@@ -20,6 +20,9 @@ MAX_FACTORIAL = 5_000
 MAX_EXPONENT = 100_000
 """Magnitude of the natural logarithm of an inexact number."""
 
+MAX_ITEMS = 40
+"""Answers in one list, set or union."""
+
 MAX_SIGNS = 3
 """Plus-minus signs in one answer: eight values."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from stair.scoring.bounds import MAX_ITEMS, TooComplex
 from stair.scoring.expressions.tokens import Kind, Token
 
 _OPENING_SIGNS, _CLOSING_SIGNS = ("(", "[", "{", "\\{"), (")", "]", "}", "\\}")
@@ -28,7 +29,7 @@ def closing_index(tokens: list[Token]) -> int | None:
 
 
 def split(tokens: list[Token], is_separator: Callable[[Token], bool]) -> tuple[list[list[Token]], list[Token]]:
-    """The parts between top-level separators, and the separators."""
+    """The parts between top-level separators, and the separators. Raises TooComplex for too many of them."""
     parts: list[list[Token]] = [[]]
     separators = []
     depth = 0
@@ -39,6 +40,8 @@ def split(tokens: list[Token], is_separator: Callable[[Token], bool]) -> tuple[l
             parts.append([])
         else:
             parts[-1].append(token)
+    if len(parts) > MAX_ITEMS:
+        raise TooComplex("a list of too many answers")
     return parts, separators
 
 

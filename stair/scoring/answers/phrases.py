@@ -47,18 +47,23 @@ def unreadable(cleaned: str) -> Words:
     """
     text = _FONT.sub("", cleaned)
     if "\\" not in text and re.search(r"[A-Za-z]{3}", text):
-        date = _DATE.search(text)
-        if date is not None:
-            month, day = (date["month"], date["day"]) if date["month"] else (date["other_month"], date["other_day"])
-            text = f"{text[: date.start()]}{month[:3]} {int(day)}{text[date.end() :]}"
         return Words(normal_words(re.sub(r"[{}\"]", "", text)).replace(" ", ""))
     return Words(re.sub(r"\s+", "", text).strip(".,;"))
 
 
+def read_date(text: str) -> Words | None:
+    """A day of the year, `June 20` or `20th of June`, perhaps with a year."""
+    match = _DATE.fullmatch(text.strip(" ."))
+    if match is None:
+        return None
+    month, day = (match["month"], match["day"]) if match["month"] else (match["other_month"], match["other_day"])
+    return Words(f"{month.lower()} {int(day)} {match['year'] or ''}".strip())
+
+
 _MONTH = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = re.compile(
-    rf"\b(?P<month>{_MONTH})[a-z]*\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b|"
-    rf"\b(?P<other_day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<other_month>{_MONTH})[a-z]*\b",
+    rf"(?:(?P<month>{_MONTH})[a-z]*\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?|"
+    rf"(?P<other_day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<other_month>{_MONTH})[a-z]*)(?:,? (?P<year>\d{{4}}))?",
     re.IGNORECASE,
 )
 

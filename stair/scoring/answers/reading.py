@@ -20,7 +20,7 @@ from stair.scoring.answers.kinds import (
     SetOperator,
     Words,
 )
-from stair.scoring.answers.phrases import read_words, unreadable
+from stair.scoring.answers.phrases import read_date, read_words, unreadable
 from stair.scoring.answers.quantities import read_quantity, sum_of_parts
 from stair.scoring.bounds import TooComplex
 from stair.scoring.expressions.clean import clean
@@ -53,9 +53,10 @@ def _read_list(tokens: list[Token]) -> Answer:
         whole = read_words(text_of(tokens))
         if not isinstance(whole, Words):
             return whole
-    clock = read_clock(text_of(tokens))
-    if clock is not None:
-        return clock
+    text = text_of(tokens)
+    moment = read_clock(text) or read_date(text)
+    if moment is not None:
+        return moment
     parts, separators = split(tokens, _is_list_separator)
     parts = [part for part in map(strip_punctuation, parts) if part]
     if not separators or len(parts) < 2:
@@ -137,6 +138,15 @@ def _read_side(tokens: list[Token]) -> Answer:
         parts, separators = split(tokens, _command_named(operator.value))
         if separators:
             return SetExpression(operator, tuple(_read_side(part) for part in parts))
+    parts, separators = split(tokens, lambda token: token.is_wordlike and token.text.lower() == "except")
+    if len(separators) == 1:
+        excepted = _read_list(parts[1])
+        points = (
+            excepted
+            if isinstance(excepted, FiniteSet)
+            else FiniteSet(excepted.items if isinstance(excepted, Collection) else (excepted,))
+        )
+        return SetExpression(SetOperator.DIFFERENCE, (_read_side(parts[0]), points))
     named = _named_set(tokens)
     if named is not None:
         return named

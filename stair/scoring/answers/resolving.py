@@ -29,6 +29,8 @@ def resolved(answer: Answer) -> Answer:
             map(lone_symbol, names)
         ):
             return resolved(answer.sides[1])
+        case Relation((first, last), ("=",)) if lone_symbol(last) is not None and lone_symbol(first) is None:
+            return _spread_relation(Relation((last, first), ("=",), answer.source[::-1]))
         case Relation(_, operators) if set(operators) == {"="}:
             return _spread_relation(answer)
         case Collection(items, joiner) if not is_region(answer):

@@ -24,6 +24,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "012345678
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 _SPELLINGS = (
+    (r"\\\\\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\s*\]", r"\\\\ "),
     (r"\\(?:left|right|middle|[bB]igg?[lrm]?)\s*\.", " "),
     (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])", " "),
     (r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|normalsize|large|Large|rm|bf|it|hfill)(?![A-Za-z])", " "),
@@ -73,7 +74,7 @@ _SPACES = re.compile(r"(?<!\\)\\[,;:! ]|\\(?:quad|qquad|enspace|thinspace|medspa
 
 def clean(text: str) -> str:
     """The same answer with one spelling for each construct."""
-    text = _replace_unicode(text)
+    text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(text).strip())
     text = _drop_delimiters(text)
     text = _GROUP_MARK.sub("", text)
     text = _DECIMAL_COMMA.sub(".", text)

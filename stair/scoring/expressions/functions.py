@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from stair.scoring.bounds import MAX_BITS, MAX_FACTORIAL, TooComplex
+from stair.scoring.bounds import MAX_FACTORIAL, TooComplex
 from stair.scoring.expressions.arithmetic import Arithmetic, Undefined, Value
 
 _LARGEST_ANGLE = 10**30
@@ -14,6 +14,8 @@ def call(name: str, arguments: list[Value], arithmetic: Arithmetic) -> Value:
     """The value of a function. Raises Undefined for a wrong number of arguments and outside of its domain."""
     if name in _OF_INTEGERS:
         return arithmetic.exact(_OF_INTEGERS[name](*_integers(arguments)))
+    if name == "binom":
+        return _binomial(arguments, arithmetic)
     if name == "log":
         return _logarithm(arguments, arithmetic)
     if name in ("min", "max"):
@@ -96,22 +98,28 @@ def _integers(arguments: list[Value]) -> list[int]:
     return [argument.numerator for argument in arguments]
 
 
-def _binomial(*arguments: int) -> Fraction:
-    if len(arguments) != 2 or arguments[0] < 0:
-        raise Undefined("a binomial coefficient outside of its domain")
+def _binomial(arguments: list[Value], arithmetic: Arithmetic) -> Value:
+    """n over k for an integer k; n may be any number, as in n (n - 1) / 2."""
+    if len(arguments) != 2:
+        raise Undefined("a binomial coefficient takes two arguments")
     n, k = arguments
-    k = min(k, n - k)
-    if k < 0:
-        return Fraction(0)
-    if k * n.bit_length() > MAX_BITS:
+    if isinstance(n, Fraction) and isinstance(k, Fraction) and n.denominator == k.denominator == 1 and n >= k >= 0:
+        k = min(k, n - k)
+    if not isinstance(k, Fraction) or k.denominator != 1 or k < 0:
+        raise Undefined("a binomial coefficient outside of its domain")
+    if k > MAX_FACTORIAL:
         raise TooComplex("a binomial coefficient with too many digits")
-    return Fraction(math.comb(n, k))
+    result: Value = Fraction(1)
+    for index in range(int(k)):
+        result = arithmetic.divide(
+            arithmetic.multiply(result, arithmetic.add(n, Fraction(-index))), Fraction(index + 1)
+        )
+    return result
 
 
 _OF_INTEGERS: dict[str, Callable[..., Fraction]] = {
     "gcd": lambda *arguments: Fraction(math.gcd(*arguments)),
     "lcm": lambda *arguments: Fraction(math.lcm(*arguments)),
-    "binom": _binomial,
 }
 
 

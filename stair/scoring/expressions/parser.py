@@ -48,6 +48,7 @@ class Parser:
         self.tokens = list(tokens)
         self.position = position
         self.depth = 0
+        self.operations = 0
 
     def expression(self) -> Node:
         r"""Terms joined by `+`, `-`, `\pm` and `\mp`."""
@@ -72,6 +73,7 @@ class Parser:
             if self._take_sign("*") or self._take_command("cdot", "times"):
                 node = _times(node, self._signed())
             elif self._take_sign("/") or self._take_command("div"):
+                self._count_operation()
                 node = Quotient(node, self._signed())
             elif self._starts_factor(after=node):
                 factor = self._factor_or_comment()
@@ -83,7 +85,7 @@ class Parser:
 
     def _factor_or_comment(self) -> Node | None:
         """The factor that stands here; None where the bracket holds no expression, as in `12 (units)`."""
-        position, tokens = self.position, list(self.tokens) if self._next_is_sign("(", "[") else None
+        position, tokens = self.position, list(self.tokens) if self._may_be_comment() else None
         try:
             return self._power()
         except NotAnExpression:
@@ -91,6 +93,9 @@ class Parser:
                 raise
             self.position, self.tokens = position, tokens
             return None
+
+    def _may_be_comment(self) -> bool:
+        return self._next_is_sign("(", "[") or (self._peek() or _NOTHING).is_command("frac")
 
     def _signed(self) -> Node:
         signs: list[str] = []
@@ -132,6 +137,7 @@ class Parser:
         while True:
             if self._next_is_sign("!"):
                 self.position += 1
+                self._count_operation()
                 double = self._take_sign("!")
                 node = Call("double_factorial" if double else "factorial", (node,))
             elif self._next_is_sign("^") and self._next_is_degree():
@@ -140,15 +146,21 @@ class Parser:
             else:
                 return node
 
+    def _count_operation(self) -> None:
+        """Bounds the operations that nest without brackets: `1/2/3/...`, `n!!!...`."""
+        self.operations += 1
+        if self.operations > MAX_NESTING:
+            raise TooComplex("too many divisions or factorials")
+
     def _starts_factor(self, after: Node) -> bool:
         token = self._peek()
         if token is None:
             return False
         if token.kind is Kind.NUMBER:
             return not isinstance(after, Number)
+        if token.is_wordlike and isinstance(after, Number) and token.text in UNITS_OF_TWO_OR_THREE_LETTERS:
+            return False
         if token.kind is Kind.LETTERS:
-            if isinstance(after, Number) and token.text in UNITS_OF_TWO_OR_THREE_LETTERS:
-                return False
             return is_mathematics(token.text)
         if token.kind is Kind.WORD:
             return token.text in FUNCTIONS or token.text in CONSTANT_LETTERS

@@ -45,5 +45,7 @@ def leading_function(letters: str) -> str | None:
     return name if name in ("sin", "cos", "tan", "ln", "log") else None
 
 
-UNITS_OF_TWO_OR_THREE_LETTERS = _names("cm mm km kg mg ft yd lb oz hr ml mL kL in mi ms mph Hz kHz MHz kW kJ eV")
+UNITS_OF_TWO_OR_THREE_LETTERS = _names(
+    "cm mm km kg mg ft yd lb oz hr ml mL kL in mi ms mph Hz kHz MHz kW kJ eV min sec"
+)
 """Runs of letters that are a unit when they follow a number, although they could be products."""
