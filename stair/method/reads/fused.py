@@ -246,7 +246,7 @@ def read(
     if reason is not None:
         raise ValueError(f"backend 'triton' {reason}")
     if launches is None:
-        launches = choose_launches(queries.shape[-1], queries.element_size(), _shared_memory(queries))
+        launches = choose_launches(queries.shape[-1], queries.element_size(), shared_memory(queries))
     if max(lengths) == 0:
         return torch.zeros_like(queries)
     bank = max(lengths)
@@ -278,7 +278,8 @@ def unsupported(queries: Tensor) -> str | None:
     return None
 
 
-def _shared_memory(queries: Tensor) -> int:
+def shared_memory(queries: Tensor) -> int:
+    """Return the bytes of shared memory that a program may take on the device of these queries."""
     if not queries.is_cuda:
         return 1 << 20
     return int(triton.runtime.driver.active.utils.get_device_properties(queries.device.index or 0)["max_shared_mem"])
