@@ -1,0 +1,168 @@
+"""Files are whole or absent; tables hold their schema; the same rows have the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stair.records.files import replacing, write_text_if_changed
+from stair.records.manifest import manifest_path, write_manifest
+from stair.records.progress import Progress, duration
+from stair.records.schemas import EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, SCORED
+from stair.records.tables import read_table, write_table
+
+SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("ids", pa.list_(pa.int32()), nullable=False),
+        pa.field("answer", pa.string()),
+    ]
+)
+ROWS: list[dict[str, Any]] = [
+    {"name": "a", "ids": [1, 2], "answer": None},
+    {"name": "b", "ids": [], "answer": "7"},
+]
+
+
+def test_the_old_file_stays_when_writing_fails(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.txt"
+    with replacing(path) as partial:
+        partial.write_text("old")
+    with pytest.raises(KeyboardInterrupt), replacing(path) as partial:
+        partial.write_text("half of the n")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    with replacing(path) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old", "until it is whole, readers see the old file"
+    assert path.read_text() == "new"
+    assert [each.name for each in path.parent.iterdir()] == ["file.txt"], "nothing is left beside it"
+
+
+def test_a_file_that_was_never_written_is_an_error_and_leaves_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "file"):
+        pass
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_an_unchanged_text_keeps_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    assert write_text_if_changed(path, "a")
+    before = path.stat().st_mtime_ns
+    assert not write_text_if_changed(path, "a")
+    assert path.stat().st_mtime_ns == before
+    assert write_text_if_changed(path, "b")
+    assert path.read_text() == "b"
+
+
+def test_a_table_comes_back_and_the_same_rows_have_the_same_bytes(tmp_path: Path) -> None:
+    rows = [{"name": str(number), "ids": [number] * (number % 5), "answer": None} for number in range(3000)]
+    assert write_table(tmp_path / "a.parquet", SCHEMA, rows) == 3000
+    assert read_table(tmp_path / "a.parquet", SCHEMA) == rows
+    assert read_table(tmp_path / "a.parquet", SCHEMA, ["name"]) == [{"name": row["name"]} for row in rows]
+    write_table(tmp_path / "b.parquet", SCHEMA, iter([dict(reversed(row.items())) for row in rows]))
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
+    assert write_table(tmp_path / "a.parquet", SCHEMA, []) == 0
+    assert read_table(tmp_path / "a.parquet", SCHEMA) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"name": "c", "ids": []}, r"row 2 has the columns \['ids', 'name'\], expected"),
+        ({"name": "c", "ids": [], "answer": None, "more": 1}, "row 2 has the columns"),
+        ({"name": None, "ids": [], "answer": None}, "row 2 has no value for 'name'"),
+        ({"name": "c", "ids": None, "answer": None}, "row 2 has no value for 'ids'"),
+        ({"name": 5, "ids": [], "answer": None}, "rows 0 to 2"),
+        ({"name": "c", "ids": ["x"], "answer": None}, "rows 0 to 2"),
+        ({"name": "c", "ids": [2**40], "answer": None}, "rows 0 to 2"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused_and_leaves_no_file(
+    tmp_path: Path, row: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "t.parquet"
+    with pytest.raises(ValueError, match=message) as caught:
+        write_table(path, SCHEMA, [*ROWS, row])
+    assert str(path) in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_of_other_columns_is_refused_on_reading(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    with pytest.raises(ValueError, match=r"t\.parquet does not exist; run the stage that makes it"):
+        read_table(path, SCHEMA)
+    pq.write_table(pa.Table.from_pylist([{"name": "a"}]), path)
+    with pytest.raises(ValueError, match=r"missing: \['answer', 'ids'\]"):
+        read_table(path, SCHEMA)
+    write_table(path, EVALUATION_SESSIONS, [{"session_id": "s", "turn": 1, "problem_id": "p"}])
+    with pytest.raises(ValueError, match="does not have the expected columns"):
+        read_table(path, SCHEMA)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+        read_table(path, EVALUATION_SESSIONS)
+
+
+def test_the_columns_that_users_rely_on() -> None:
+    turn = ["model", "benchmark", "condition", "session_id", "turn", "sample", "problem_id"]
+    drawn = ["seed", "prompt_tokens", "response_tokens", "response", "finish_reason"]
+    assert SCORED.names == [*turn, *drawn, "answer", "verdict", "correct"]
+    assert RESPONSES.names[: len(turn) + len(drawn)] == [*turn, *drawn]
+    proof = {"prompt_ids_sha256", "response_ids", "engine", "engine_version", "attention", "dtype", "device"}
+    bank = {"history_retokenised", "bank_tokens", "bank_sha256", "bank_source", "controlled_tokens", "readout_norm"}
+    assert proof | bank <= set(RESPONSES.names)
+    assert proof | {"record_id", "problem_id", "sample"} <= set(ROLLOUTS.names)
+    assert {field.name for field in SCORED if field.nullable} == {"answer"}
+
+
+def test_a_manifest_says_what_an_output_is_and_notices_a_change(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.parquet", SCHEMA, ROWS)
+    path = write_manifest(tmp_path / "t.parquet", stage="data", settings={"a": 1}, rows=2)
+    assert path == manifest_path(tmp_path / "t.parquet") == tmp_path / "t.parquet.manifest.json"
+    manifest = json.loads(path.read_text())
+    assert (manifest["stage"], manifest["settings"], manifest["rows"]) == ("data", {"a": 1}, 2)
+    assert list(manifest["files"]) == ["t.parquet"]
+    assert {"torch", "transformers", "python", "numpy"} <= manifest["versions"].keys()
+    assert len(manifest["source"]) == 64
+    write_table(tmp_path / "t.parquet", SCHEMA, ROWS[:1])
+    write_manifest(tmp_path / "t.parquet", stage="data", settings={"a": 1}, rows=1)
+    assert json.loads(path.read_text())["files"] != manifest["files"]
+
+
+def test_a_folders_manifest_lists_its_files(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.csv").write_text("a")
+    (tmp_path / "sub" / "b.csv").write_text("b")
+    for _ in range(2):  # its own file is never among them
+        path = write_manifest(tmp_path, stage="training", settings={})
+        assert path == tmp_path / "manifest.json"
+        assert list(json.loads(path.read_text())["files"]) == ["a.csv", "sub/b.csv"]
+
+
+def test_progress_counts_from_what_was_done_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(tmp_path, "evaluation/m/b/c/0", total=10, unit="responses", done=4)
+    assert progress.line().startswith("evaluation/m/b/c/0: 4 of 10 responses (40%) after 0s")
+    assert "left" not in progress.line(), "nothing was measured yet"
+    progress.advance(2, note="50 tokens/s")
+    assert "6 of 10" in progress.line()
+    assert " left · 50 tokens/s" in progress.line()
+    progress.set(10)
+    told = json.loads((tmp_path / "evaluation.m.b.c.0.json").read_text())
+    assert (told["done"], told["total"], told["unit"]) == (10, 10, "responses")
+    assert "10 of 10 responses (100%)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (59.4, "59s"), (59.6, "1m00s"), (200, "3m20s"), (3600, "1h00m"), (7530, "2h05m")]
+)
+def test_seconds_as_a_person_says_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

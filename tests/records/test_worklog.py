@@ -1,0 +1,173 @@
+"""The work log: what was finished is found again, whatever ended the writer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stair.records.worklog import WorkLog, WorkLogWriter
+
+RECORDS: list[tuple[str, dict[str, Any]]] = [
+    ("first", {"response": 'zwei\nZeilen und "Zeichen" \x00 \u2028', "ids": [1, 2, 3], "segment": None}),
+    ("second", {"response": "", "ids": [], "norm": 0.1}),
+    ("third", {"response": "é" * 40, "ids": list(range(40)), "nested": {"a": [True, None]}}),
+]
+
+
+def write(folder: Path, records: list[tuple[str, dict[str, Any]]], writer: str = "shard-0-of-1") -> Path:
+    with WorkLogWriter(folder, writer) as log:
+        for key, record in records:
+            log.append(key, record)
+    return log.path
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write(tmp_path, RECORDS)
+    log = WorkLog(tmp_path)
+    assert dict(log.items()) == dict(RECORDS)
+    assert list(log.keys()) == [key for key, _ in RECORDS]
+    assert (len(log), log.get("absent"), "first" in log, "absent" in log) == (3, None, True, False)
+    assert log.counts.problems() == ""
+    assert (log.counts.files, log.counts.records) == (1, 3)
+
+
+def test_the_line_is_what_the_module_says(tmp_path: Path) -> None:
+    line = write(tmp_path, RECORDS[:1]).read_bytes()
+    checksum, length, payload = line[:8], line[9:17], line[18:-1]
+    assert (int(checksum, 16), int(length, 16)) == (zlib.crc32(payload), len(payload))
+    assert line[-1:] == b"\n" and line.count(b"\n") == 1
+    assert orjson.loads(payload) == {"key": "first", **RECORDS[0][1]}
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    records=st.dictionaries(
+        st.text(), st.dictionaries(st.text().filter(lambda name: name != "key"), json_values, max_size=3)
+    )
+)
+def test_any_json_comes_back(records: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    write(folder, list(records.items()))
+    assert dict(WorkLog(folder).items()) == records
+
+
+def test_a_last_record_torn_at_any_byte_is_dropped_and_the_others_stay(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", RECORDS).read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(start, len(whole) + 1):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / "shard.000.log").write_bytes(whole[:cut])
+        log = WorkLog(folder)
+        complete = cut == len(whole)
+        assert dict(log.items()) == dict(RECORDS if complete else RECORDS[:2]), f"cut at byte {cut}"
+        torn = cut != start and not complete
+        assert (log.counts.torn, log.counts.damaged) == (int(torn), 0)
+        assert log.counts.problems() == ("1 torn last lines" if torn else "")
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_a_damaged_line_in_the_middle_is_counted_and_loses_nothing_else(tmp_path: Path, line: int) -> None:
+    path = write(tmp_path, RECORDS)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for offset in range(0, len(lines[line]) - 1, 7):
+        broken = bytearray(lines[line])
+        broken[offset] ^= 1
+        path.write_bytes(b"".join([*lines[:line], bytes(broken), *lines[line + 1 :]]))
+        log = WorkLog(tmp_path)
+        # A flipped space between checksum and length hurts nobody; every other byte is covered.
+        assert log.counts.damaged == (offset not in (8, 17)), f"byte {offset}"
+        assert {RECORDS[other][0] for other in range(3) if other != line} <= set(log.keys())
+        assert (RECORDS[line][0] in log) == (log.counts.damaged == 0)
+
+
+def test_equal_duplicates_are_counted_and_differing_ones_refused(tmp_path: Path) -> None:
+    write(tmp_path, RECORDS, "shard-0-of-2")
+    write(tmp_path, RECORDS[:1], "shard-1-of-2")
+    log = WorkLog(tmp_path)
+    assert (log.counts.duplicates, len(log)) == (1, 3)
+    assert log.get("first") == RECORDS[0][1]
+    write(tmp_path, [("first", {**RECORDS[0][1], "ids": [1, 2, 4]})], "shard-1-of-2")
+    with pytest.raises(
+        ValueError, match=r"two different records of one key \(first\).*shard-0-of-2\.000\.log.*shard-1-of-2"
+    ):
+        WorkLog(tmp_path)
+
+
+def test_two_writers_never_share_a_file(tmp_path: Path) -> None:
+    with WorkLogWriter(tmp_path, "shard") as one, WorkLogWriter(tmp_path, "shard") as other:
+        assert one.path != other.path
+        for number in range(20):
+            one.append(f"one-{number}", {"n": number})
+            other.append(f"other-{number}", {"n": number})
+    assert len(WorkLog(tmp_path)) == 40
+    with WorkLogWriter(tmp_path, "shard") as third:
+        third.append("third", {})
+        assert third.path not in (one.path, other.path), "a finished log is never opened again for writing"
+
+
+def test_a_torn_log_of_one_attempt_does_not_hurt_the_next(tmp_path: Path) -> None:
+    path = write(tmp_path, RECORDS)
+    path.write_bytes(path.read_bytes()[:-5])
+    write(tmp_path, RECORDS[2:])
+    log = WorkLog(tmp_path)
+    assert dict(log.items()) == dict(RECORDS)
+    assert (log.counts.torn, log.counts.duplicates) == (1, 0)
+
+
+def test_an_unused_log_leaves_no_file_and_an_absent_folder_is_an_empty_log(tmp_path: Path) -> None:
+    write(tmp_path / "folder", [])
+    assert list((tmp_path / "folder").iterdir()) == []
+    assert len(WorkLog(tmp_path / "folder")) == len(WorkLog(tmp_path / "none")) == 0
+
+
+def test_a_record_is_readable_by_others_before_the_log_is_closed(tmp_path: Path) -> None:
+    with WorkLogWriter(tmp_path, "shard") as writer:
+        writer.append(*RECORDS[0])
+        assert WorkLog(tmp_path).get("first") == RECORDS[0][1]
+
+
+def test_a_killed_writer_loses_nothing_that_it_appended(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom stair.records.worklog import WorkLogWriter\n"
+        "writer = WorkLogWriter(Path(sys.argv[1]), 'shard')\n"
+        "for number in range(50): writer.append(str(number), {'n': number})\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    log = WorkLog(tmp_path)
+    assert dict(log.items()) == {str(number): {"n": number} for number in range(50)}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_an_error_and_not_a_lost_record(tmp_path: Path) -> None:
+    with WorkLogWriter(tmp_path, "shard") as writer:
+        writer.append(*RECORDS[0])
+        kept, writer._descriptor = writer._descriptor, os.open("/dev/full", os.O_WRONLY)
+        with pytest.raises(OSError, match="No space left"):
+            writer.append(*RECORDS[1])
+        os.close(writer._descriptor)
+        writer._descriptor = kept
+    assert list(WorkLog(tmp_path).keys()) == ["first"]
