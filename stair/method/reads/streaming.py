@@ -43,6 +43,8 @@ class Tiles:
 CPU_TILES = Tiles(rows=512, entries=512)
 GPU_TILES = Tiles(rows=8192, entries=4096)
 LN2 = math.log(2.0)
+# While e spans less than this many powers of two, exp(l) exp(e) stands for exp(l + e) without leaving float32.
+SPAN = 100.0
 
 
 @dataclass
@@ -83,44 +85,59 @@ class _Head:
         for start in range(0, self.queries.shape[1], self.step):
             yield slice(start, min(start + self.step, self.queries.shape[1]))
 
-    def logits(self, tokens: slice, span: slice, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """l and e of a tile, each [groups, tokens, entries], in memory that the next tile takes over."""
+    def logits(self, tokens: slice, span: slice, keys: Tensor, less: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """l (`less` [groups, tokens, 1] taken off) and e of a tile, [groups, tokens, entries], in memory that is used again."""
         queries = self.queries[:, tokens]
         groups, width, head_dim = queries.shape
         entries = span.stop - span.start
         logit, extra = (buffer[: groups * width * entries].view(groups, width, entries) for buffer in self.work[:2])
-        # One flat product is quicker than one for each head of the group.
-        torch.mm(queries.reshape(-1, head_dim), keys.mT, out=logit.view(-1, entries))
+        # One flat product is quicker than one for each head of the group, and takes a difference along for nothing.
+        flat, out = queries.reshape(-1, head_dim), logit.view(-1, entries)
+        if less is None:
+            torch.mm(flat, keys.mT, out=out)
+        else:
+            torch.addmm(less.reshape(-1, 1), flat, keys.mT, beta=-1.0, out=out)
         torch.mul(self.turn[:, tokens], self.along[:, None, span], out=extra)
         return logit, extra
-
-    def _logsumexp2(self, x: Tensor) -> Tensor:
-        """log2 of the sum of 2 ** x over the last dimension, which stays. Quicker than torch.logsumexp, which is to base e."""
-        peak = x.amax(-1, keepdim=True)
-        shifted = torch.sub(x, peak, out=self.work[2][: x.numel()].view(x.shape))
-        return peak + shifted.exp2_().sum(-1, keepdim=True).log2_()
 
     def normalisers(self, tokens: slice) -> tuple[Tensor, Tensor, Tensor]:
         """First pass: (logsumexp(l), log N, sum_j s_j rho_j) of every token of the tile, each [groups, tokens, 1]."""
         turn = self.turn[:, tokens]
-        lowest, highest = self.along.amin(-1)[:, None, None], self.along.amax(-1)[:, None, None]
-        peak = torch.where(turn > 0, turn * highest, turn * lowest)  # max_j e_j, known beforehand
+        ends = turn * self.along.amin(-1)[:, None, None], turn * self.along.amax(-1)[:, None, None]
+        peak, foot = torch.maximum(*ends), torch.minimum(*ends)  # the largest and the least e_j, known beforehand
+        narrow = bool((peak - foot).amax() < SPAN)
         plain = torch.full_like(turn, -math.inf)
         shifted = torch.full_like(turn, -math.inf)
         change = torch.zeros_like(turn)
         for span, keys in self.key_blocks():
             logit, extra = self.logits(tokens, span, keys)
-            plain = torch.logaddexp2(plain, self._logsumexp2(logit))
-            shifted = torch.logaddexp2(shifted, self._logsumexp2(logit.add_(extra)))
-            change += extra.sub_(peak).exp2_().sum(-1, keepdim=True)
+            top = logit.amax(-1, keepdim=True)
+            if not narrow:
+                shifted = torch.logaddexp2(shifted, self._logsumexp2(torch.add(logit, extra, out=self._spare(logit))))
+            weight = logit.sub_(top).exp2_()
+            moved = extra.sub_(peak).exp2_()
+            plain = torch.logaddexp2(plain, top + weight.sum(-1, keepdim=True).log2_())
+            change += moved.sum(-1, keepdim=True)
+            if narrow:
+                total = weight.mul_(moved).sum(-1, keepdim=True)
+                shifted = torch.logaddexp2(shifted, top + peak + total.log2_())
         mean = shifted - plain  # log sum_j s_j exp(e_j)
         log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
         return plain, log_n, (mean - log_n).exp2()
 
-    def weights(self, logit: Tensor, extra: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
-        """(pi_ref, log rho) of a tile, in the place of its logits."""
-        reference = logit.sub_(plain - self.log_share).exp2_().add_(self.floor)
-        return reference, extra.sub_(log_n)
+    def _spare(self, like: Tensor) -> Tensor:
+        return self.work[2][: like.numel()].view(like.shape)
+
+    @staticmethod
+    def _logsumexp2(x: Tensor) -> Tensor:
+        """log2 of the sum of 2 ** x over the last dimension, which stays; x is overwritten."""
+        top = x.amax(-1, keepdim=True)
+        return top + x.sub_(top).exp2_().sum(-1, keepdim=True).log2_()
+
+    def weights(self, tokens: slice, span: slice, keys: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
+        """(pi_ref, log rho) of a tile."""
+        logit, extra = self.logits(tokens, span, keys, less=plain - self.log_share)
+        return logit.exp2_().add_(self.floor), extra.sub_(log_n)
 
 
 class _StreamingRead(torch.autograd.Function):
@@ -149,7 +166,7 @@ class _StreamingRead(torch.autograd.Function):
                 sums[:, heads, tokens] = torch.stack((plain, log_n, share))
                 total = out[heads, tokens]
                 for span, block in head.key_blocks():
-                    reference, ratio = head.weights(*head.logits(tokens, span, block), plain, log_n)
+                    reference, ratio = head.weights(tokens, span, block, plain, log_n)
                     weight = reference.mul_(ratio.mul_(LN2).expm1_() if variant == "differential" else ratio.exp2_())
                     total += weight @ head.value_block(span)
         ctx.save_for_backward(queries, units, keys, values, order, sums)
@@ -173,8 +190,7 @@ class _StreamingRead(torch.autograd.Function):
                 gradient = g[heads, tokens]
                 mean, level = _means(head, tokens, gradient, plain, log_n, share, variant)
                 for span, block in head.key_blocks():
-                    logit, extra = head.logits(tokens, span, block)
-                    reference, ratio = head.weights(logit, extra, plain, log_n)
+                    reference, ratio = head.weights(tokens, span, block, plain, log_n)
                     ratio = ratio.exp2_()
                     h = gradient @ head.value_block(span).mT
                     y = (h - mean).mul_(ratio)
@@ -214,7 +230,7 @@ def _means(
     """(hbar, sum_j s_j y_j) of every token of the tile: what the gradients of the logits are measured from."""
     mean, tilted, straight = torch.zeros_like(plain), torch.zeros_like(plain), torch.zeros_like(plain)
     for span, block in head.key_blocks():
-        reference, ratio = head.weights(*head.logits(tokens, span, block), plain, log_n)
+        reference, ratio = head.weights(tokens, span, block, plain, log_n)
         h = g @ head.value_block(span).mT
         ratio = ratio.exp2_().mul_(h)
         mean += (reference * ratio).sum(-1, keepdim=True)
