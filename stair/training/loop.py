@@ -76,16 +76,16 @@ def train(
             nonlocal total, ce, kl
             # The update's mean runs over the responses that it really has.
             share = parts.loss * (turn.weight / count)
-            share.backward()
+            if share.requires_grad:  # an empty bank leaves nothing to read, and the normals without influence
+                share.backward()
             total += float(share.detach())
             ce += float(parts.cross_entropy) / count
             kl += float(parts.kl) / count
 
         for session in sessions:
             tokens += replay.run(session, supervise)
-        norm = float(
-            torch.nn.utils.get_total_norm([p.grad for p in replay.controller.parameters() if p.grad is not None])
-        )
+        gradients = [p.grad for p in replay.controller.parameters() if p.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
         if not (abs(total) < float("inf") and norm < float("inf")):
             raise FloatingPointError(f"update {number}: the loss is {total}, its gradient's norm {norm}")
         adam.step()
