@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def benchmark_rows(path: Path, key: str, settings: Benchmark) -> list[dict[str, 
 
 def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchmark, path: Path) -> dict[str, Any]:
     problem, answer = (data[name][number] for name in ("problem", "answer"))
-    if isinstance(answer, int | float) and not isinstance(answer, bool):
+    if isinstance(answer, int | float) and not isinstance(answer, bool) and isfinite(answer):
         answer = str(int(answer)) if float(answer).is_integer() else str(answer)
     for name, value in (("problem", problem), ("answer", answer)):
         if not isinstance(value, str) or not value.strip():
@@ -64,7 +65,8 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
             kind=settings.kind,
             choices=None,
         )
-    wrong = [str(data[f"wrong {i}"][number]).strip() for i in range(len(settings.columns.wrong_choices))]
+    values = [data[f"wrong {i}"][number] for i in range(len(settings.columns.wrong_choices))]
+    wrong = ["" if value is None else str(value).strip() for value in values]
     try:
         choices, letter = ordered_choices(problem, answer, wrong)
     except ValueError as error:

@@ -15,10 +15,10 @@ def ordered_choices(question: str, right: str, wrong: Sequence[str]) -> tuple[li
     The order is a function of the question's and the options' texts alone, so it is shared by all conditions.
 
     Raises:
-        ValueError: there are not four distinct options.
+        ValueError: there are not four distinct options, or one is empty.
     """
     options = [right, *wrong]
-    if len(options) != len(LETTERS) or len(set(options)) != len(options):
+    if len(options) != len(LETTERS) or len(set(options)) != len(options) or "" in options:
         raise ValueError(f"expected {len(LETTERS)} distinct options, found {options}")
     order = hash_order(options, "choices", question)
     return order, LETTERS[order.index(right)]
