@@ -29,13 +29,18 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
+def interrupted(path: Path) -> None:
+    with replacing(path) as partial:
+        partial.write_text("half of the n")
+        raise KeyboardInterrupt
+
+
 def test_the_old_file_stays_when_writing_fails(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file.txt"
     with replacing(path) as partial:
         partial.write_text("old")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as partial:
-        partial.write_text("half of the n")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(path)
     assert path.read_text() == "old"
     with replacing(path) as partial:
         partial.write_text("new")

@@ -1,0 +1,147 @@
+"""From a benchmark's file to its table."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stair.config.model import Benchmark
+from stair.config.resolve import resolve
+from stair.data.benchmarks import benchmark_rows, question
+from stair.data.choices import LETTERS, ordered_choices
+from stair.records.schemas import BENCHMARK
+from stair.records.tables import read_table, write_table
+from stair.tiny.datasets import write_benchmark
+
+ROOT = Path(__file__).parents[2]
+ROWS: list[dict[str, Any]] = [
+    {"problem": " What is 1 + 1? ", "answer": "2", "id": "a"},
+    {"problem": "What is 1 + 2?", "answer": 3, "id": "b"},
+    {"problem": "What is 7 / 2?", "answer": 3.5, "id": "c"},
+    {"problem": "What is 8 / 2?", "answer": 4.0, "id": "d"},
+]
+
+
+def settings(**changes: Any) -> Benchmark:
+    base = {"label": "B", "path": "x.jsonl", "columns": {"id": "id"}}
+    return Benchmark.model_validate(base | changes)
+
+
+def rows_of(tmp_path: Path, raw: list[dict[str, Any]], **changes: Any) -> list[dict[str, Any]]:
+    path = tmp_path / "bench.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in raw))
+    return benchmark_rows(path, "bench", settings(**changes))
+
+
+def test_rows_keep_the_files_order_and_become_text(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, ROWS)
+    assert [(row["source_id"], row["problem"], row["reference"]) for row in rows] == [
+        ("a", "What is 1 + 1?", "2"),
+        ("b", "What is 1 + 2?", "3"),
+        ("c", "What is 7 / 2?", "3.5"),
+        ("d", "What is 8 / 2?", "4"),
+    ]
+    assert len({row["problem_id"] for row in rows}) == 4
+    assert write_table(tmp_path / "t.parquet", BENCHMARK, rows) == 4
+    assert read_table(tmp_path / "t.parquet", BENCHMARK) == rows
+
+
+def test_without_an_id_column_rows_are_numbered(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, ROWS, columns={}, exclude_ids=["1"])
+    assert [row["source_id"] for row in rows] == ["0", "2", "3"]
+
+
+def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, ROWS, exclude_ids=["b", "d"], rows=4)
+    assert [row["source_id"] for row in rows] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"rows": 5}, "benchmark 'bench' must have 5 rows, found 4"),
+        ({}, {"exclude_ids": ["a", "z"]}, "benchmark 'bench' has no problem z to exclude"),
+        ({"problem": "  "}, {}, "row 1: the problem is empty or not text"),
+        ({"problem": 7}, {}, "row 1: the problem is empty or not text"),
+        ({"answer": ""}, {}, "row 1: the answer is empty or not text"),
+        ({"answer": None}, {}, "row 1: the answer is empty or not text"),
+        ({"answer": True}, {}, "row 1: the answer is empty or not text"),
+        ({"problem": "what is $1+1$ ?"}, {}, "holds one problem twice: a and b"),
+    ],
+)
+def test_a_fault_names_file_and_row(
+    tmp_path: Path, change: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=r"bench\.jsonl") as caught:
+        rows_of(tmp_path, [ROWS[0], ROWS[1] | change, *ROWS[2:]], **options)
+    assert message in str(caught.value)
+
+
+def test_a_missing_number_is_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "bench.parquet"
+    pq.write_table(pa.table({"problem": ["What is 1 + 1?", "What is 1 + 2?"], "answer": [2.0, float("nan")]}), path)
+    with pytest.raises(ValueError, match="row 1: the answer is empty or not text"):
+        benchmark_rows(path, "bench", settings(columns={}))
+
+
+CHOICE = {"problem": "Which?", "answer": "gold", "id": "a", "w1": "tin", "w2": "lead", "w3": "zinc"}
+CHOICES: dict[str, Any] = {"kind": "choice", "columns": {"id": "id", "wrong_choices": ["w1", "w2", "w3"]}}
+
+
+def test_a_choice_problem_shows_its_options_and_refers_to_a_letter(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, [CHOICE], **CHOICES)
+    assert sorted(row["choices"]) == ["gold", "lead", "tin", "zinc"]
+    assert row["choices"][LETTERS.index(row["reference"])] == "gold"
+    lines = row["problem"].splitlines()
+    assert lines == ["Which?", *(f"{letter}. {text}" for letter, text in zip("ABCD", row["choices"], strict=True))]
+    assert question(row) == "Which?"
+
+
+def test_the_order_of_options_is_a_function_of_the_texts_alone(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, [CHOICE], **CHOICES)
+    others = [
+        CHOICE | {"id": "z"},
+        CHOICE | {"w1": "zinc", "w3": "tin"},
+        {key: CHOICE[key] for key in reversed(CHOICE)},
+    ]
+    for other in others:
+        found = rows_of(tmp_path, [CHOICE | {"problem": "Another?"}, other], **CHOICES)[1]
+        assert (found["choices"], found["reference"], found["problem_id"]) == (
+            row["choices"],
+            row["reference"],
+            row["problem_id"],
+        )
+    # Another question has an order of its own, and the right answer stands about equally often at each letter.
+    letters = Counter(ordered_choices(f"Question {number}?", "a", ["b", "c", "d"])[1] for number in range(400))
+    assert set(letters) == set("ABCD")
+    assert min(letters.values()) > 70
+    # Which option is right does not move the options.
+    assert ordered_choices("Which?", "a", ["b", "c", "d"])[0] == ordered_choices("Which?", "d", ["c", "a", "b"])[0]
+
+
+@pytest.mark.parametrize("change", [{"w1": "gold"}, {"w2": "tin"}, {"w3": None}, {"w3": " "}])
+def test_options_must_be_four_distinct_texts(tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"bench\.jsonl, row 0: "):
+        rows_of(tmp_path, [CHOICE | change], **CHOICES)
+
+
+@pytest.mark.parametrize("key", ["math500", "aime2025", "amc23", "gpqa_diamond"])
+def test_generated_files_are_read_with_the_papers_settings(tmp_path: Path, key: str) -> None:
+    """The generated stand-ins have the real schemas: the paper's columns, kinds and exclusions fit them."""
+    paper = resolve(ROOT, {"run": "paper"}).benchmarks[key]
+    assert paper.file is not None
+    path = tmp_path / f"bench{Path(paper.file).suffix}"
+    write_benchmark(path, key, 40)
+    rows = benchmark_rows(path, key, paper.model_copy(update={"rows": 40}))
+    assert len(rows) == 40 - len(paper.exclude_ids)
+    assert {row["kind"] for row in rows} == {paper.kind}
+    assert not {row["source_id"] for row in rows} & set(paper.exclude_ids)
+    assert all((row["choices"] is not None) == (paper.kind == "choice") for row in rows)
+    if paper.kind == "integer":
+        assert all(row["reference"].lstrip("-").isdigit() for row in rows)

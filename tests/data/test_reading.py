@@ -1,0 +1,93 @@
+"""Columns by dotted paths from Parquet, JSONL and CSV; errors that name file and row."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stair.data.reading import read_columns
+
+ROWS: list[dict[str, Any]] = [
+    {"prompt": [{"content": "first", "role": "user"}], "reward": {"truth": "1", "deep": {"x": 1}}, "plain": "a"},
+    {
+        "prompt": [{"content": "zweite\nZeile", "role": "user"}],
+        "reward": {"truth": "2", "deep": {"x": 2}},
+        "plain": 'b,"c',
+    },
+]
+WANTED = {"problem": "prompt.0.content", "answer": "reward.truth", "deep": "reward.deep.x", "id": "plain"}
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """A file in the format that its ending names."""
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with open(path, "w", newline="") as handle:
+            writer = csv.DictWriter(handle, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_nested_columns(tmp_path: Path, suffix: str) -> None:
+    found = read_columns(write(tmp_path / f"data{suffix}", ROWS), WANTED)
+    assert found == {
+        "problem": ["first", "zweite\nZeile"],
+        "answer": ["1", "2"],
+        "deep": [1, 2],
+        "id": ["a", 'b,"c'],
+    }
+    assert list(found) == list(WANTED)
+
+
+def test_csv(tmp_path: Path) -> None:
+    rows = [{"Question": row["prompt"][0]["content"], "Correct Answer": row["plain"]} for row in ROWS]
+    found = read_columns(write(tmp_path / "data.csv", rows), {"problem": "Question", "answer": "Correct Answer"})
+    assert found == {"problem": ["first", "zweite\nZeile"], "answer": ["a", 'b,"c']}
+
+
+def test_empty_lines_of_jsonl_are_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"a": 1}\n\n  \n{"a": 2}')
+    assert read_columns(path, {"x": "a"}) == {"x": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "message"),
+    [
+        ('{"a": {"b": 1}}\n{"a": {}}\n', "a.b", "row 1: there is no 'a.b'"),
+        ('{"a": [1]}\n{"a": []}\n', "a.0", "row 1: there is no 'a.0'"),
+        ('{"a": [1]}\n', "a.b", "row 0: there is no 'a.b'"),
+        ('{"a": "text"}\n', "a.b", "row 0: there is no 'a.b'"),
+        ('{"a": 1}\n{"b": 1}\n', "a", "row 1: there is no 'a'"),
+        ('{"a": 1}\n', "c", "has no column 'c' (it has: a)"),
+        ('{"a": 1}\n{"a": \n', "a", "line 2: not valid JSON"),
+        ('{"a": 1}\n[1]\n', "a", "line 2: expected an object with keys, found a list"),
+        ("\n", "a", "has no rows"),
+    ],
+)
+def test_a_fault_in_jsonl_names_file_and_row(tmp_path: Path, content: str, where: str, message: str) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"data\.jsonl") as caught:
+        read_columns(path, {"x": where})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["prompt.0.text", "prompt.7.content", "reward.0", "reward.truth.more", "nothing"])
+def test_a_fault_in_parquet_names_file_and_column(tmp_path: Path, where: str) -> None:
+    path = write(tmp_path / "data.parquet", ROWS)
+    with pytest.raises(ValueError, match=r"data\.parquet") as caught:
+        read_columns(path, {"x": where})
+    assert where.split(".")[0] in str(caught.value)

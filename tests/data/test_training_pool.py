@@ -1,0 +1,126 @@
+"""From the training data set to a model's problems (appendix C.4)."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stair.config.model import TrainingPool
+from stair.config.resolve import resolve
+from stair.data.training_pool import PoolCounts, pool_rows
+from stair.records.schemas import TRAINING_POOL
+from stair.records.tables import read_table, write_table
+from stair.tiny.datasets import benchmark_problems, write_training_pool
+
+ROOT = Path(__file__).parents[2]
+Rows = list[dict[str, Any]]
+
+
+def settings(**changes: Any) -> TrainingPool:
+    base = {"name": "pool", "path": "x", "validation_problems": 3, "strip_prefixes": ["Solve: "]}
+    return TrainingPool.model_validate(base | changes)
+
+
+def pool(
+    tmp_path: Path, raw: list[tuple[str, str]], excluded: dict[str, list[str]] | None = None, **changes: Any
+) -> tuple[Rows, PoolCounts]:
+    path = tmp_path / "pool.jsonl"
+    path.write_text("".join(json.dumps({"problem": problem, "answer": answer}) + "\n" for problem, answer in raw))
+    return pool_rows(path, settings(**changes), excluded or {})
+
+
+RAW = [(f"Solve: What is {number} + 1?", f"{number + 1} ") for number in range(20)]
+
+
+def test_exact_duplicates_go_and_spellings_stay_as_records_of_one_problem(tmp_path: Path) -> None:
+    raw = [*RAW, *RAW[:5], ("Solve: What  is $0 + 1$?", "1"), (RAW[1][0], "3")]
+    rows, counts = pool(tmp_path, raw)
+    assert (counts.rows, counts.records, counts.problems) == (27, 22, 20)
+    assert len(rows) == len({row["record_id"] for row in rows}) == 22
+    by_problem = Counter(row["problem_id"] for row in rows)
+    assert sorted(by_problem.values()) == [1] * 18 + [2] * 2
+    assert all(not row["problem"].startswith("Solve: ") for row in rows)
+    assert {row["reference"] for row in rows if row["problem"] == "What is 1 + 1?"} == {"2", "3"}
+    assert "1" in {row["reference"] for row in rows}, "answers are stripped"
+
+
+def test_a_benchmarks_problems_are_excluded_by_normalised_text(tmp_path: Path) -> None:
+    excluded = {"one": ["what is $3+1$ ?", "never seen"], "two": ["What is 3 + 1?", "What is 4 + 1?"], "none": []}
+    rows, counts = pool(tmp_path, [*RAW, ("Solve: What is 3 +  1?", "4")], excluded)
+    assert (counts.excluded_problems, counts.excluded_records) == (2, 3)
+    assert counts.excluded_by == {"one": 1, "two": 2, "none": 0}
+    assert len(rows) == 18
+    assert not {"What is 3 + 1?", "What is 3 +  1?", "What is 4 + 1?"} & {row["problem"] for row in rows}
+
+
+def test_the_validation_split_goes_by_problem_and_not_by_row(tmp_path: Path) -> None:
+    raw = [*RAW, *((text.replace(" + ", "  +  "), answer) for text, answer in RAW)]
+    rows, counts = pool(tmp_path, raw, validation_problems=5)
+    split: dict[str, set[str]] = {}
+    for row in rows:
+        split.setdefault(row["problem_id"], set()).add(row["split"])
+    assert all(len(parts) == 1 for parts in split.values()), "one problem stands in both parts"
+    assert Counter(part for parts in split.values() for part in parts) == {"train": 15, "validation": 5}
+    assert (counts.validation_problems, counts.training_problems) == (5, 15)
+    assert (counts.validation_records, counts.training_records) == (10, 30)
+
+
+def test_the_pool_does_not_depend_on_the_order_of_the_file(tmp_path: Path) -> None:
+    rows, counts = pool(tmp_path, RAW)
+    shuffled = RAW * 2
+    random.Random(0).shuffle(shuffled)
+    again, counts_again = pool(tmp_path, shuffled)
+    assert again == rows
+    assert counts_again.records == counts.records
+    other, _ = pool(tmp_path, RAW, seed="another")
+    assert [row["record_id"] for row in other] == [row["record_id"] for row in rows]
+    assert [row["split"] for row in other] != [row["split"] for row in rows]
+
+
+def test_more_validation_problems_keep_the_earlier_ones(tmp_path: Path) -> None:
+    few, more = (
+        {row["problem_id"] for row in pool(tmp_path, RAW, validation_problems=n)[0] if row["split"] == "validation"}
+        for n in (3, 6)
+    )
+    assert few < more
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ([*RAW, ("  ", "1")], "a row has no text or no answer"),
+        ([*RAW, (None, "1")], "a row has no text or no answer"),
+        ([*RAW, ("Solve: What?", 7)], "answer 7"),
+        (RAW[:6], "6 problems remain, too few for 3 validation problems"),
+    ],
+)
+def test_a_fault_names_the_file(tmp_path: Path, raw: list[tuple[Any, Any]], message: str) -> None:
+    with pytest.raises(ValueError, match=r"pool\.jsonl") as caught:
+        pool(tmp_path, raw)
+    assert message in str(caught.value)
+
+
+def test_the_real_schema_through_the_real_settings(tmp_path: Path) -> None:
+    """A file in DAPO-Math-17k's schema, read with the paper's own columns, prefixes and suffixes."""
+    paper = resolve(ROOT, {"run": "paper"}).training_pool
+    path = tmp_path / "dapo.parquet"
+    write_training_pool(path, 40, {"math500": 12, "gpqa_diamond": 8})
+    held = [problem.text for problem in benchmark_problems("math500", 12)]
+    rows, counts = pool_rows(path, paper.model_copy(update={"validation_problems": 6}), {"math500": held})
+    # Every row stands three times; every eighth problem has a second spelling; four problems are the benchmark's.
+    assert counts.problems == 44
+    assert counts.records == 44 + 6
+    assert counts.rows == 3 * counts.records
+    assert counts.excluded_by == {"math500": 4}
+    assert counts.training_problems + counts.validation_problems == 40
+    for row in rows:
+        assert "Solve the following" not in row["problem"]
+        assert "Remember to put" not in row["problem"]
+        assert row["problem"] not in held
+    assert write_table(tmp_path / "t.parquet", TRAINING_POOL, rows) == len(rows)
+    assert read_table(tmp_path / "t.parquet", TRAINING_POOL) == rows
