@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +30,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from stair.method import differential_read
 from stair.method.reads import naive, one_pass
 from stair.method.reflection import unit_normals
+
+if TYPE_CHECKING:
+    from stair.method.reads import fused
 
 SHAPES = {"qwen3-4b": (32, 8, 128), "qwen3.5-4b": (16, 4, 256)}  # query heads, K/V heads, head dim
 BANKS = (2_048, 8_192, 32_768, 80_700)
@@ -285,44 +290,45 @@ def prefill(bank_entries: int = 80_700, context: int = 4096, question: int = 250
 
 
 def tune(arguments: argparse.Namespace) -> None:
-    """Time every candidate launch of the fused read at the longest bank, forward and backward."""
-    from dataclasses import replace
-
+    """Time candidate launches of each pass of the fused read at the longest bank; the backward with its forward."""
     from stair.method.reads import fused
 
-    meter = Meter("cuda")
-    options = {"smoothing": 1e-6, "variant": "differential", "value_order": None}
+    bank = max(arguments.banks)
     for shape in arguments.shapes:
-        inputs = Inputs.random(shape, max(arguments.banks), 256, "cuda", torch.bfloat16)
-        head_dim = SHAPES[shape][2]
-        chosen = fused.choose_launches(head_dim, 2, fused.shared_memory(inputs.queries))
-        gradient = torch.randn_like(inputs.queries)
+        inputs = Inputs.random(shape, bank, 256, "cuda", torch.bfloat16)
+        chosen = fused.choose_launches(SHAPES[shape][2], 2, fused.shared_memory(inputs.queries))
         for name in ("normalisers", "read", "backward"):
-            for tokens in (64, 128):
-                for entries in (32, 64, 128):
-                    for warps in (4, 8):
-                        for stages in (1, 2, 3, 4):
-                            launches = replace(chosen, **{name: fused.Launch(tokens, entries, warps, stages)})
+            for tile in itertools.product((64, 128), (32, 64, 128), (4, 8), (1, 2, 3, 4)):
+                launches = replace(chosen, **{name: fused.Launch(*tile)})
+                try:
+                    outcome = f"{time_launches(inputs, launches, backward=name == 'backward') * 1e3:.2f} ms"
+                except Exception as error:  # a tile that does not fit the device is an outcome, not the end
+                    outcome = str(error).splitlines()[0][:80]
+                print(shape, name, "tokens, entries, warps, stages", tile, outcome, flush=True)
 
-                            def call(launches: fused.Launches = launches) -> None:
-                                queries = inputs.queries.detach().requires_grad_()
-                                bank = (inputs.keys, inputs.values, inputs.normals, [max(arguments.banks)])
-                                out = fused.read(queries, *bank, **options, launches=launches)
-                                if name == "backward":  # noqa: B023
-                                    out.backward(gradient)  # noqa: B023
 
-                            try:
-                                meter.seconds(call)
-                                best = min(meter.seconds(call) for _ in range(5))
-                            except Exception as error:
-                                print(
-                                    f"{shape} {name} {tokens}x{entries} {warps} warps {stages} stages: {str(error)[:60]}"
-                                )
-                                continue
-                            print(
-                                f"{shape} {name} {tokens}x{entries} {warps} warps {stages} stages: {best * 1e3:.2f} ms",
-                                flush=True,
-                            )
+def time_launches(inputs: Inputs, launches: fused.Launches, *, backward: bool) -> float:
+    from stair.method.reads import fused
+
+    def call() -> None:
+        queries = inputs.queries.detach().requires_grad_()
+        out = fused.read(
+            queries,
+            inputs.keys,
+            inputs.values,
+            inputs.normals,
+            [inputs.keys.shape[2]],
+            smoothing=1e-6,
+            variant="differential",
+            value_order=None,
+            launches=launches,
+        )
+        if backward:
+            out.backward(inputs.queries)
+
+    meter = Meter("cuda")
+    meter.seconds(call)
+    return min(meter.seconds(call) for _ in range(5))
 
 
 def main() -> int:
