@@ -6,6 +6,7 @@
 RUN ?= tiny
 GO ?=
 PYTHON ?= python3
+export TORCH_INDEX ?=
 
 VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.

@@ -9,7 +9,8 @@ import pandas as pd
 
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import latex, markdown
-from stair.artifacts.tables import continuous_summary
+from stair.artifacts.names import table_names
+from stair.artifacts.tables import continuous_summary, history, native_accuracy, turns
 from stair.artifacts.tables.table import Table
 from stair.artifacts.tidy import tidy_csv
 from stair.config.model import Config
@@ -17,8 +18,8 @@ from stair.config.paths import RunPaths
 from stair.records.files import write_text
 from stair.scoring.grid import COLUMNS, Responses
 
-BUILDERS: dict[str, Callable[[Responses, Labels], Table | None]] = {"continuous_summary": continuous_summary.build}
-"""Tables that follow from response rows alone, by name."""
+BY_MODEL = {"turns_": turns.build, "history_": history.build}
+"""Tables of one model each, by the prefix of their names."""
 
 
 def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
@@ -36,10 +37,23 @@ def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
 def build(config: Config, paths: RunPaths, name: str) -> Table:
     """One table of a run."""
     responses = Responses.from_frame(scored_rows(config, paths), samples=config.evaluation.samples)
-    table = BUILDERS[name](responses, Labels.of(config))
+    table = _build(name, responses, Labels.of(config), config)
     if table is None:
         raise ValueError(f"table {name} has no rows in this run")
     return table
+
+
+def _build(name: str, responses: Responses, labels: Labels, config: Config) -> Table | None:
+    if name == "continuous_summary":
+        return continuous_summary.build(responses, labels)
+    if name == "history_correctness_summary":
+        return history.build_pooled(responses, labels)
+    if name == "native_accuracy":
+        return native_accuracy.build(responses, labels, config.transitions.model, config.transitions.benchmark)
+    for prefix, build_for in BY_MODEL.items():
+        if name.startswith(prefix):
+            return build_for(responses, labels, name.removeprefix(prefix))
+    raise ValueError(f"there is no table '{name}' (there are: {', '.join(table_names(config.models))})")
 
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:

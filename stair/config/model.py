@@ -221,6 +221,13 @@ class Condition(Strict):
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
 
 
+class Transitions(Strict):
+    """Where answer transitions are counted (table native-accuracy)."""
+
+    model: Key = Field(description="The model.")
+    benchmark: Key = Field(description="The benchmark.")
+
+
 class Evaluation(Strict):
     """Continuous evaluation."""
 
@@ -262,6 +269,7 @@ class Config(Strict):
     training: Training = Field(description="Settings that all controllers share.")
     conditions: dict[Key, Condition] = Field(min_length=1, description="What is evaluated.")
     evaluation: Evaluation = Field(description="Continuous evaluation.")
+    transitions: Transitions = Field(description="Where answer transitions are counted.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
     expected_seconds: dict[str, float] = Field(
         default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
@@ -291,6 +299,8 @@ class Config(Strict):
             known("training_pool.exclude_more", model_key, self.models, "model")
             for name in names:
                 known(f"training_pool.exclude_more.{model_key}", name, self.benchmarks, "benchmark")
+        known("transitions.model", self.transitions.model, self.models, "model")
+        known("transitions.benchmark", self.transitions.benchmark, self.benchmarks, "benchmark")
         for key, controller in self.controllers.items():
             for name in controller.models or ():
                 known(f"controllers.{key}.models", name, self.models, "model")

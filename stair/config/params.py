@@ -121,6 +121,7 @@ def tables(config: Config) -> str:
     """Tables: labels, what was run, and the code."""
     layout = {
         "note": config.note,
+        "transitions": config.transitions.model_dump(),
         "models": {key: model.label for key, model in config.models.items()},
         "benchmarks": {key: (item.label, item.mathematical) for key, item in config.benchmarks.items()},
         "conditions": {key: item.model_dump(mode="json") for key, item in config.conditions.items()},

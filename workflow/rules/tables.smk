@@ -1,5 +1,7 @@
 # Tables from scored rows.
-TABLES = ["continuous_summary"]
+from stair.artifacts.names import table_names
+
+TABLES = table_names(cfg.models)
 
 
 rule tables:
@@ -19,7 +21,7 @@ rule table:
     log:
         str(paths.log("tables", "{table}")),
     wildcard_constraints:
-        table="|".join(TABLES),
+        table="|".join(map(re.escape, TABLES)),
     params:
         settings=digests.tables(cfg),
     shell:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import Cell, Layout, Row
-from stair.artifacts.tables.table import Table, benchmark_title, by_place, notes, number_cells
+from stair.artifacts.tables.table import REFERENCE, SHOWN, Table, benchmark_title, by_place, notes, number_cells
 from stair.scoring.grid import Gap, Responses
 from stair.scoring.metrics import MEAN, metric_names, turn_metrics
 from stair.scoring.tidy import Value
 
-ARTIFACT = "tab:continuous-summary"
-REFERENCE = "vanilla"
-SHOWN = ("vanilla", "native", "stair")
+ARTIFACT = mapping.SUMMARY
 
 
 def build(responses: Responses, labels: Labels) -> Table | None:

@@ -10,8 +10,9 @@ from stair.artifacts.layout import Cell, Layout, rounded
 from stair.scoring.grid import Gap
 from stair.scoring.tidy import Value
 
-Cells = Mapping[tuple[str, str, str, str, str], float | Gap]
-"""Numbers by (model, benchmark, condition, turn, metric)."""
+REFERENCE = "vanilla"
+SHOWN = ("vanilla", "native", "stair")
+"""The conditions of the continuous comparison, in the order of the paper's tables."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""Tables turns-<model>: Avg@4 and Pass@4 of every turn, and the mean over T2 to T4."""
+
+from __future__ import annotations
+
+from stair.artifacts import mapping
+from stair.artifacts.labels import Labels
+from stair.artifacts.layout import DASH, Cell, Layout, Row
+from stair.artifacts.tables.table import SHOWN, Table, benchmark_title, by_place, notes, number_cells
+from stair.scoring.grid import Gap, Responses
+from stair.scoring.metrics import MEAN, metric_names, turn_metrics
+from stair.scoring.tidy import Value
+
+_TURNS = ("T1", "T2", "T3", "T4", MEAN)
+
+
+def build(responses: Responses, labels: Labels, model: str) -> Table | None:
+    """One model's table over its benchmarks; None where it has no rows."""
+    metrics = tuple(metric_names(responses.samples))
+    numbers = by_place(turn_metrics(responses))
+    values: list[Value] = []
+    rows: list[Row] = []
+    for benchmark in responses.benchmarks(model):
+        shown = [condition for condition in SHOWN if condition in responses.conditions(model, benchmark)]
+        rows.append(Row((Cell(benchmark_title(labels, benchmark)),), heading=True))
+        lines: dict[str, list[Cell]] = {condition: [] for condition in shown}
+        for turn in _TURNS:
+            for metric in metrics:
+                column: dict[str, float | Gap] = {}
+                for condition in shown:
+                    if max(responses.turns(model, benchmark, condition)) == 1 and turn != "T1":
+                        continue
+                    place = (model, benchmark, condition, turn, metric)
+                    column[condition] = numbers.get(
+                        place, Gap(f"{model}, {benchmark}, {condition}, {turn}: no responses")
+                    )
+                    values.append(Value(model, benchmark, condition, turn, "", metric, column[condition], "%"))
+                # T1 is shared, so nothing stands out there.
+                cells = number_cells(column, column if turn != "T1" else ())
+                for condition in shown:
+                    lines[condition].append(cells.get(condition, Cell(DASH)))
+        for condition in shown:
+            name = Cell(labels.condition(condition), bold=condition == "stair")
+            rows.append(Row((name, *lines[condition]), shaded="stairrow" if condition == "stair" else None))
+    if not rows:
+        return None
+    titles = ("T1", "T2", "T3", "T4", "Mean")
+    header = (
+        (("", 1), *((title, len(metrics)) for title in titles)),
+        (("Condition", 1), *((metric, 1) for _ in titles for metric in metrics)),
+    )
+    artifact = mapping.turns(model)
+    caption = f"{labels.model(model)}: results by turn (%). Mean averages T2--T4."
+    layout = Layout(artifact, caption, header, tuple(rows), notes(labels, values, responses.benchmarks(model)))
+    return Table(f"turns_{model}", artifact, tuple(values), layout)
