@@ -1,0 +1,65 @@
+"""The evaluation schedule (appendix D.2)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stair.sessions.columns import arrange
+from stair.sessions.evaluation import evaluation_sessions
+
+
+def columns_of(problems: list[str], seed: str = "seed") -> dict[int, dict[str, str]]:
+    """The schedule as (turn, session) to problem, its rules checked."""
+    rows = evaluation_sessions(problems, "bench", seed)
+    columns: dict[int, dict[str, str]] = {turn: {} for turn in (1, 2, 3, 4)}
+    for row in rows:
+        assert row["session_id"] not in columns[row["turn"]]
+        columns[row["turn"]][row["session_id"]] = row["problem_id"]
+    for column in columns.values():
+        assert sorted(column.values()) == sorted(problems), "a turn column is a permutation of the benchmark"
+    for session, opening in columns[1].items():
+        assert session == f"s-{opening}"
+        assert len({column[session] for column in columns.values()}) == 4, "a session repeats a problem"
+    return columns
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems=st.sets(st.text(min_size=1, max_size=5), min_size=4, max_size=40), seed=st.text(max_size=4))
+def test_every_schedule_keeps_the_rules(problems: set[str], seed: str) -> None:
+    columns_of(sorted(problems), seed)
+
+
+@pytest.mark.parametrize("count", [4, 5, 30, 34, 198, 500])
+def test_the_papers_sizes_and_the_smallest(count: int) -> None:
+    for seed in ("one", "two", "three") if count > 5 else map(str, range(40)):
+        columns_of([f"p{number:04d}" for number in range(count)], seed)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_fewer_than_four_problems_are_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"benchmark 'bench' has {count} problems; a session needs 4 distinct ones"):
+        evaluation_sessions([f"p{number}" for number in range(count)], "bench", "seed")
+
+
+def test_the_schedule_depends_on_names_and_not_on_the_order_of_problems() -> None:
+    problems = [f"p{number:03d}" for number in range(60)]
+    columns = columns_of(problems)
+    assert columns_of(problems[::-1]) == columns
+    assert columns_of(problems, "another") != columns
+    assert evaluation_sessions(problems, "bench", "seed") != evaluation_sessions(problems, "other", "seed")
+    moved = sum(columns[2][session] != columns[3][session] for session in columns[1])
+    assert moved == 60
+
+
+def test_the_same_problem_has_other_histories_at_other_turns() -> None:
+    columns = columns_of([f"p{number:03d}" for number in range(200)])
+    session_at = {turn: {problem: session for session, problem in column.items()} for turn, column in columns.items()}
+    same = sum(session_at[2][problem] == session_at[3][problem] for problem in session_at[2])
+    assert same == 0
+
+
+def test_columns_of_unequal_length_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"turn columns differ in length: \[2, 1\]"):
+        arrange([["a", "b"], ["c"]], lambda item: item, lambda item: item, "seed")

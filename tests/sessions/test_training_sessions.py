@@ -1,0 +1,140 @@
+"""Training sessions and their weights (appendices C.4 and C.5)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stair.records.schemas import TRAINING_SESSIONS
+from stair.records.tables import read_table, write_table
+from stair.sessions.training import complete_records, problem_weights, training_sessions
+
+Rows = list[dict[str, Any]]
+
+
+def rollouts(records_of_problems: list[int]) -> Rows:
+    """Four responses for every record; the n-th problem has as many records as the n-th number says."""
+    return [
+        {"record_id": f"r{problem}-{record}", "problem_id": f"p{problem}", "sample": sample, "response_ids": [1, 2]}
+        for problem, count in enumerate(records_of_problems)
+        for record in range(count)
+        for sample in range(4)
+    ]
+
+
+def sessions_of(rows: Rows, *seed: str) -> Rows:
+    kept, dropped = complete_records(rows)
+    assert dropped == []
+    return training_sessions(kept, *(seed or ("seed",)))
+
+
+def check_sessions(sessions: Rows, rows: Rows) -> None:
+    """What holds of training sessions whatever the responses are."""
+    used = Counter((row["record_id"], row["sample"]) for row in sessions)
+    assert used == Counter((row["record_id"], row["sample"]) for row in rows), "each response stands exactly once"
+    problem_of = {row["record_id"]: row["problem_id"] for row in rows}
+    by_session: dict[str, Rows] = defaultdict(list)
+    turns: dict[str, set[int]] = defaultdict(set)
+    for row in sessions:
+        by_session[row["session_id"]].append(row)
+        turns[row["record_id"]].add(row["turn"])
+        assert row["problem_id"] == problem_of[row["record_id"]]
+    assert all(found == {1, 2, 3, 4} for found in turns.values()), "a record has one response in each turn column"
+    assert len(by_session) == len(rows) // 4
+    for members in by_session.values():
+        assert [row["turn"] for row in members] == [1, 2, 3, 4]
+        assert len({row["problem_id"] for row in members}) == 4, "a session repeats a problem"
+
+
+def check_weights(sessions: Rows) -> None:
+    supervised = [row for row in sessions if row["turn"] > 1]
+    problems = {row["problem_id"] for row in sessions}
+    assert all(row["weight"] == 0 for row in sessions if row["turn"] == 1)
+    total: dict[str, float] = defaultdict(float)
+    for row in supervised:
+        total[row["problem_id"]] += row["weight"]
+    assert total.keys() == problems
+    for weight in total.values():
+        assert weight == pytest.approx(len(supervised) / len(problems), rel=1e-12), "S/Q for every problem"
+
+
+counts = st.lists(st.integers(1, 3), min_size=16, max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(records=counts, seed=st.text(max_size=3))
+def test_every_arrangement_keeps_the_rules(records: list[int], seed: str) -> None:
+    rows = rollouts(records)
+    sessions = sessions_of(rows, seed)
+    check_sessions(sessions, rows)
+    check_weights(sessions)
+
+
+@pytest.fixture(scope="module")
+def many() -> Rows:
+    """2,000 records of about 1,500 problems, some with many records."""
+    return rollouts([1] * 1200 + [2] * 250 + [5] * 40 + [20] * 5)
+
+
+def test_at_scale(many: Rows) -> None:
+    assert len(many) == 4 * 2000
+    sessions = sessions_of(many)
+    check_sessions(sessions, many)
+    check_weights(sessions)
+    # The columns are shuffled apart from one another: a record's neighbours in one column are not those in another.
+    names: dict[tuple[str, int], str] = {(row["record_id"], row["turn"]): row["session_id"] for row in sessions}
+    together = sum(names[f"r{p}-0", 1] == names[f"r{p}-0", 2] for p in range(1200))
+    assert together == 0
+    assert Counter(row["sample"] for row in sessions if row["turn"] == 1).most_common(1)[0][1] < 600
+
+
+def test_the_order_of_responses_does_not_matter(many: Rows) -> None:
+    shuffled = list(many)
+    random.Random(0).shuffle(shuffled)
+    sessions = sessions_of(many)
+    assert sessions_of(shuffled) == sessions
+    assert sessions_of(many, "another") != sessions
+    assert [row["session_id"] for row in sessions] == sorted(row["session_id"] for row in sessions)
+
+
+def test_a_table_of_sessions_is_written_as_it_is(tmp_path: Any) -> None:
+    sessions = sessions_of(rollouts([1] * 8))
+    write_table(tmp_path / "s.parquet", TRAINING_SESSIONS, sessions)
+    assert read_table(tmp_path / "s.parquet", TRAINING_SESSIONS) == sessions
+
+
+def test_four_problems_are_enough_and_three_are_not() -> None:
+    rows = rollouts([1] * 4)
+    check_sessions(sessions_of(rows), rows)
+    with pytest.raises(ValueError, match="too few problems"):
+        sessions_of(rollouts([1] * 3))
+
+
+def test_one_problem_cannot_fill_more_than_every_session_once() -> None:
+    # 4 records of one problem stand in 16 places, one a session at most: 15 sessions cannot hold them.
+    with pytest.raises(ValueError, match="too few problems"):
+        sessions_of(rollouts([4, *[1] * 11]))
+    rows = rollouts([4, *[1] * 20])
+    check_sessions(sessions_of(rows), rows)
+
+
+def test_records_without_four_whole_responses_are_dropped_and_named() -> None:
+    rows = rollouts([1] * 8)
+    rows[0]["response_ids"] = []
+    del rows[4]
+    rows.append({**rows[-1], "sample": 4})
+    kept, dropped = complete_records(rows)
+    assert dropped == ["r0-0", "r1-0", "r7-0"]
+    assert list(kept) == [f"r{problem}-0" for problem in range(2, 7)]
+    assert all([row["sample"] for row in each] == [0, 1, 2, 3] for each in kept.values())
+
+
+def test_the_weight_is_the_papers() -> None:
+    # w_r = (S/Q) / (3 C_q / 4): three problems with 4, 4 and 8 candidates; S = 12 supervised responses.
+    weights = problem_weights(["a"] * 4 + ["b"] * 4 + ["c"] * 8)
+    assert weights == {"a": 12 / 3 / 3, "b": 12 / 3 / 3, "c": 12 / 3 / 6}
