@@ -1,6 +1,6 @@
 """Measure the differential read beside one ordinary attention read of the same bank, and hold it to its bars.
 
-    python benchmarks/read.py                     on the CPU, one thread, float32
+    python benchmarks/read.py                     on the CPU, one thread, float32; about half an hour
     python benchmarks/read.py --device cuda       on a GPU, bfloat16, forward and backward, and the added prefill
     python benchmarks/read.py --device cuda --tune    every candidate tile of the kernels
 
@@ -62,11 +62,13 @@ class Meter:
         self.device = device
 
     def seconds(self, call: Callable[[], object]) -> float:
+        """Wall time on CUDA; on the CPU the process's own time, which other work on the machine disturbs less."""
+        clock = time.perf_counter if self.device == "cuda" else time.process_time
         self._wait()
-        start = time.perf_counter()
+        start = clock()
         call()
         self._wait()
-        return time.perf_counter() - start
+        return clock() - start
 
     def extra_mib(self, call: Callable[[], object]) -> float:
         """Peak of memory during the call beyond its start; on the CPU of the whole process, from Linux's own high-water mark."""
