@@ -21,6 +21,7 @@ include: "workflow/rules/rollouts.smk"
 include: "workflow/rules/sessions.smk"
 include: "workflow/rules/training.smk"
 include: "workflow/rules/evaluation.smk"
+include: "workflow/rules/checks.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/tables.smk"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stair.scoring.grid import Gap
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from rich.console import RenderableType
 
 DASH = "--"
 
@@ -159,23 +159,27 @@ def _tex(text: str) -> str:
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
-def terminal(layout: Layout) -> RichTable:
-    """The table for a terminal."""
+def terminal(layout: Layout) -> RenderableType:
+    """The table for a terminal, its caption above and its notes below; numbers are never cut."""
+    from rich import box
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=_plain(layout.caption), caption="\n".join(_plain(note) for note in layout.notes) or None)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for number, name in enumerate(_joined_header(layout)):
-        table.add_column(
-            name.replace(" ", "\n", 1) if number else name, justify="left" if number < layout.left_columns else "right"
-        )
+        left = number < layout.left_columns
+        # A long first word breaks before the metric, which stands last.
+        title = name if left else "\n".join(name.rsplit(" ", 1))
+        table.add_column(title, justify="left" if left else "right", no_wrap=True, min_width=0 if left else 6)
     for row in layout.rows:
         if row.heading:
             table.add_section()
-            table.add_row(Text(row.cells[0].text, style="bold italic"))
+            table.add_row(Text(_plain(row.cells[0].text), style="bold italic"))
         else:
             table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in row.cells))
-    return table
+    notes = [Text(_plain(note), style="dim") for note in layout.notes]
+    return Group(Text(_plain(layout.caption), style="italic"), table, *notes)
 
 
 def _style(cell: Cell) -> str:

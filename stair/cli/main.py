@@ -224,6 +224,16 @@ def scores(
 
 
 @app.command()
+def check(run: RunOption) -> None:
+    """Hold the run's data to every invariant of the protocol. Writes checks.csv, a line each; a failure blocks the tables."""
+    from stair.checks.stage import run as run_checks
+
+    checks = run_checks(*open_run(run))
+    for one in checks:
+        print(f"holds: {one.name} ({one.scope}, {one.rows} rows)" + (f": {one.detail}" if one.detail else ""))
+
+
+@app.command()
 def tables(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
     """Lay a table out from scored rows. Writes tables/NAME.csv, .md and .tex."""
     from stair.artifacts.labels import Labels
@@ -242,7 +252,10 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     from stair.artifacts.stage import build
 
     settings, paths = open_run(run)
-    Console().print(terminal(build(settings, paths, name).layout))
+    layout = build(settings, paths, name).layout
+    console = Console()
+    # Lines that a narrow terminal wraps are better than numbers that it cuts.
+    Console(width=max(console.width, layout.width * 8 + 16)).print(terminal(layout))
 
 
 def main() -> None:

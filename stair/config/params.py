@@ -117,6 +117,14 @@ def scores(config: Config, benchmark: str) -> str:
     return digest_of({"kind": config.benchmarks[benchmark].kind, "code": modules_digest("stair.evaluation.scores")})
 
 
+def checks(config: Config) -> str:
+    """The invariants, and the code that checks them."""
+    conditions = {key: item.model_dump(mode="json", exclude={"label"}) for key, item in config.conditions.items()}
+    return digest_of(
+        {"conditions": conditions, "samples": config.evaluation.samples, "code": modules_digest("stair.checks.stage")}
+    )
+
+
 def tables(config: Config) -> str:
     """Tables: labels, what was run, and the code."""
     layout = {

@@ -90,6 +90,11 @@ class RunPaths:
         """Scored rows."""
         return self.folder / "evaluation" / model / benchmark / f"{condition}.parquet"
 
+    @property
+    def checks(self) -> Path:
+        """The invariants of the protocol, a line each; there only when all hold."""
+        return self.folder / "checks.csv"
+
     def table(self, name: str, suffix: str = ".csv") -> Path:
         """A table."""
         return self.folder / "tables" / f"{name}{suffix}"

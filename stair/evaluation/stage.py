@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from stair.checks.responses import condition_checks
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.protocol.backbone import Backbone, sampling_settings
@@ -122,6 +123,11 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     rows = [row for chain in chains for row in chain.rows]
     rows.sort(key=lambda row: (row["session_id"], row["sample"], row["turn"]))
     output = paths.responses(model, benchmark, condition)
+    scope = f"{model}/{benchmark}/{condition}"
+    checks = condition_checks(rows, study.settings, study.sessions, config.evaluation.samples, scope)
+    for check in checks:
+        if not check.passed:
+            raise ValueError(f"{output} is not written: {check.name}: {check.detail}")
     count = write_table(output, RESPONSES, rows)
     settings = {
         "sampling": study.backbone.settings.sampling_for(benchmark).model_dump(),

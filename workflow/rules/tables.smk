@@ -15,7 +15,8 @@ rule tables:
 
 rule table:
     input:
-        evaluated(paths.evaluation),
+        rows=evaluated(paths.evaluation),
+        checks=paths.checks,
     output:
         [str(paths.table("{table}", suffix)) for suffix in (".csv", ".md", ".tex")],
     log:

@@ -1,0 +1,118 @@
+"""Invariants of generated rows: of one condition alone, and of the conditions of a model and benchmark together."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from stair.checks.check import Check, Row, place, verdict
+from stair.config.model import Condition
+
+Schedule = Mapping[str, Sequence[str]]
+"""A session's problems in turn order, by session."""
+
+
+def condition_checks(
+    rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int, scope: str
+) -> list[Check]:
+    """What the rows of one condition must hold by themselves."""
+    named: dict[str, Callable[[], Iterator[str]]] = {
+        "every turn of every trajectory once": lambda: _grid(rows, settings, schedule, samples),
+        "problems follow the schedule": lambda: _follows(rows, schedule),
+        "token counts agree with the ids": lambda: _counts(rows),
+        "bank tokens equal the sum of captured spans": lambda: _bank(rows, settings),
+        "the bank is read after T1 and nowhere else": lambda: _read(rows, settings),
+    }
+    checks = [verdict(name, scope, len(rows), offenders()) for name, offenders in named.items()]
+    later = [row for row in rows if row["turn"] > 1]
+    if later:
+        again = sum(row["history_retokenised"] for row in later)
+        share = f"{again} of {len(later)} ({again / len(later):.1%})"
+        checks.append(Check("share of re-tokenised histories", scope, True, len(later), share))
+    return checks
+
+
+def group_checks(rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition], scope: str) -> list[Check]:
+    """What the conditions of one model and benchmark must hold together."""
+    everything = [row for of_condition in rows.values() for row in of_condition]
+    return [
+        verdict("T1 responses are shared", scope, len(everything), _shared_first_turns(rows, conditions)),
+        verdict("one seed for a problem and sample", scope, len(everything), _seeds(everything)),
+        verdict("one engine for the comparison", scope, len(everything), _engines(everything)),
+    ]
+
+
+def _grid(rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int) -> Iterator[str]:
+    found = Counter((row["session_id"], row["turn"], row["sample"]) for row in rows)
+    for session in schedule:
+        for turn in range(1, settings.turns + 1):
+            for sample in range(samples):
+                if (count := found.pop((session, turn, sample), 0)) != 1:
+                    yield f"{session} turn {turn} sample {sample} stands {count} times"
+    yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in found)
+
+
+def _follows(rows: Sequence[Row], schedule: Schedule) -> Iterator[str]:
+    for row in rows:
+        problems = schedule.get(row["session_id"], ())
+        if not 1 <= row["turn"] <= len(problems) or problems[row["turn"] - 1] != row["problem_id"]:
+            yield f"{place(row)} answers {row['problem_id']}"
+
+
+def _counts(rows: Sequence[Row]) -> Iterator[str]:
+    for row in rows:
+        if row["response_tokens"] != len(row["response_ids"]):
+            yield f"{place(row)} has {len(row['response_ids'])} ids and says {row['response_tokens']}"
+
+
+def _bank(rows: Sequence[Row], settings: Condition) -> Iterator[str]:
+    trajectories: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        trajectories[row["session_id"], row["sample"]].append(row)
+    for turns in trajectories.values():
+        stored = 0
+        for row in sorted(turns, key=lambda row: row["turn"]):
+            expected = stored if settings.controller else None
+            if row["bank_tokens"] != expected:
+                yield f"{place(row)} says {row['bank_tokens']} bank tokens, its history gives {expected}"
+            stored += row["captured_tokens"] or 0
+
+
+def _read(rows: Sequence[Row], settings: Condition) -> Iterator[str]:
+    for row in rows:
+        reads = settings.controller is not None and row["turn"] > 1
+        controlled, norm = row["controlled_tokens"], row["readout_norm"]
+        if reads and controlled <= 0:
+            yield f"{place(row)} has no controlled token"
+        # An empty bank (every earlier answer ended at once) has nothing to read.
+        if reads and row["bank_tokens"] and not 0 < norm < float("inf"):
+            yield f"{place(row)} has the readout norm {norm}"
+        if not reads and (controlled or norm):
+            yield f"{place(row)} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"
+
+
+def _shared_first_turns(rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition]) -> Iterator[str]:
+    for condition, of_condition in rows.items():
+        source = conditions[condition].first_turn
+        if source is None:
+            continue
+        saved = {(row["problem_id"], row["sample"]): row["response_ids"] for row in rows[source]}
+        for row in of_condition:
+            if row["turn"] == 1 and row["response_ids"] != saved.get((row["problem_id"], row["sample"])):
+                yield f"{place(row)} differs from {source}"
+
+
+def _seeds(rows: Sequence[Row]) -> Iterator[str]:
+    seeds: dict[tuple[str, int], int] = {}
+    for row in rows:
+        first = seeds.setdefault((row["problem_id"], row["sample"]), row["seed"])
+        if row["seed"] != first:
+            yield f"{place(row)} has seed {row['seed']}, others of {row['problem_id']} have {first}"
+
+
+def _engines(rows: Sequence[Row]) -> Iterator[str]:
+    names = ("engine", "engine_version", "attention", "dtype", "device")
+    first = tuple(rows[0][name] for name in names) if rows else ()
+    for row in rows:
+        if (found := tuple(row[name] for name in names)) != first:
+            yield f"{place(row)} was made by {found}, others by {first}"

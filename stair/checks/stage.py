@@ -1,0 +1,67 @@
+"""The checks stage: every invariant on a run's data, a line each in checks.csv."""
+
+from __future__ import annotations
+
+from stair.checks.check import Check, checks_csv
+from stair.checks.responses import condition_checks, group_checks
+from stair.checks.sessions import schedule_checks, schedule_of, training_checks
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.records.files import write_text
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
+from stair.records.tables import read_table
+from stair.sessions.training import complete_records
+
+
+def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
+    """Schedules and responses of all models, benchmarks and conditions."""
+    checks = []
+    for benchmark in config.benchmarks:
+        problems = [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
+        sessions = read_table(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS)
+        checks += schedule_checks(sessions, problems, benchmark)
+        schedule = schedule_of(sessions)
+        for model in config.models:
+            rows = {
+                condition: read_table(paths.responses(model, benchmark, condition), RESPONSES)
+                for condition in config.conditions
+                if (model, benchmark) in config.evaluated(condition)
+            }
+            for condition, of_condition in rows.items():
+                scope = f"{model}/{benchmark}/{condition}"
+                checks += condition_checks(
+                    of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope
+                )
+            checks += group_checks(rows, config.conditions, f"{model}/{benchmark}")
+    return checks
+
+
+def session_checks(config: Config, paths: RunPaths) -> list[Check]:
+    """Training and validation sessions of all models that a controller is trained for."""
+    checks = []
+    for model in config.models:
+        split = {row["record_id"]: row["split"] for row in read_table(paths.training_pool(model), TRAINING_POOL)}
+        kept, _ = complete_records(read_table(paths.rollouts(model), ROLLOUTS, ["record_id", "sample", "response_ids"]))
+        for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
+            responses = [(record, sample) for record in kept if split[record] == name for sample in range(4)]
+            checks += training_checks(read_table(path, TRAINING_SESSIONS), responses, f"{model}/{name} sessions")
+    return checks
+
+
+def run(config: Config, paths: RunPaths) -> list[Check]:
+    """Runs every check.
+
+    Raises:
+        ValueError: some failed; the message names the first. They are all in checks.failed.csv then, and there is no checks.csv.
+    """
+    checks = [*session_checks(config, paths), *evaluation_checks(config, paths)]
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        told = paths.checks.with_name("checks.failed.csv")
+        write_text(told, checks_csv(checks))
+        first = failed[0]
+        raise ValueError(
+            f"{len(failed)} of {len(checks)} checks failed, first: {first.name} ({first.scope}): {first.detail}; see {told}"
+        )
+    write_text(paths.checks, checks_csv(checks))
+    return checks
