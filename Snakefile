@@ -24,6 +24,7 @@ include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/checks.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
 
 
 onstart:
@@ -34,6 +35,7 @@ rule all:
     default_target: True
     input:
         rules.tables.input,
+        rules.figures.input,
 
 
 localrules:
@@ -46,3 +48,4 @@ localrules:
     evaluation,
     scores,
     tables,
+    figures,

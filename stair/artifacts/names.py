@@ -7,6 +7,9 @@ from collections.abc import Iterable
 BY_MODEL = ("turns_", "history_")
 """Prefixes of tables of one model each."""
 
+FIGURES = ("overview",)
+"""Figures that follow from response rows alone."""
+
 
 def table_names(models: Iterable[str]) -> list[str]:
     """The tables that follow from response rows alone."""

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from stair.artifacts.figures import overview
+from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import latex, markdown
-from stair.artifacts.names import table_names
+from stair.artifacts.names import FIGURES, table_names
 from stair.artifacts.tables import continuous_summary, history, native_accuracy, turns
 from stair.artifacts.tables.table import Table
 from stair.artifacts.tidy import tidy_csv
@@ -41,6 +43,14 @@ def build(config: Config, paths: RunPaths, name: str) -> Table:
     if table is None:
         raise ValueError(f"table {name} has no rows in this run")
     return table
+
+
+def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
+    """One figure of a run."""
+    if name not in FIGURES:
+        raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
+    responses = Responses.from_frame(scored_rows(config, paths), samples=config.evaluation.samples)
+    return overview.build(responses, Labels.of(config), config.overview.models)
 
 
 def _build(name: str, responses: Responses, labels: Labels, config: Config) -> Table | None:

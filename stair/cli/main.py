@@ -244,6 +244,17 @@ def tables(run: RunOption, name: Annotated[str, typer.Option(help="The table's n
 
 
 @app.command()
+def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
+    """Draw a figure from scored rows. Writes figures/NAME.pdf, .png and .csv (what is drawn)."""
+    from stair.artifacts.figures.figure import write
+    from stair.artifacts.labels import Labels
+    from stair.artifacts.stage import build_figure
+
+    settings, paths = open_run(run)
+    write(build_figure(settings, paths, name), Labels.of(settings), lambda suffix: paths.figure(name, suffix))
+
+
+@app.command()
 def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
     """Print a table of a finished run in the terminal."""
     from rich.console import Console

@@ -228,6 +228,12 @@ class Transitions(Strict):
     benchmark: Key = Field(description="The benchmark.")
 
 
+class Overview(Strict):
+    """Figure overview."""
+
+    models: Keys = Field(min_length=1, description="The models that it shows, a panel each.")
+
+
 class Evaluation(Strict):
     """Continuous evaluation."""
 
@@ -270,6 +276,7 @@ class Config(Strict):
     conditions: dict[Key, Condition] = Field(min_length=1, description="What is evaluated.")
     evaluation: Evaluation = Field(description="Continuous evaluation.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
+    overview: Overview = Field(description="Figure overview.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
     expected_seconds: dict[str, float] = Field(
         default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
@@ -299,6 +306,8 @@ class Config(Strict):
             known("training_pool.exclude_more", model_key, self.models, "model")
             for name in names:
                 known(f"training_pool.exclude_more.{model_key}", name, self.benchmarks, "benchmark")
+        for name in self.overview.models:
+            known("overview.models", name, self.models, "model")
         known("transitions.model", self.transitions.model, self.models, "model")
         known("transitions.benchmark", self.transitions.benchmark, self.benchmarks, "benchmark")
         for key, controller in self.controllers.items():

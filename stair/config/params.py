@@ -130,6 +130,7 @@ def tables(config: Config) -> str:
     layout = {
         "note": config.note,
         "transitions": config.transitions.model_dump(),
+        "overview": config.overview.model_dump(mode="json"),
         "models": {key: model.label for key, model in config.models.items()},
         "benchmarks": {key: (item.label, item.mathematical) for key, item in config.benchmarks.items()},
         "conditions": {key: item.model_dump(mode="json") for key, item in config.conditions.items()},

@@ -99,6 +99,10 @@ class RunPaths:
         """A table."""
         return self.folder / "tables" / f"{name}{suffix}"
 
+    def figure(self, name: str, suffix: str = ".png") -> Path:
+        """A figure."""
+        return self.folder / "figures" / f"{name}{suffix}"
+
     # ---------------------------------------------------------------- sources
 
     def dataset_file(self, config: Config, name: str) -> Path:

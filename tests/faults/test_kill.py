@@ -16,11 +16,11 @@ import pytest
 from stair.records.worklog import WorkLog
 from tests.workflow.conftest import MICRO, RESULTS, contents, environment, run_in
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(450)]
 
 COMMAND = ("stair", "reproduce", "--run", str(MICRO))
-# One row at a time, so that responses end one by one and there is a middle to kill in. Batch width is in no key.
-SLOW = ("--set", "transformers={batch_width: 1}")
+# Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.
+SLOW = ("--set", "transformers={batch_width: 2}")
 
 
 @pytest.fixture(scope="module")

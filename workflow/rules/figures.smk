@@ -1,0 +1,27 @@
+# Figures from scored rows.
+from stair.artifacts.names import FIGURES
+
+
+rule figures:
+    input:
+        [
+            paths.figure(name, suffix)
+            for name in FIGURES
+            for suffix in (".pdf", ".png", ".csv")
+        ],
+
+
+rule figure:
+    input:
+        rows=evaluated(paths.evaluation),
+        checks=paths.checks,
+    output:
+        [str(paths.figure("{figure}", suffix)) for suffix in (".pdf", ".png", ".csv")],
+    log:
+        str(paths.log("figures", "{figure}")),
+    wildcard_constraints:
+        figure="|".join(FIGURES),
+    params:
+        settings=digests.tables(cfg),
+    shell:
+        "stair figures --run {RUN} --name {wildcards.figure} > {log} 2>&1"
