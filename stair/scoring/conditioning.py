@@ -12,7 +12,24 @@ from stair.scoring.metrics import LATER_TURNS, MEAN
 from stair.scoring.tidy import Value
 from stair.scoring.transitions import require_equal_seeds
 
+Bools = npt.NDArray[np.bool_]
+
 GROUPS = {"T1 correct": True, "T1 wrong": False}
+
+
+class Cell(NamedTuple):
+    """The responses of one group: which they are, and which of them are correct; both [problems, samples]."""
+
+    members: Bools
+    correct: Bools
+
+    @property
+    def n(self) -> int:
+        return int(self.members.sum())
+
+    @property
+    def correct_count(self) -> int:
+        return int(self.correct.sum())
 
 
 class Count(NamedTuple):
@@ -37,9 +54,11 @@ def history_tables(
     """
     values = []
     for turn in LATER_TURNS:
-        for group, was_correct in GROUPS.items():
+        for group in GROUPS:
             counted = {
-                condition: _count(responses, model, benchmark, turn, condition, conditions, reference, was_correct)
+                condition: _count(
+                    group_cell(responses, model, benchmark, turn, condition, group, conditions, reference)
+                )
                 for condition in (reference, *conditions)
             }
             values.append(Value(model, benchmark, "", f"T{turn}", group, "n", _size(counted[reference]), "responses"))
@@ -60,11 +79,11 @@ def pooled_history(
 ) -> list[Value]:
     """The same over T2-T4, pooled over models (default: all) and `benchmarks`: sums of counts over sums of sizes."""
     values = []
-    for group, was_correct in GROUPS.items():
+    for group in GROUPS:
         pooled: dict[str, Count | Gap] = {
             condition: _pool(
                 [
-                    _count(responses, model, benchmark, turn, condition, conditions, reference, was_correct)
+                    _count(group_cell(responses, model, benchmark, turn, condition, group, conditions, reference))
                     for model in models or responses.models
                     for benchmark in benchmarks
                     for turn in LATER_TURNS
@@ -78,17 +97,17 @@ def pooled_history(
     return values
 
 
-def _count(
+def group_cell(
     responses: Responses,
     model: str,
     benchmark: str,
     turn: int,
     condition: str,
-    conditions: Sequence[str],
-    reference: str,
-    was_correct: bool,
-) -> Count | Gap:
-    """The reference is grouped by the sessions of the first of `conditions`, which it has none of itself."""
+    group: str,
+    conditions: Sequence[str] = ("native", "stair"),
+    reference: str = "vanilla",
+) -> Cell | Gap:
+    """One cell of the tables. The reference is grouped by the sessions of the first of `conditions`."""
     follower = conditions[0] if condition == reference else condition
     current = responses.grid(model, benchmark, follower, turn)
     opened_correctly = _opened_correctly(responses, model, benchmark, turn, follower)
@@ -106,13 +125,15 @@ def _count(
             return matched
         require_equal_seeds(matched, current)
         answered = matched
-    members = opened_correctly == was_correct
-    return Count(int(answered.correct[members].sum()), int(members.sum()))
+    members = opened_correctly == GROUPS[group]
+    return Cell(members, answered.correct & members)
 
 
-def _opened_correctly(
-    responses: Responses, model: str, benchmark: str, turn: int, condition: str
-) -> npt.NDArray[np.bool_] | Gap:
+def _count(cell: Cell | Gap) -> Count | Gap:
+    return cell if isinstance(cell, Gap) else Count(cell.correct_count, cell.n)
+
+
+def _opened_correctly(responses: Responses, model: str, benchmark: str, turn: int, condition: str) -> Bools | Gap:
     """For each problem and sample at `turn`: whether T1 of the same session and sample was correct."""
     first = responses.grid(model, benchmark, condition, 1)
     later = responses.grid(model, benchmark, condition, turn)
@@ -123,7 +144,7 @@ def _opened_correctly(
     return _look_up(first, later)
 
 
-def _look_up(first: Grid, later: Grid) -> npt.NDArray[np.bool_]:
+def _look_up(first: Grid, later: Grid) -> Bools:
     result = np.zeros(later.correct.shape, dtype=np.bool_)
     for sample in range(later.correct.shape[1]):
         row = pd.Index(first.sessions[:, sample]).get_indexer(pd.Index(later.sessions[:, sample]))

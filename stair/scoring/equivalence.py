@@ -1,10 +1,9 @@
 """Whether an answer says the same as the reference, in the format that the problem asked for."""
 
-import re
-
 from stair.scoring.answers.comparison import Comparison
 from stair.scoring.answers.hints import Hint
 from stair.scoring.answers.kinds import Collection
+from stair.scoring.answers.phrases import bare_text
 from stair.scoring.answers.reading import read_answer
 from stair.scoring.bounds import MAX_ANSWER_CHARACTERS, TooComplex
 from stair.scoring.expressions.clean import clean
@@ -17,7 +16,7 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     Raises ValueError for an empty or overlong reference.
     """
     reference = bare_reference(reference)
-    if re.sub(r"\\s", "", clean(answer)) == re.sub(r"\\s", "", clean(reference)):
+    if bare_text(clean(answer)) == bare_text(clean(reference)):
         return True
     hint = Hint.of(problem_hint)
     comparison = Comparison(hint)

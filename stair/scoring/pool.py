@@ -131,11 +131,11 @@ def _compare_all(comparisons: list[Comparison], settle: Settle, workers: int | N
 
 
 def _compare_here(comparisons: list[Comparison], settle: Settle) -> None:
-    from stair.scoring.compare import compare
+    from stair.scoring.matching import answer_matches
 
     for each in comparisons:
         try:
-            settle(each, compare(each.answer, each.reference, each.kind, each.problem_hint))
+            settle(each, answer_matches(each.answer, each.reference, each.kind, each.problem_hint))
         except ValueError as error:
             settle(each, error)
 

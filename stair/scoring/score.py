@@ -46,9 +46,9 @@ def score(
     )
     if isinstance(settled, Score):
         return settled
-    from stair.scoring.compare import compare  # not needed by those who compare in workers
+    from stair.scoring.matching import answer_matches  # not needed by those who compare in workers
 
-    return verdict_of(settled, compare(settled, reference, kind, problem_hint))
+    return verdict_of(settled, answer_matches(settled, reference, kind, problem_hint))
 
 
 def score_without_comparison(

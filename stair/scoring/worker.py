@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import suppress
 
-from stair.scoring.compare import compare
+from stair.scoring.matching import answer_matches
 from stair.scoring.worker_limits import CPU_SECONDS, EXIT_OUT_OF_MEMORY, MEMORY_BYTES
 
 
@@ -34,7 +34,7 @@ def main() -> int:
         answer, reference, kind, hint = json.loads(line)
         _allow_cpu_seconds(CPU_SECONDS)
         try:
-            reply: bool | dict[str, str] = compare(answer, reference, kind, hint)
+            reply: bool | dict[str, str] = answer_matches(answer, reference, kind, hint)
         except MemoryError:
             return EXIT_OUT_OF_MEMORY
         except ValueError as error:

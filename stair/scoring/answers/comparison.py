@@ -150,7 +150,7 @@ class Comparison:
             return self._states(answer, reference)
         assert isinstance(reference, Relation)
         value = stated_value(reference)
-        if value is None or not is_variable(reference.source[0]):
+        if value is None:
             return False
         if self.hint.wants_equation and isinstance(value, Quantity) and symbols(value.value):
             return False

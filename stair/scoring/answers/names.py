@@ -4,13 +4,14 @@ import re
 
 _SUBSCRIPT = r"(?:'|_(?:\{[^{}]*\}|\w|\\[a-z]+))*"
 _LETTER = rf"(?:[A-Za-z]|\\(?!frac|sqrt|pm|infty|pi\b)[A-Za-z]+){_SUBSCRIPT}"
+_LETTERS = rf"(?:{_LETTER}|[A-Z]{{2,3}})"
 _ACCENTED = r"\\(?:vec|hat|bar|overline|overrightarrow)\{?[A-Za-z]+\}?"
 _FUNCTION = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|det|max|min|lim)"
 _NAMES = (
     _LETTER,
     rf"{_LETTER}(?:\^{{?-1}}?)?\(.*\)",  # f(2), P(A), f^{-1}(x)
     rf"{_LETTER}(?:[+*-]?{_LETTER}){{1,5}}",  # m+n, a-b, abc, AB
-    rf"\\frac\{{{_LETTER}\}}\{{{_LETTER}\}}|{_LETTER}/{_LETTER}",
+    rf"\\frac\{{{_LETTERS}\}}\{{{_LETTERS}\}}|{_LETTERS}[/:]{_LETTERS}",
     r"m?\\(?:angle|measuredangle|triangle|widehat)\{?[A-Za-z]+\}?",
     _ACCENTED,
     rf"{_FUNCTION}(?:\(.*\)|\{{?{_LETTER}\}}?|\\angle\{{?[A-Z]+\}}?)",

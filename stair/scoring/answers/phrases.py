@@ -26,13 +26,6 @@ _PHRASES: tuple[tuple[str, Answer], ...] = (
 _COMPILED = tuple((re.compile(pattern), answer) for pattern, answer in _PHRASES)
 
 
-def plain_text(cleaned: str) -> str:
-    """Cleaned LaTeX without font commands, braces, quotation marks and final punctuation."""
-    text = _FONT.sub("", cleaned)
-    text = re.sub(r'(?<!\\)[{}]|["“”`]', "", text)
-    return re.sub(r"\s+", " ", text).strip(" .,;:!?")
-
-
 def normal_words(text: str) -> str:
     """Words without case, article and punctuation, so that `The Circle.` is `circle`."""
     text = re.sub(r"[.,;:!?()\[\]]", " ", text.casefold().replace("’", "'"))
@@ -40,15 +33,17 @@ def normal_words(text: str) -> str:
     return _ARTICLES.sub("", text)
 
 
-def unreadable(cleaned: str) -> Words:
-    """What an answer that cannot be read is compared by: its text without spaces and fonts.
+def bare_text(cleaned: str) -> str:
+    """Cleaned LaTeX without fonts, and without spaces except between digits: the same for two spellings of one answer."""
+    return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", _FONT.sub("", cleaned)).strip(" .,;")
 
-    Letters keep their case, unless there are words and no commands.
-    """
-    text = _FONT.sub("", cleaned)
-    if "\\" not in text and re.search(r"[A-Za-z]{3}", text):
-        return Words(normal_words(re.sub(r"[{}\"]", "", text)).replace(" ", ""))
-    return Words(re.sub(r"\s+", "", text).strip(".,;"))
+
+def unreadable(cleaned: str) -> Words:
+    """What an answer that cannot be read is compared by. Letters keep their case, unless it is plainly in words."""
+    text = bare_text(cleaned)
+    if re.search(r"[A-Za-z]{3}", text) and not re.search(r"[\\=+*/^_<>]", text):
+        text = re.sub(r"[{}\"]", "", text).casefold()
+    return Words(text)
 
 
 def read_date(text: str) -> Words | None:

@@ -1,10 +1,10 @@
-"""The comparison of an extracted mathematical answer with its reference, by kind. Runs in the workers."""
+"""Whether an extracted mathematical answer counts as correct, by kind. Runs in the workers."""
 
 from stair.scoring.equivalence import equivalent
 from stair.scoring.integers import same_integer
 
 
-def compare(answer: str, reference: str, kind: str, problem_hint: str | None) -> bool:
+def answer_matches(answer: str, reference: str, kind: str, problem_hint: str | None) -> bool:
     """Whether the answer counts as correct. Raises ValueError for a reference that cannot be used."""
     if kind == "integer":
         return same_integer(answer, reference, problem_hint)
