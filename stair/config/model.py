@@ -255,7 +255,10 @@ class TransformersEngine(Strict):
     batch_width: Positive = Field(
         description="Rows of a decoding batch, always all computed: a row never depends on its neighbours."
     )
-    cache_block: Positive = Field(description="The cache grows and is read in whole blocks of this many positions.")
+    cache_block: Positive = Field(
+        multiple_of=32,  # partial vectors would make sums depend on how long a neighbour's cache is
+        description="The cache grows and is read in whole blocks of this many positions.",
+    )
 
 
 class Config(Strict):
