@@ -10,6 +10,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from collections.abc import Callable
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 from transformers import (
@@ -25,6 +26,10 @@ from stair.conversation.renderer import Renderer
 from stair.tiny.tokenizer import train_tokenizer
 
 torch.set_num_threads(1)
+
+# The same examples every time: a failure that comes and goes helps nobody.
+hypothesis.settings.register_profile("stair", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("stair")
 
 TOKENS = 300
 """Ids of the small tokenizer."""

@@ -168,6 +168,10 @@ MODEL = "qwen3-4b-instruct"
         ({"evaluation": 4}, "'evaluation'"),
         ({"rollouts": {"samples": 3}}, "'rollouts.samples'"),
         ({"transformers": {"batch_width": None}}, "'transformers.batch_width' is missing"),
+        (
+            {"transformers": {"cache_block": 8}},
+            "'transformers.cache_block': input should be a multiple of 32 (given: 8)",
+        ),
         ({"transformers": {"device": "tpu"}}, "'transformers.device'"),
         ({"models": {MODEL: {"dtype": "float16"}}}, f"'models.{MODEL}.dtype'"),
         ({"models": {MODEL: {"evaluation_sampling": {"top_p": 0.0}}}}, f"'models.{MODEL}.evaluation_sampling.top_p'"),

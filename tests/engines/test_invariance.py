@@ -1,0 +1,102 @@
+"""A response is the same alone, in a batch, in any order: tokens and states, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from stair.engines.base import Completion
+from tests.conftest import random_model
+from tests.engines.engine_cases import assert_same, engine, request, run, various
+
+Models = Callable[..., PreTrainedModel]
+both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+
+
+@both
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+def test_alone_in_a_batch_and_in_reverse(small_model: Models, architecture: str, dtype: torch.dtype) -> None:
+    model, requests = small_model(architecture, dtype), various(dtype)
+    together = run(model, requests)
+    assert together.keys() == {each.key for each in requests}
+    reverse = run(model, requests[::-1])
+    for each in requests:
+        alone = run(model, [each])[each.key]
+        assert_same(together[each.key], alone)
+        assert_same(reverse[each.key], alone)
+    lengths = {len(completion.response_ids) for completion in together.values()}
+    assert len(lengths) > 3, "the responses end at many lengths, so rows were refilled at many steps"
+
+
+@both
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_long_neighbour_changes_nothing(architecture: str, attention: str) -> None:
+    """The neighbour makes the visible cache many blocks longer than the row needs."""
+    model = random_model(architecture, attn_implementation=attention)
+    assert engine(model).attention == attention
+    for number in range(3):
+        short = request(f"short {number}", 5 + 9 * number, 20, stop_ids=())
+        alone = run(model, [short])[short.key]
+        beside = run(model, [request("long", 440, 20, stop_ids=()), short])
+        assert_same(beside[short.key], alone)
+
+
+@both
+def test_submitted_requests_are_the_same_as_given_ones(small_model: Models, architecture: str) -> None:
+    model, requests = small_model(architecture), various(torch.float32)
+    given = run(model, requests)
+    runner, found, waiting = engine(model), {}, requests[3:]
+    for completion in runner.run(requests[:3]):
+        found[completion.key] = completion
+        if waiting:
+            runner.submit(waiting.pop())
+    assert found.keys() == given.keys()
+    for key, completion in found.items():
+        assert_same(completion, given[key])
+
+
+def test_an_engine_runs_again_and_again(small_model: Models) -> None:
+    model, requests = small_model("qwen3_5"), various(torch.float32, count=5)
+    expected, reused = run(model, requests), engine(model)
+    for order in (requests, requests[::-1], requests[2:]):
+        for completion in reused.run(order):
+            assert_same(completion, expected[completion.key])
+
+
+@both
+def test_a_response_may_end_where_the_cache_ends(small_model: Models, architecture: str) -> None:
+    """The longest row fills its block to the last slot and ends, while a shorter one goes on beside the free row."""
+    model, block = small_model(architecture), 32
+    cases = [
+        request("fills", 4, block - 3, stop_ids=()),
+        request("goes on", 2, block + 4, stop_ids=()),
+        request("first", 3, 2, stop_ids=()),
+        request("filled", 3, block + 1, stop_ids=()),
+        request("later", 3, block + 2, stop_ids=()),
+    ]
+    for pair in (cases[:2], cases[2:]):
+        found = run(model, pair, width=2, block=block)
+        for each in pair:
+            assert len(found[each.key].response_ids) == each.max_new_tokens
+            assert_same(found[each.key], run(model, [each], width=2, block=block)[each.key])
+
+
+def test_samples_of_one_prompt_share_its_prefill_and_differ_by_seed(small_model: Models) -> None:
+    model = small_model("qwen3")
+    base = request("base", 20, 12, stop_ids=())
+    samples = [
+        request(f"sample {seed}", 20, 12, stop_ids=(), prompt_ids=base.prompt_ids, seed=seed) for seed in range(4)
+    ]
+    calls: list[int] = []
+    handle = model.model.layers[0].register_forward_pre_hook(lambda _, args: calls.append(args[0].shape[1]))
+    try:
+        found: dict[str, Completion] = run(model, samples)
+    finally:
+        handle.remove()
+    assert calls.count(20) == 1, "the prompt was processed once for all four"
+    assert len({completion.response_ids for completion in found.values()}) == 4
+    for each in samples:
+        assert_same(found[each.key], run(model, [each])[each.key])
