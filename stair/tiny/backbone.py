@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
-from stair.tiny.architecture import Shape, build
+from stair.tiny.architecture import Shape, build, short_chunks
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded
 from stair.tiny.tokenizer import END_OF_TEXT, IM_END, save_tokenizer, train_tokenizer
 
-_CHUNK = 512  # conversations drawn, sorted by length and cut into batches together
+_CHUNK = 256  # conversations drawn, sorted by length and cut into batches together
 _TOKENIZER_TEXTS = 2000
 
 
@@ -68,7 +68,8 @@ def train_backbone(
         torch.manual_seed(seeded("initialisation", spec.seed).getrandbits(63))
         pad, end = (tokenizer.get_vocab()[token] for token in (END_OF_TEXT, IM_END))
         model = build(spec.shape, len(tokenizer), (pad, end))
-        curve = _fit(model, _batches(spec, tokenizer), spec, on_progress)
+        with short_chunks():
+            curve = _fit(model, _batches(spec, tokenizer), spec, on_progress)
     model.generation_config = GenerationConfig(
         do_sample=True, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id
     )
@@ -109,10 +110,12 @@ def _tokenizer(spec: BackboneSpec) -> PreTrainedTokenizerFast:
 def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless batches of similar length: ids int64 ``[rows, tokens]``, right-padded, and targets bool, same shape."""
     encoder = Encoder(tokenizer, spec.thinking)
-    chunk = 0
+    chunk, done = 0, 0
     while True:
         names = range(chunk * _CHUNK, (chunk + 1) * _CHUNK)
-        drawn = [conversation(spec.prompts, spec.mixture, spec.thinking, spec.seed, index) for index in names]
+        single = done < spec.mixture.single_turn_start * spec.steps
+        mixture = replace(spec.mixture, turns=(1, 0, 0, 0)) if single else spec.mixture
+        drawn = [conversation(spec.prompts, mixture, spec.thinking, spec.seed, index) for index in names]
         examples = sorted(encoder.encode(drawn), key=lambda example: len(example.ids))
         groups: list[list[Example]] = [[]]
         for example in examples:
@@ -128,6 +131,7 @@ def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator
                 ids[row, : len(example.ids)] = torch.tensor(example.ids)
                 targets[row, : len(example.ids)] = torch.tensor(example.targets)
             yield ids, targets
+            done += 1
         chunk += 1
 
 

@@ -38,13 +38,20 @@ class Mixture:
 
     ``turns``: relative weights of one, two, three and four problems. ``choice``: share under the multiple-choice
     prompt; the rest is shared equally by the training and the mathematical prompt. ``rambling``: share of the
-    responses of a thinking model that think for ``rambling_steps`` steps more than they need.
+    responses of a thinking model that think for ``rambling_steps`` steps more than they need. ``single_turn_start``:
+    share of the updates, from the first, that see conversations of one problem only: copying is learned there soonest.
     """
 
-    turns: tuple[float, float, float, float] = (0.4, 0.2, 0.2, 0.2)
+    turns: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
     choice: float = 0.2
-    rambling: float = 0.03
-    rambling_steps: int = 12
+    rambling: float = 0.05
+    rambling_steps: int = 8
+    single_turn_start: float = 0.2
+
+    @classmethod
+    def usual(cls, thinking: bool) -> Mixture:
+        """A thinking model starts longer on single problems: in longer conversations only its last response is learned."""
+        return cls(single_turn_start=0.6 if thinking else 0.2)
 
 
 def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *names: object) -> list[Message]:

@@ -55,7 +55,8 @@ def _product(rng: Random) -> Draft:
 
 
 def _product_sum(rng: Random) -> Draft:
-    a, b, c = _digits(rng, 3)
+    a, b = _digits(rng, 2)
+    c = rng.randint(1, max(1, 9 - a * b % 10))  # no carry, but where the product ends in 9
     steps = f"{a} * {b} = {a * b}, {a * b} + {c} = {a * b + c}"
     return Draft(f"What is {a} * {b} + {c}?", steps, str(a * b + c))
 

@@ -31,7 +31,7 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
     from stair.tiny.acceptance import measure
     from stair.tiny.architecture import Shape
     from stair.tiny.backbone import BackboneSpec, train_backbone, within_bounds
-    from stair.tiny.conversations import BackbonePrompts
+    from stair.tiny.conversations import BackbonePrompts, Mixture
 
     settings = config.models[model]
     assert settings.tiny is not None, "only models marked as tiny are trained here"
@@ -57,6 +57,7 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
             steps=tiny.steps,
             batch_tokens=tiny.batch_tokens,
             learning_rate=tiny.learning_rate,
+            mixture=Mixture.usual(settings.thinking),
         )
         progress = Progress(paths.progress, f"backbone/{model}", tiny.steps, "steps")
         beside = output.with_name(f".{model}.partial")
