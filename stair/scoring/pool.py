@@ -18,10 +18,12 @@ from dataclasses import dataclass, field
 from stair.scoring.item import ScoreItem
 from stair.scoring.score import score_without_comparison, verdict_of
 from stair.scoring.verdict import Score, Verdict
-from stair.scoring.worker_limits import EXIT_OUT_OF_MEMORY, STALLED_SECONDS
+from stair.scoring.worker_limits import EXIT_OUT_OF_MEMORY, STALLED_SECONDS, Limits
 
 Progress = Callable[[int, int], None]
 """Called with (scored so far, total)."""
+
+WORKER_COMMAND = [sys.executable, "-m", "stair.scoring.worker"]
 
 _CHUNK = 32
 _COMPARISONS_A_WORKER = 200
@@ -34,13 +36,16 @@ def score_many(
     workers: int | None = None,
     progress: Progress | None = None,
     accept_choice_text: bool = False,
+    limits: Limits | None = None,
 ) -> list[Score]:
     """Scores items in their order.
 
     `workers` is the number of processes (default: the processors of this machine, fewer for few items); 0 compares in
     this process, without limits. Raises ValueError naming the first item whose reference cannot be used.
     """
-    results = score_each(items, workers=workers, progress=progress, accept_choice_text=accept_choice_text)
+    results = score_each(
+        items, workers=workers, progress=progress, accept_choice_text=accept_choice_text, limits=limits
+    )
     scores: list[Score] = []
     for index, result in enumerate(results):
         if isinstance(result, ValueError):
@@ -55,6 +60,7 @@ def score_each(
     workers: int | None = None,
     progress: Progress | None = None,
     accept_choice_text: bool = False,
+    limits: Limits | None = None,
 ) -> list[Score | ValueError]:
     """As `score_many`, with the error of an unusable item in its place."""
     results: list[Score | ValueError | None] = []
@@ -94,7 +100,7 @@ def score_each(
         if progress:
             progress(done, len(items))
 
-    _compare_all(list(waiting), settle, workers)
+    _compare_all(list(waiting), settle, workers, limits or Limits())
     assert all(result is not None for result in results)
     return [result for result in results if result is not None]
 
@@ -112,13 +118,13 @@ class Comparison:
 Settle = Callable[[Comparison, bool | Verdict | ValueError], None]
 
 
-def _compare_all(comparisons: list[Comparison], settle: Settle, workers: int | None) -> None:
+def _compare_all(comparisons: list[Comparison], settle: Settle, workers: int | None, limits: Limits) -> None:
     if workers == 0:
         _compare_here(comparisons, settle)
         return
     if workers is None:
         workers = min(os.cpu_count() or 1, -(-len(comparisons) // _COMPARISONS_A_WORKER))
-    queue = _Queue(comparisons)
+    queue = _Queue(comparisons, limits)
     threads = [
         threading.Thread(target=queue.drain, args=(settle,), daemon=True) for _ in range(min(workers, len(comparisons)))
     ]
@@ -145,6 +151,7 @@ class _Queue:
     """Comparisons still to be made, shared by the threads that each feed one worker process."""
 
     comparisons: list[Comparison]
+    limits: Limits
     position: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     failure: BaseException | None = None
@@ -154,7 +161,7 @@ class _Queue:
         try:
             while chunk := self._take():
                 while chunk:
-                    worker = worker or _Worker()
+                    worker = worker or _Worker(self.limits)
                     answered = worker.ask(chunk, lambda each, outcome: self._settle(settle, each, outcome))
                     if answered < len(chunk):
                         self._settle(settle, chunk[answered], worker.cause_of_death(chunk[answered]))
@@ -185,10 +192,10 @@ class _Queue:
 class _Worker:
     """One worker process, started without a shell and without re-importing the caller's main module."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "stair.scoring.worker"],
+            [*WORKER_COMMAND, str(limits.cpu_seconds), str(limits.memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,

@@ -13,12 +13,12 @@ import time
 from contextlib import suppress
 
 from stair.scoring.matching import answer_matches
-from stair.scoring.worker_limits import CPU_SECONDS, EXIT_OUT_OF_MEMORY, MEMORY_BYTES
+from stair.scoring.worker_limits import EXIT_OUT_OF_MEMORY, Limits
 
 
-def _limit_memory() -> None:
+def _limit_memory(size: int) -> None:
     with suppress(ValueError, OSError):  # platforms without the limit
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
 def _allow_cpu_seconds(seconds: int) -> None:
@@ -27,12 +27,14 @@ def _allow_cpu_seconds(seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, hard))
 
 
-def main() -> int:
-    _limit_memory()
+def main(arguments: list[str]) -> int:
+    """Serves comparisons until the input ends. Arguments: the fields of `Limits`."""
+    limits = Limits(*map(int, arguments))
+    _limit_memory(limits.memory_bytes)
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         answer, reference, kind, hint = json.loads(line)
-        _allow_cpu_seconds(CPU_SECONDS)
+        _allow_cpu_seconds(limits.cpu_seconds)
         try:
             reply: bool | dict[str, str] = answer_matches(answer, reference, kind, hint)
         except MemoryError:
@@ -44,4 +46,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
