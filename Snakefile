@@ -34,6 +34,13 @@ onstart:
 rule all:
     default_target: True
     input:
+        # Every stage, not only the last: a deleted output in the middle is made again, and what depends on it after it.
+        rules.data.input,
+        rules.rollouts.input,
+        rules.sessions.input,
+        rules.training.input,
+        rules.evaluation.input,
+        rules.scores.input,
         rules.tables.input,
         rules.figures.input,
 

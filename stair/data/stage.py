@@ -41,8 +41,8 @@ def training_pool(config: Config, paths: RunPaths, model: str) -> None:
     )
     print(
         f"{model}: {counts.rows} rows, {counts.records} records of {counts.problems} problems, "
-        f"{counts.excluded_problems} problems excluded; {counts.training_problems} for training ({counts.training_records} records), "
-        f"{counts.validation_problems} for validation"
+        f"{counts.excluded_problems} problems excluded; {counts.training_problems} for training "
+        f"({counts.training_records} records), {counts.validation_problems} for validation"
     )
 
 

@@ -47,7 +47,9 @@ def kill_when(folder: Path, ready: Callable[[], bool]) -> None:
         child = subprocess.Popen([*COMMAND, *SLOW], cwd=folder, env=environment(), stdout=output, stderr=output)
         deadline = time.monotonic() + 300
         while not ready():
-            assert child.poll() is None, f"the run ended before it could be killed:\n{(folder / 'output.txt').read_text()}"
+            assert child.poll() is None, (
+                f"the run ended before it could be killed:\n{(folder / 'output.txt').read_text()}"
+            )
             assert time.monotonic() < deadline, "the run never came to the point where it is to be killed"
             time.sleep(0.05)
         family = psutil.Process(child.pid).children(recursive=True)
@@ -57,7 +59,9 @@ def kill_when(folder: Path, ready: Callable[[], bool]) -> None:
         assert not alive, f"processes outlived their driver: {alive}"
 
 
-def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed(
+    undisturbed: Path, tmp_path: Path
+) -> None:
     results = tmp_path / "results" / "micro"
     # The backbone is not what is tested here: take it over, as a user would who copies a folder.
     for part in ("backbones", "raw"):
@@ -86,7 +90,9 @@ def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_pa
     results = tmp_path / "results" / "micro"
     for part in ("backbones", "raw"):
         shutil.copytree(undisturbed / part, results / part)
-    first = subprocess.Popen([*COMMAND, *SLOW], cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        [*COMMAND, *SLOW], cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while not logged(results, "rollouts"):
             assert first.poll() is None

@@ -25,13 +25,17 @@ def environment() -> dict[str, str]:
 
 def run_in(folder: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Runs a program in a folder; its output is in the assertion's message when it fails."""
-    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=400, check=False
+    )
     if check:
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
     return done
 
 
-def snakemake(folder: Path, *words: str, config: tuple[str, ...] = (), check: bool = True) -> subprocess.CompletedProcess[str]:
+def snakemake(
+    folder: Path, *words: str, config: tuple[str, ...] = (), check: bool = True
+) -> subprocess.CompletedProcess[str]:
     """Runs Snakemake on the micro run in a folder."""
     tail = ("--config", f"run={MICRO}", *config)
     return run_in(folder, "snakemake", "--snakefile", str(ROOT / "Snakefile"), *words, *tail, check=check)
@@ -56,7 +60,13 @@ def contents(folder: Path, *patterns: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(paths)}
 
 
-RESULTS = ("responses/**/*.parquet", "rollouts/*.parquet", "sessions/**/*.parquet", "evaluation/**/*.parquet", "tables/*")
+RESULTS = (
+    "responses/**/*.parquet",
+    "rollouts/*.parquet",
+    "sessions/**/*.parquet",
+    "evaluation/**/*.parquet",
+    "tables/*",
+)
 """What must be the same, byte for byte, however often a run was cut off."""
 
 

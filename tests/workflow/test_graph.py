@@ -62,8 +62,14 @@ def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
     [
         ("conditions={native: {label: Plain}}", {"table", "figure"}),
         ("transformers={batch_width: 4}", set()),
-        ("sessions={seed: other}", {"training_sessions", "evaluation_sessions", "train_controller", "evaluation_shard"}),
-        ("training={kl: 0.5}", {"train_controller", "evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure"}),
+        (
+            "sessions={seed: other}",
+            {"training_sessions", "evaluation_sessions", "train_controller", "evaluation_shard"},
+        ),
+        (
+            "training={kl: 0.5}",
+            {"train_controller", "evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure"},
+        ),
     ],
 )
 def test_a_change_runs_exactly_what_depends_on_it(finished_run: Path, change: str, expected: set[str]) -> None:
@@ -112,7 +118,10 @@ def test_the_snakefile_imports_no_torch(tmp_path: Path) -> None:
             "models={qwen3-4b-instruct: {tiny: {architecture: qwen3_5}}}|controllers={stair: {layers: [4]}}",
             ["layer 4", "not full attention"],
         ),
-        ("models={qwen3-4b-instruct: {tiny: null, path: /nowhere/model}}", ["models.qwen3-4b-instruct.path", "/nowhere/model"]),
+        (
+            "models={qwen3-4b-instruct: {tiny: null, path: /nowhere/model}}",
+            ["models.qwen3-4b-instruct.path", "/nowhere/model"],
+        ),
         ("benchmarks={math500: {tiny: null, path: wrong.jsonl}}", ["benchmarks.math500.path", "no column 'answer'"]),
     ],
 )
