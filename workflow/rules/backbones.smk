@@ -4,7 +4,10 @@ rule backbone:
         [str(paths.backbone("{model}") / name) for name in BACKBONE_FILES],
     log:
         str(paths.log("backbone", "{model}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=backbone_settings,
     shell:
-        "stair backbone --run {RUN} --model {wildcards.model} --threads {threads} > {log} 2>&1"
+        "stair backbone --run {params.run} --model {wildcards.model} --threads {threads} > {log} 2>&1"

@@ -12,7 +12,10 @@ rule check:
         str(paths.checks),
     log:
         str(paths.log("checks", "all")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=digests.checks(cfg),
     shell:
-        "stair check --run {RUN} > {log} 2>&1"
+        "stair check --run {params.run} > {log} 2>&1"

@@ -6,6 +6,8 @@ from stair.config import params as digests
 
 cfg, paths = run.config, run.paths
 RUN = str(paths.folder)
+# For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
+ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
 # Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says.
 shell.prefix(f'export PATH="{Path(sys.executable).parent}:$PATH"; ')
@@ -18,6 +20,11 @@ wildcard_constraints:
     condition="|".join(map(re.escape, cfg.conditions)),
     shard=r"\d+",
     of=r"\d+",
+
+
+def run_folder(wildcards):
+    """The run's folder, which every command is told."""
+    return RUN
 
 
 def model_files(wildcards):
@@ -50,6 +57,48 @@ def evaluated(path):
         path(m, b, condition)
         for condition in cfg.conditions
         for m, b in cfg.evaluated(condition)
+    ]
+
+
+def dataset_file(wildcards):
+    """The file of a benchmark."""
+    return paths.dataset_file(cfg, wildcards.benchmark)
+
+
+def excluded(wildcards):
+    """The benchmarks that a model must not be trained on."""
+    pool = cfg.training_pool
+    names = {*pool.exclude_benchmarks, *pool.exclude_more.get(wildcards.model, ())}
+    return [paths.benchmark(name) for name in sorted(names)]
+
+
+def evaluation_shards(wildcards):
+    """What says that each shard has ended."""
+    of = cfg.evaluation.shards
+    place = ("evaluation", wildcards.model, wildcards.benchmark, wildcards.condition)
+    return [paths.shard(str(shard), str(of), *place) for shard in range(of)]
+
+
+def first_turns(wildcards):
+    """The saved T1 responses that a condition reuses."""
+    source = cfg.conditions[wildcards.condition].first_turn
+    return (
+        paths.responses(wildcards.model, wildcards.benchmark, source) if source else []
+    )
+
+
+def controller_weights(wildcards):
+    """The controller that a condition reads its bank with."""
+    controller = cfg.conditions[wildcards.condition].controller
+    return paths.weights(wildcards.model, controller) if controller else []
+
+
+def rollout_shards(wildcards):
+    """What says that each shard has ended."""
+    of = cfg.rollouts.shards
+    return [
+        paths.shard(str(shard), str(of), "rollouts", wildcards.model)
+        for shard in range(of)
     ]
 
 

@@ -1,16 +1,4 @@
 # Benchmarks and training pools, cleaned.
-def dataset_file(wildcards):
-    """The file of a benchmark."""
-    return paths.dataset_file(cfg, wildcards.benchmark)
-
-
-def excluded(wildcards):
-    """The benchmarks that a model must not be trained on."""
-    pool = cfg.training_pool
-    names = {*pool.exclude_benchmarks, *pool.exclude_more.get(wildcards.model, ())}
-    return [paths.benchmark(name) for name in sorted(names)]
-
-
 rule data:
     input:
         [paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
@@ -19,13 +7,18 @@ rule data:
 
 rule raw:
     output:
-        RUN + "/raw/{name}.{suffix,parquet|jsonl|csv}",
+        str(paths.raw("{name}", ".{suffix}")),
     log:
         str(paths.log("raw", "{name}-{suffix}")),
+    wildcard_constraints:
+        suffix="parquet|jsonl|csv",
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=raw_settings,
     shell:
-        "stair raw --run {RUN} --name {wildcards.name} > {log} 2>&1"
+        "stair raw --run {params.run} --name {wildcards.name} > {log} 2>&1"
 
 
 rule benchmark:
@@ -35,10 +28,13 @@ rule benchmark:
         str(paths.benchmark("{benchmark}")),
     log:
         str(paths.log("data", "benchmark-{benchmark}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=benchmark_settings,
     shell:
-        "stair data --run {RUN} --benchmark {wildcards.benchmark} > {log} 2>&1"
+        "stair data --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"
 
 
 rule training_pool:
@@ -49,7 +45,10 @@ rule training_pool:
         str(paths.training_pool("{model}")),
     log:
         str(paths.log("data", "training-{model}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=pool_settings,
     shell:
-        "stair data --run {RUN} --model {wildcards.model} > {log} 2>&1"
+        "stair data --run {params.run} --model {wildcards.model} > {log} 2>&1"

@@ -24,10 +24,13 @@ for folder, key in HUB_MODELS.items():
             f"{folder}/config.json",
         log:
             str(paths.log("fetch", key)),
+        conda:
+            ENVIRONMENT
         params:
+            run=run_folder,
             key=key,
         shell:
-            "stair fetch --run {RUN} --model {params.key} > {log} 2>&1"
+            "stair fetch --run {params.run} --model {params.key} > {log} 2>&1"
 
 
 for path, key in HUB_DATA.items():
@@ -39,7 +42,10 @@ for path, key in HUB_DATA.items():
             path,
         log:
             str(paths.log("fetch", key)),
+        conda:
+            ENVIRONMENT
         params:
+            run=run_folder,
             key=key,
         shell:
-            "stair fetch --run {RUN} --data {params.key} > {log} 2>&1"
+            "stair fetch --run {params.run} --data {params.key} > {log} 2>&1"

@@ -21,7 +21,10 @@ rule figure:
         str(paths.log("figures", "{figure}")),
     wildcard_constraints:
         figure="|".join(FIGURES),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=digests.tables(cfg),
     shell:
-        "stair figures --run {RUN} --name {wildcards.figure} > {log} 2>&1"
+        "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"

@@ -1,13 +1,4 @@
 # Training responses: shards generate, the seal gathers.
-def rollout_shards(wildcards):
-    """What says that each shard has ended."""
-    of = cfg.rollouts.shards
-    return [
-        paths.shard(str(shard), str(of), "rollouts", wildcards.model)
-        for shard in range(of)
-    ]
-
-
 rule rollouts:
     input:
         of_each_model(paths.rollouts),
@@ -21,10 +12,13 @@ rule rollout_shard:
         str(paths.shard("{shard}", "{of}", "rollouts", "{model}")),
     log:
         str(paths.log("rollouts", "{model}", "shard-{shard}-of-{of}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=rollout_settings,
     shell:
-        "stair rollouts --run {RUN} --model {wildcards.model} --shard {wildcards.shard} --of {wildcards.of}"
+        "stair rollouts --run {params.run} --model {wildcards.model} --shard {wildcards.shard} --of {wildcards.of}"
         " --threads {threads} > {log} 2>&1"
 
 
@@ -36,7 +30,10 @@ rule seal_rollouts:
         str(paths.rollouts("{model}")),
     log:
         str(paths.log("rollouts", "{model}", "seal")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=rollout_settings,
     shell:
-        "stair rollouts --run {RUN} --model {wildcards.model} --seal > {log} 2>&1"
+        "stair rollouts --run {params.run} --model {wildcards.model} --seal > {log} 2>&1"

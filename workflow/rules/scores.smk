@@ -12,8 +12,11 @@ rule score_condition:
         str(paths.evaluation("{model}", "{benchmark}", "{condition}")),
     log:
         str(paths.log("scores", "{model}", "{benchmark}", "{condition}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=score_settings,
     shell:
-        "stair scores --run {RUN} --model {wildcards.model} --benchmark {wildcards.benchmark}"
+        "stair scores --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
         " --condition {wildcards.condition} --threads {threads} > {log} 2>&1"

@@ -15,10 +15,13 @@ rule training_sessions:
         str(paths.validation_sessions("{model}")),
     log:
         str(paths.log("sessions", "training-{model}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=digests.sessions(cfg),
     shell:
-        "stair sessions --run {RUN} --model {wildcards.model} > {log} 2>&1"
+        "stair sessions --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
 
 rule evaluation_sessions:
@@ -28,7 +31,10 @@ rule evaluation_sessions:
         str(paths.evaluation_sessions("{benchmark}")),
     log:
         str(paths.log("sessions", "evaluation-{benchmark}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=digests.sessions(cfg),
     shell:
-        "stair sessions --run {RUN} --benchmark {wildcards.benchmark} > {log} 2>&1"
+        "stair sessions --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"

@@ -23,7 +23,10 @@ rule table:
         str(paths.log("tables", "{table}")),
     wildcard_constraints:
         table="|".join(map(re.escape, TABLES)),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=digests.tables(cfg),
     shell:
-        "stair tables --run {RUN} --name {wildcards.table} > {log} 2>&1"
+        "stair tables --run {params.run} --name {wildcards.table} > {log} 2>&1"

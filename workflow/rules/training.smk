@@ -20,8 +20,11 @@ rule train_controller:
         str(paths.controller("{model}", "{controller}") / "curve.csv"),
     log:
         str(paths.log("training", "{model}", "{controller}")),
+    conda:
+        ENVIRONMENT
     params:
+        run=run_folder,
         settings=training_settings,
     shell:
-        "stair train --run {RUN} --model {wildcards.model} --controller {wildcards.controller}"
+        "stair train --run {params.run} --model {wildcards.model} --controller {wildcards.controller}"
         " --threads {threads} > {log} 2>&1"
