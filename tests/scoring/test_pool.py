@@ -1,8 +1,8 @@
 """Scoring many responses at once."""
 
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -41,16 +41,23 @@ def test_an_unusable_reference_is_named_and_does_not_stop_the_others() -> None:
     assert isinstance(results[1], ValueError)
 
 
-def test_a_thousand_ordinary_pairs_take_less_than_five_seconds() -> None:
+def test_a_thousand_ordinary_pairs_take_less_than_five_seconds_on_two_processors() -> None:
+    """Measured in processor time, so that the test does not fail on a loaded machine."""
     base = [pair for pair in PAIRS if pair["kind"] != "choice"]
     items = [
         ScoreItem(pair["response"], pair["reference"] + " " * (index // len(base)), pair["kind"], pair["problem_hint"])
         for index, pair in enumerate((base * 2)[:1000])
     ]  # the spaces make the references different, so that no comparison is shared
-    start = time.perf_counter()
+    start = processor_time()
     scores = score_many(items, workers=2)
-    assert time.perf_counter() - start < 5.0
+    assert processor_time() - start < 2 * 5.0
     assert len(scores) == len(items) == 1000
+
+
+def processor_time() -> float:
+    """Of this process and of the workers that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def test_the_parent_imports_no_mathematics() -> None:
