@@ -1,0 +1,175 @@
+"""Every invariant holds on sound rows, and each has a break that it notices."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stair.checks.check import Check
+from stair.checks.responses import condition_checks, group_checks
+from stair.checks.sessions import schedule_checks, schedule_of, training_checks
+from stair.config.model import Condition
+from stair.sessions.evaluation import evaluation_sessions
+from stair.sessions.training import training_sessions
+
+PROBLEMS = [f"p{number}" for number in range(6)]
+SAMPLES = 2
+CONDITIONS = {
+    "vanilla": Condition(label="Vanilla", turns=1),
+    "native": Condition(label="Native", first_turn="vanilla"),
+    "stair": Condition(label="STAIR", first_turn="vanilla", controller="stair"),
+}
+SCHEDULE = evaluation_sessions(PROBLEMS, "bench", "seed")
+
+Row = dict[str, Any]
+
+
+def rows_of(condition: str) -> list[Row]:
+    """Sound rows: as many captured tokens as the turn's number."""
+    settings, rows = CONDITIONS[condition], []
+    for session, problems in schedule_of(SCHEDULE).items():
+        for sample in range(SAMPLES):
+            for turn in range(1, settings.turns + 1):
+                problem = problems[turn - 1]
+                bank = settings.controller is not None
+                reads = bank and turn > 1
+                # T1 is Vanilla's, so its ids depend on problem and sample alone.
+                ids = [len(problem), sample, 1] if turn == 1 else [turn, sample, len(condition), 1]
+                rows.append(
+                    dict(
+                        condition=condition,
+                        session_id=session,
+                        turn=turn,
+                        sample=sample,
+                        problem_id=problem,
+                        seed=hash((problem, sample)),
+                        response_ids=ids,
+                        response_tokens=len(ids),
+                        history_retokenised=False,
+                        captured_tokens=turn if bank and turn < 4 else None,
+                        bank_tokens=turn * (turn - 1) // 2 if bank else None,
+                        controlled_tokens=9 if reads else 0,
+                        readout_norm=0.5 if reads else 0.0,
+                        engine="transformers",
+                        engine_version="1",
+                        attention="sdpa",
+                        dtype="float32",
+                        device="cpu",
+                    )
+                )
+    return rows
+
+
+def of_condition(rows: list[Row], condition: str) -> list[Check]:
+    return condition_checks(rows, CONDITIONS[condition], schedule_of(SCHEDULE), SAMPLES, condition)
+
+
+def of_group(rows: dict[str, list[Row]]) -> list[Check]:
+    return group_checks(rows, CONDITIONS, "group")
+
+
+def failed(checks: list[Check]) -> set[str]:
+    return {check.name for check in checks if not check.passed}
+
+
+@pytest.mark.parametrize("condition", list(CONDITIONS))
+def test_sound_rows_hold_every_check(condition: str) -> None:
+    assert failed(of_condition(rows_of(condition), condition)) == set()
+    assert failed(of_group({name: rows_of(name) for name in CONDITIONS})) == set()
+
+
+def later(rows: list[Row]) -> Row:
+    return next(row for row in rows if row["turn"] == 3)
+
+
+BREAKS: list[tuple[str, Callable[[list[Row]], Any], str]] = [
+    ("stair", lambda rows: rows.pop(), "every turn of every trajectory once"),
+    ("stair", lambda rows: rows.append(copy.copy(rows[0])), "every turn of every trajectory once"),
+    ("native", lambda rows: rows[0].update(session_id="s-unknown"), "every turn of every trajectory once"),
+    ("native", lambda rows: later(rows).update(problem_id="p-unknown"), "problems follow the schedule"),
+    ("native", lambda rows: rows[0].update(response_tokens=99), "token counts agree with the ids"),
+    ("stair", lambda rows: later(rows).update(bank_tokens=1), "bank tokens equal the sum of captured spans"),
+    ("stair", lambda rows: rows[0].update(captured_tokens=7), "bank tokens equal the sum of captured spans"),
+    ("native", lambda rows: later(rows).update(bank_tokens=0), "bank tokens equal the sum of captured spans"),
+    ("stair", lambda rows: later(rows).update(controlled_tokens=0), "the bank is read after T1 and nowhere else"),
+    ("stair", lambda rows: later(rows).update(readout_norm=0.0), "the bank is read after T1 and nowhere else"),
+    ("stair", lambda rows: later(rows).update(readout_norm=float("nan")), "the bank is read after T1 and nowhere else"),
+    ("native", lambda rows: later(rows).update(readout_norm=0.1), "the bank is read after T1 and nowhere else"),
+    ("stair", lambda rows: rows[0].update(controlled_tokens=3), "the bank is read after T1 and nowhere else"),
+]
+
+
+@pytest.mark.parametrize(("condition", "break_", "name"), BREAKS)
+def test_a_break_in_a_condition_is_noticed(condition: str, break_: Callable[[list[Row]], Any], name: str) -> None:
+    rows = rows_of(condition)
+    break_(rows)
+    checks = of_condition(rows, condition)
+    assert name in failed(checks)
+    assert all(check.detail for check in checks if not check.passed)
+
+
+def test_an_empty_bank_has_nothing_to_read() -> None:
+    rows = rows_of("stair")
+    for row in rows:
+        row.update(captured_tokens=0 if row["turn"] < 4 else None, bank_tokens=0, readout_norm=0.0)
+    assert failed(of_condition(rows, "stair")) == set()
+
+
+@pytest.mark.parametrize(
+    ("break_", "name"),
+    [
+        (lambda row: row.update(response_ids=[5, 5]), "T1 responses are shared"),
+        (lambda row: row.update(seed=1), "one seed for a problem and sample"),
+        (lambda row: row.update(dtype="bfloat16"), "one engine for the comparison"),
+        (lambda row: row.update(device="another"), "one engine for the comparison"),
+    ],
+)
+def test_a_break_between_conditions_is_noticed(break_: Callable[[Row], Any], name: str) -> None:
+    rows = {condition: rows_of(condition) for condition in CONDITIONS}
+    break_(next(row for row in rows["stair"] if row["turn"] == 1))
+    assert failed(of_group(rows)) == {name}
+
+
+def test_the_share_of_retokenised_histories_is_told() -> None:
+    rows = rows_of("native")
+    later(rows)["history_retokenised"] = True
+    share = next(check for check in of_condition(rows, "native") if check.name == "share of re-tokenised histories")
+    assert share.detail == "1 of 36 (2.8%)"
+
+
+def test_a_broken_schedule_is_noticed() -> None:
+    assert failed(schedule_checks(SCHEDULE, PROBLEMS, "bench")) == set()
+    broken = copy.deepcopy(SCHEDULE)
+    broken[1]["problem_id"] = broken[0]["problem_id"]
+    assert failed(schedule_checks(broken, PROBLEMS, "bench")) == {
+        "turn columns are permutations",
+        "problems of a session are distinct",
+    }
+
+
+def training_rows() -> tuple[list[Row], list[tuple[str, int]]]:
+    records = {
+        f"r{number}": [dict(record_id=f"r{number}", problem_id=f"p{number % 5}", sample=sample) for sample in range(4)]
+        for number in range(8)
+    }
+    return training_sessions(records, "seed"), [(record, sample) for record in records for sample in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("break_", "name"),
+    [
+        (lambda rows: rows[0].update(sample=9), "every response stands once"),
+        (lambda rows: rows[0].update(turn=rows[1]["turn"]), "a record's responses stand in different columns"),
+        (lambda rows: rows[1].update(problem_id=rows[0]["problem_id"]), "problems of a session are distinct"),
+        (lambda rows: rows[1].update(weight=9.0), "problems have equal total weight"),
+        (lambda rows: rows[0].update(weight=1.0), "problems have equal total weight"),
+    ],
+)
+def test_a_break_in_training_sessions_is_noticed(break_: Callable[[list[Row]], Any], name: str) -> None:
+    rows, responses = training_rows()
+    assert failed(training_checks(rows, responses, "train")) == set()
+    break_(rows)
+    assert name in failed(training_checks(rows, responses, "train"))
