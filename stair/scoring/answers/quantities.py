@@ -6,8 +6,9 @@ from stair.scoring.answers.kinds import Answer, Quantity, Unit
 from stair.scoring.answers.number_words import leading_number
 from stair.scoring.answers.unit_phrases import Phrase, read_unit_phrase
 from stair.scoring.answers.units import CURRENCY_COMMANDS, DEGREE, UNITS
+from stair.scoring.expressions.cursor import NotAnExpression
 from stair.scoring.expressions.nodes import Constant, Negative, Node, Number, Product, Sum
-from stair.scoring.expressions.parser import NotAnExpression, Parser
+from stair.scoring.expressions.parser import Parser
 from stair.scoring.expressions.tokens import Kind, Token
 
 _ORDINALS = ("st", "nd", "rd", "th")

@@ -24,7 +24,8 @@ from stair.scoring.answers.phrases import read_date, read_words, unreadable
 from stair.scoring.answers.quantities import read_quantity, sum_of_parts
 from stair.scoring.bounds import TooComplex
 from stair.scoring.expressions.clean import clean
-from stair.scoring.expressions.parser import NotAnExpression, Parser
+from stair.scoring.expressions.cursor import NotAnExpression
+from stair.scoring.expressions.parser import Parser
 from stair.scoring.expressions.tokens import Kind, Token, tokenize
 from stair.scoring.expressions.words import FUNCTIONS, is_mathematics
 

@@ -82,6 +82,11 @@ class Matrix:
 Node = Number | Constant | Symbol | Sum | Product | Quotient | Negative | PlusMinus | Power | Root | Call | Matrix
 
 
+def times(left: Node, right: Node) -> Product:
+    """The product, as one list of factors."""
+    return Product((*(left.factors if isinstance(left, Product) else (left,)), right))
+
+
 def children(node: Node) -> tuple[Node, ...]:
     """The direct subexpressions, in order."""
     match node:

@@ -4,6 +4,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from stair.scoring.bounds import MAX_NESTING, TooComplex
+from stair.scoring.expressions.calls import read_call
+from stair.scoring.expressions.cursor import Cursor, NotAnExpression
+from stair.scoring.expressions.environments import read_environment
 from stair.scoring.expressions.nodes import (
     Call,
     Constant,
@@ -13,11 +16,11 @@ from stair.scoring.expressions.nodes import (
     Number,
     PlusMinus,
     Power,
-    Product,
     Quotient,
     Root,
     Sum,
     Symbol,
+    times,
 )
 from stair.scoring.expressions.tokens import Kind, Token
 from stair.scoring.expressions.words import (
@@ -25,7 +28,6 @@ from stair.scoring.expressions.words import (
     CONSTANTS,
     FUNCTIONS,
     GREEK,
-    SYNONYMS,
     UNITS_OF_TWO_OR_THREE_LETTERS,
     is_mathematics,
     is_product,
@@ -34,19 +36,13 @@ from stair.scoring.expressions.words import (
 
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _ROUNDINGS = {"lfloor": ("rfloor", "floor"), "lceil": ("rceil", "ceil")}
-_MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix", "psmallmatrix", "bsmallmatrix", "array")
 
 
-class NotAnExpression(Exception):
-    """The tokens at this place are no expression."""
-
-
-class Parser:
+class Parser(Cursor):
     """Reads one expression from `tokens`, beginning at `position`."""
 
     def __init__(self, tokens: list[Token], position: int = 0) -> None:
-        self.tokens = list(tokens)
-        self.position = position
+        super().__init__(tokens, position)
         self.depth = 0
         self.operations = 0
 
@@ -54,13 +50,13 @@ class Parser:
         r"""Terms joined by `+`, `-`, `\pm` and `\mp`."""
         terms = [self._term()]
         while True:
-            if self._take_sign("+"):
+            if self.take_sign("+"):
                 terms.append(self._term())
-            elif self._take_sign("-"):
+            elif self.take_sign("-"):
                 terms.append(Negative(self._term()))
-            elif self._take_command("pm"):
+            elif self.take_command("pm"):
                 terms.append(PlusMinus(self._term()))
-            elif self._take_command("mp"):
+            elif self.take_command("mp"):
                 terms.append(PlusMinus(self._term(), inverted=True))
             else:
                 return terms[0] if len(terms) == 1 else Sum(tuple(terms))
@@ -70,79 +66,80 @@ class Parser:
     def _term(self) -> Node:
         node = self._signed()
         while True:
-            if self._take_sign("*") or self._take_command("cdot", "times"):
-                node = _times(node, self._signed())
-            elif self._take_sign("/") or self._take_command("div"):
+            if self.take_sign("*") or self.take_command("cdot", "times"):
+                node = times(node, self._signed())
+            elif self.take_sign("/") or self.take_command("div"):
                 self._count_operation()
                 node = Quotient(node, self._signed())
-            elif self._starts_factor(after=node):
+            elif self.starts_factor(after=node):
                 factor = self._factor_or_comment()
                 if factor is None:
                     return node
-                node = _times(node, factor)
+                node = times(node, factor)
             else:
                 return node
 
     def _factor_or_comment(self) -> Node | None:
         """The factor that stands here; None where the bracket holds no expression, as in `12 (units)`."""
-        position, tokens = self.position, list(self.tokens) if self._may_be_comment() else None
+        position, inside_bars = self.position, self._inside_bars
+        tokens = list(self.tokens) if self._may_be_comment() else None
         try:
-            return self._power()
+            return self.power()
         except NotAnExpression:
             if tokens is None:
                 raise
-            self.position, self.tokens = position, tokens
+            self.position, self.tokens, self._inside_bars = position, tokens, inside_bars
             return None
 
     def _may_be_comment(self) -> bool:
-        return self._next_is_sign("(", "[") or (self._peek() or _NOTHING).is_command("frac")
+        return self.next_is_sign("(", "[") or (self.peek() or _NOTHING).is_command("frac")
 
     def _signed(self) -> Node:
         signs: list[str] = []
         while True:
-            if self._take_sign("-"):
+            if self.take_sign("-"):
                 signs.append("-")
-            elif self._take_command("pm"):
+            elif self.take_command("pm"):
                 signs.append("pm")
-            elif self._take_command("mp"):
+            elif self.take_command("mp"):
                 signs.append("mp")
-            elif not self._take_sign("+"):
+            elif not self.take_sign("+"):
                 break
         if len(signs) > MAX_NESTING:
             raise TooComplex("too many signs in a row")
-        node = self._power()
+        node = self.power()
         if signs:  # a sign applies to the whole product that follows: -2x is -(2x)
-            while self._starts_factor(after=node):
-                node = _times(node, self._power())
+            while self.starts_factor(after=node):
+                node = times(node, self.power())
         for sign in reversed(signs):
             node = Negative(node) if sign == "-" else PlusMinus(node, inverted=sign == "mp")
         return node
 
-    def _power(self) -> Node:
+    def power(self) -> Node:
         node = self._postfix(self._atom())
-        if self._next_is_sign("^") and not self._next_is_temperature():
+        if self.next_is_sign("^") and not self._next_is_temperature():
             self.position += 1
-            exponent = self._exponent()
+            exponent = self.exponent()
             node = Power(node, exponent)
             node = self._postfix(node)
         return node
 
-    def _exponent(self) -> Node:
-        if self._take_sign("-"):
-            return Negative(self._argument())
-        self._take_sign("+")
-        return self._argument()
+    def exponent(self) -> Node:
+        if self.take_sign("-"):
+            return Negative(self.argument())
+        self.take_sign("+")
+        return self.argument()
 
     def _postfix(self, node: Node) -> Node:
         while True:
-            if self._next_is_sign("!"):
+            if self.next_is_sign("!"):
                 self.position += 1
                 self._count_operation()
-                double = self._take_sign("!")
+                double = self.take_sign("!")
                 node = Call("double_factorial" if double else "factorial", (node,))
-            elif self._next_is_sign("^") and self._next_is_degree():
+            elif self.next_is_sign("^") and self._next_is_degree():
                 self.position += 2
-                node = _times(node, Constant("degree"))
+                node = times(node, Constant("degree"))
             else:
                 return node
 
@@ -152,8 +149,8 @@ class Parser:
         if self.operations > MAX_NESTING:
             raise TooComplex("too many divisions or factorials")
 
-    def _starts_factor(self, after: Node) -> bool:
-        token = self._peek()
+    def starts_factor(self, after: Node) -> bool:
+        token = self.peek()
         if token is None:
             return False
         if token.kind is Kind.NUMBER:
@@ -182,7 +179,7 @@ class Parser:
             self.depth -= 1
 
     def _unguarded_atom(self) -> Node:
-        token = self._peek()
+        token = self.peek()
         if token is None:
             raise NotAnExpression("an expression ends where a value should stand")
         if token.kind is Kind.NUMBER:
@@ -200,7 +197,7 @@ class Parser:
         raise NotAnExpression(f"no value can start with {token.text!r}")
 
     def _number(self) -> Node:
-        token = self._advance()
+        token = self.advance()
         assert token.value is not None
         whole = Number(token.value)
         if not token.text.isdigit():
@@ -213,8 +210,8 @@ class Parser:
         start, tokens = self.position, list(self.tokens)
         parts: tuple[Node, Node] | None = None
         try:
-            if self._take_command("frac"):
-                parts = (self._argument(single_digit=True), self._argument(single_digit=True))
+            if self.take_command("frac"):
+                parts = (self.argument(single_digit=True), self.argument(single_digit=True))
             elif len(self.tokens) >= start + 3 and self.tokens[start].spaced and self.tokens[start + 1].is_sign("/"):
                 values = [self.tokens[start].value, self.tokens[start + 2].value]
                 self.position += 3
@@ -229,10 +226,10 @@ class Parser:
         return None
 
     def _letters(self) -> Node:
-        token = self._advance()
+        token = self.advance()
         letters = token.text
         if letters in FUNCTIONS:
-            return self._call(letters)
+            return read_call(self, letters)
         if letters in CONSTANTS:
             return Constant(CONSTANTS[letters])
         if letters in GREEK:
@@ -245,19 +242,19 @@ class Parser:
             self.position -= 1
             self.tokens[self.position] = replace(token, text=letters[len(taken) :], spaced=False)
             if function:
-                return self._call(function)
+                return read_call(self, function)
             letters = taken
             following = None
         else:
-            following = self._peek()
+            following = self.peek()
         if letters in CONSTANT_LETTERS and not (following and following.is_sign("_", "'")):
             return Constant(CONSTANT_LETTERS[letters])
         return self._named(letters)
 
     def _word(self) -> Node:
-        token = self._advance()
+        token = self.advance()
         if token.text in FUNCTIONS:
-            return self._call(token.text)
+            return read_call(self, token.text)
         if token.text in CONSTANT_LETTERS:
             return Constant(CONSTANT_LETTERS[token.text])
         if len(token.text) == 1:
@@ -266,14 +263,14 @@ class Parser:
 
     def _named(self, name: str) -> Node:
         """A variable with its primes and subscript."""
-        while self._take_sign("'"):
+        while self.take_sign("'"):
             name += "'"
-        if self._take_sign("_"):
+        if self.take_sign("_"):
             name += "_" + self._subscript()
         return Symbol(name)
 
     def _subscript(self) -> str:
-        token = self._peek()
+        token = self.peek()
         if token is None:
             raise NotAnExpression("a subscript is missing")
         if not token.is_sign("{"):
@@ -284,57 +281,46 @@ class Parser:
                 return token.text[0]
             return token.text
         start = self.position
-        end = self._matching_brace()
+        end = self.matching_brace()
         self.position = end + 1
         return "".join(each.text for each in self.tokens[start + 1 : end])
 
-    def _matching_brace(self) -> int:
-        depth = 0
-        for index in range(self.position, len(self.tokens)):
-            if self.tokens[index].is_sign("{"):
-                depth += 1
-            elif self.tokens[index].is_sign("}"):
-                depth -= 1
-                if depth == 0:
-                    return index
-        raise NotAnExpression("a brace is never closed")
-
     def _command(self) -> Node:
-        name = self._advance().text
+        name = self.advance().text
         if name == "frac":
-            return Quotient(self._argument(single_digit=True), self._argument(single_digit=True))
+            return Quotient(self.argument(single_digit=True), self.argument(single_digit=True))
         if name == "sqrt":
             index: Node = Number(Fraction(2))
-            if self._take_sign("["):
+            if self.take_sign("["):
                 index = self.expression()
-                self._expect("]")
-            return Root(self._argument(), index)
+                self.expect("]")
+            return Root(self.argument(), index)
         if name == "binom":
-            return Call("binom", (self._argument(single_digit=True), self._argument(single_digit=True)))
+            return Call("binom", (self.argument(single_digit=True), self.argument(single_digit=True)))
         if name in _ROUNDINGS:
             closing, function = _ROUNDINGS[name]
             inner = self.expression()
-            if not self._take_command(closing):
+            if not self.take_command(closing):
                 raise NotAnExpression(f"\\{name} is never closed")
             return Call(function, (inner,))
         if name == "begin":
-            return self._environment()
+            return read_environment(self)
         if name in CONSTANTS:
             return Constant(CONSTANTS[name])
         if name in FUNCTIONS:
-            return self._call(name)
+            return read_call(self, name)
         if name in GREEK:
             return self._named("\\" + name)
         if name in ("vec", "hat", "overline", "bar", "mathbb", "overrightarrow"):
             return self._named(f"\\{name}({self._subscript()})")
         raise NotAnExpression(f"\\{name} is no value")
 
-    def _argument(self, *, single_digit: bool = False) -> Node:
+    def argument(self, *, single_digit: bool = False) -> Node:
         r"""What a command or `^` applies to: a group in braces, or one symbol.
 
         `single_digit` takes only the first digit of a number, as TeX does in `\frac12`.
         """
-        token = self._peek()
+        token = self.peek()
         if token is None:
             raise NotAnExpression("an argument is missing")
         if token.is_sign("{"):
@@ -351,129 +337,28 @@ class Parser:
 
     def _group(self, opening: str) -> Node:
         self.position += 1
+        inner = self.bracketed(opening)
+        if len(inner) != 1:
+            raise NotAnExpression("several values in one bracket")
+        return inner[0]
+
+    def bracketed(self, opening: str) -> tuple[Node, ...]:
+        """Expressions separated by commas, up to the bracket that closes `opening`, which has been read."""
         outer, self._inside_bars = self._inside_bars, False
-        inner = self.expression()
+        values = [self.expression()]
+        while self.take_sign(","):
+            values.append(self.expression())
         self._inside_bars = outer
-        self._expect(_BRACKETS[opening])
-        return inner
+        self.expect(_BRACKETS[opening])
+        return tuple(values)
 
     def _bars(self) -> Node:
         self.position += 1
         outer, self._inside_bars = self._inside_bars, True
         inner = self.expression()
         self._inside_bars = outer
-        self._expect("|")
+        self.expect("|")
         return Call("det" if isinstance(inner, Matrix) else "abs", (inner,))
-
-    # Functions and matrices
-
-    def _call(self, function: str) -> Node:
-        function = SYNONYMS.get(function, function)
-        base: Node | None = None
-        power: Node | None = None
-        while True:
-            if base is None and self._take_sign("_"):
-                base = self._argument()
-            elif power is None and self._next_is_sign("^"):
-                self.position += 1
-                power = self._exponent()
-            else:
-                break
-        arguments = self._arguments()
-        if function == "sqrt":
-            result: Node = Root(arguments[0], Number(Fraction(2)))
-        elif function == "cbrt":
-            result = Root(arguments[0], Number(Fraction(3)))
-        elif base is not None:
-            if function != "log":
-                raise NotAnExpression(f"{function} takes no base")
-            result = Call("log", (arguments[0], base))
-        elif power == Negative(Number(Fraction(1))) and "arc" + function in FUNCTIONS:
-            return Call("arc" + function, arguments)
-        else:
-            result = Call(function, arguments)
-        return result if power is None else Power(result, power)
-
-    def _arguments(self) -> tuple[Node, ...]:
-        if self._next_is_sign("(", "[", "{"):
-            opening = self._advance().text
-            outer, self._inside_bars = self._inside_bars, False
-            arguments = [self.expression()]
-            while self._take_sign(","):
-                arguments.append(self.expression())
-            self._inside_bars = outer
-            self._expect(_BRACKETS[opening])
-            return tuple(arguments)
-        node = self._signed_argument()
-        while (token := self._peek()) and self._starts_factor(after=node) and not self._is_function(token):
-            node = _times(node, self._power())
-        return (node,)
-
-    def _signed_argument(self) -> Node:
-        return Negative(self._power()) if self._take_sign("-") else self._power()
-
-    @staticmethod
-    def _is_function(token: Token) -> bool:
-        return token.kind is not Kind.SIGN and token.text in FUNCTIONS
-
-    def _environment(self) -> Node:
-        name = self._environment_name()
-        if name == "array" and self._next_is_sign("{"):
-            self.position = self._matching_brace() + 1
-        rows: list[tuple[Node, ...]] = []
-        row: list[Node] = []
-        while not self._take_command("end"):
-            row.append(self.expression())
-            if self._take_sign("&"):
-                continue
-            rows.append(tuple(row))
-            row = []
-            if not self._take_command("\\") and not (self._peek() or _NOTHING).is_command("end"):
-                raise NotAnExpression("a matrix row ends with something else than \\\\")
-            self._take_command("hline")
-        if self._environment_name() != name or len({len(each) for each in rows}) != 1:
-            raise NotAnExpression("the rows of a matrix differ in length")
-        if name not in (*_MATRICES, "vmatrix"):
-            raise NotAnExpression(f"{name} is no matrix")
-        matrix = Matrix(tuple(rows))
-        return Call("det", (matrix,)) if name == "vmatrix" else matrix
-
-    def _environment_name(self) -> str:
-        self._expect("{")
-        name = self._advance().text
-        self._expect("}")
-        return name
-
-    # Tokens
-
-    def _peek(self) -> Token | None:
-        return self.tokens[self.position] if self.position < len(self.tokens) else None
-
-    def _advance(self) -> Token:
-        token = self._peek()
-        if token is None:
-            raise NotAnExpression("the answer ends too early")
-        self.position += 1
-        return token
-
-    def _next_is_sign(self, *signs: str) -> bool:
-        token = self._peek()
-        return token is not None and token.is_sign(*signs)
-
-    def _take_sign(self, *signs: str) -> bool:
-        taken = self._next_is_sign(*signs)
-        self.position += taken
-        return taken
-
-    def _take_command(self, *names: str) -> bool:
-        token = self._peek()
-        taken = token is not None and token.is_command(*names)
-        self.position += taken
-        return taken
-
-    def _expect(self, sign: str) -> None:
-        if not self._take_sign(sign):
-            raise NotAnExpression(f"{sign!r} is missing")
 
     def _next_is_degree(self) -> bool:
         index = self.position + 1
@@ -494,8 +379,3 @@ _NOTHING = Token(Kind.SIGN, "")
 _STARTING_COMMANDS = frozenset(
     ("frac", "sqrt", "binom", "begin", "vec", "hat", "overline", "bar", *_ROUNDINGS, *CONSTANTS)
 )
-
-
-def _times(left: Node, right: Node) -> Node:
-    factors = (*(left.factors if isinstance(left, Product) else (left,)), right)
-    return Product(factors)
