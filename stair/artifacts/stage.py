@@ -18,6 +18,8 @@ from stair.artifacts.tidy import tidy_csv
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.files import write_text
+from stair.records.schemas import BENCHMARK
+from stair.records.tables import read_table
 from stair.scoring.grid import COLUMNS, Responses
 
 BY_MODEL = {"turns_": turns.build, "history_": history.build}
@@ -36,10 +38,19 @@ def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def complete_responses(config: Config, paths: RunPaths) -> Responses:
+    """A run's scored rows as grids over its benchmarks' problems."""
+    problems = {
+        benchmark: [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
+        for benchmark in config.benchmarks
+    }
+    return Responses.from_frame(scored_rows(config, paths), problems=problems, samples=config.evaluation.samples)
+
+
 def build(config: Config, paths: RunPaths, name: str) -> Table:
     """One table of a run."""
-    responses = Responses.from_frame(scored_rows(config, paths), samples=config.evaluation.samples)
-    table = _build(name, responses, Labels.of(config), config)
+    responses = complete_responses(config, paths)
+    table = assemble(name, responses, Labels.of(config), config)
     if table is None:
         raise ValueError(f"table {name} has no rows in this run")
     return table
@@ -49,11 +60,12 @@ def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
     """One figure of a run."""
     if name not in FIGURES:
         raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
-    responses = Responses.from_frame(scored_rows(config, paths), samples=config.evaluation.samples)
+    responses = complete_responses(config, paths)
     return overview.build(responses, Labels.of(config), config.overview.models)
 
 
-def _build(name: str, responses: Responses, labels: Labels, config: Config) -> Table | None:
+def assemble(name: str, responses: Responses, labels: Labels, config: Config) -> Table | None:
+    """A table by its name; None where the rows do not give it."""
     if name == "continuous_summary":
         return continuous_summary.build(responses, labels)
     if name == "history_correctness_summary":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from stair.cli.context import open_run, set_threads, watch_driver
+from stair.records.progress import duration
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -234,11 +236,73 @@ def check(run: RunOption) -> None:
 
 
 @app.command()
-def tables(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
-    """Lay a table out from scored rows. Writes tables/NAME.csv, .md and .tex."""
+def score(
+    source: Annotated[
+        Path, typer.Argument(help="JSON lines with id, kind, response, reference; or scored lines, with --compare.")
+    ],
+    target: Annotated[Path, typer.Argument(help="Where scored lines go; or other scored lines, with --compare.")],
+    compare: Annotated[
+        bool, typer.Option("--compare", help="List the lines on which two scored files differ.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: the processors).")] = None,
+    accept_choice_text: Annotated[
+        bool, typer.Option("--accept-choice-text", help="Accept an option's own text beside its letter.")
+    ] = False,
+) -> None:
+    """Give verdicts on responses in a file, or compare two scored files.
+
+    Reads one JSON object a line: id, kind (math, integer, choice), response, reference, and optionally problem_hint (the
+    problem's text), choices (its options), finish_reason. Writes id, answer, verdict (correct, wrong, no_answer, timeout),
+    correct. Malformed lines are named and left out; the exit code is then 1.
+    """
+    from stair.scoring.files import compare_files, score_file
+
+    if compare:
+        differences = compare_files(source, target)
+        for one in differences:
+            print(f"{one.id}: {one.old_verdict} ({one.old_answer}) -> {one.new_verdict} ({one.new_answer})")
+        print(f"{len(differences)} lines differ")
+        return
+    told = ScoringProgress()
+    report = score_file(source, target, progress=told, workers=threads, accept_choice_text=accept_choice_text)
+    print(f"{report.scored} scored: " + ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items()))
+    for line in report.malformed:
+        print(f"stair: error: {source}, {line}", file=sys.stderr)
+    if report.malformed:
+        raise SystemExit(1)
+
+
+@app.command()
+def tables(
+    run: Annotated[
+        Path | None, typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER")
+    ] = None,
+    name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary",
+    responses: Annotated[
+        Path | None, typer.Option(help="A folder of scored rows, in place of a run.", metavar="FOLDER")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the tables go, with --responses.", metavar="FOLDER")] = None,
+) -> None:
+    """Lay tables out from scored rows: one of a run (--run), or all that a folder of rows gives (--responses --out).
+
+    With --run, writes tables/NAME.csv, .md and .tex. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
+    MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage.
+    """
     from stair.artifacts.labels import Labels
     from stair.artifacts.stage import build, write
 
+    if responses is not None and out is not None and run is None:
+        from stair.artifacts.from_rows import tables_from
+        from stair.cli.reproduce import project_root
+        from stair.config.resolve import resolve
+
+        made, gaps = tables_from(responses, out, resolve(project_root(), {"run": "paper"}))
+        for reason in gaps:
+            print(f"not reported: {reason}", file=sys.stderr)
+        print(f"made {len(made)} tables in {out}: {', '.join(table.name for table in made)}")
+        return
+    if run is None or responses is not None or out is not None:
+        raise ValueError("give --run, or --responses and --out")
     settings, paths = open_run(run)
     write(build(settings, paths, name), Labels.of(settings), lambda suffix: paths.table(name, suffix))
 
@@ -267,6 +331,21 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     console = Console()
     # Lines that a narrow terminal wraps are better than numbers that it cuts.
     Console(width=max(console.width, layout.width * 8 + 16)).print(terminal(layout))
+
+
+class ScoringProgress:
+    """Says now and then how far a long scoring is, by the bytes read."""
+
+    def __init__(self) -> None:
+        self._started = self._told = time.monotonic()
+
+    def __call__(self, read: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._told < 5 or not read:
+            return
+        self._told = now
+        left = (now - self._started) / read * (total - read)
+        print(f"{read / total:.0%} scored, about {duration(left)} left", file=sys.stderr)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ rule figures:
 
 rule figure:
     input:
+        benchmarks=[paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
         rows=evaluated(paths.evaluation),
         checks=paths.checks,
     output:

@@ -15,6 +15,7 @@ rule tables:
 
 rule table:
     input:
+        benchmarks=[paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
         rows=evaluated(paths.evaluation),
         checks=paths.checks,
     output:
