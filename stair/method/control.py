@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stair.method.bank import Bank
 from stair.method.controllers import BankFree, Reflector
-from stair.method.differential import SMOOTHING
+from stair.method.differential import SMOOTHING, check_smoothing
 
 ReadVariant = Literal["differential", "direct", "null"]
 
@@ -44,8 +44,7 @@ class RowControl:
             raise ValueError(f"a read variant is 'differential', 'direct' or 'null', not {self.variant!r}")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"a prefix limit is at least 1 entry, not {self.limit}")
-        if not 0.0 <= self.smoothing <= 1.0:
-            raise ValueError(f"smoothing lies from 0 to 1, not {self.smoothing}")
+        check_smoothing(self.smoothing)
         if self.bank is not None and self.bank.layers != self.controller.layers:
             raise ValueError(
                 f"a bank of layers {self.bank.layers} cannot serve a controller of layers {self.controller.layers}"

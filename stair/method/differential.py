@@ -13,6 +13,7 @@ from stair.method.reads.naive import Variant
 
 Backend = Literal["auto", "naive", "torch", "triton"]
 SMOOTHING = 1e-6
+LEAST_SMOOTHING = 1e-12
 
 
 def differential_read(
@@ -33,7 +34,7 @@ def differential_read(
     keys, values  [batch, kv_heads, bank, head_dim], keys with the auxiliary RoPE applied; constants, no gradient reaches them
     normals       [query_heads, head_dim], raw; normalised inside, in float32 or the inputs' precision if that is higher
     bank_lengths  [batch] integers: row b reads its first bank_lengths[b] entries only; None reads all. Length 0 reads zero
-    smoothing     the paper's epsilon, from 0 to 1
+    smoothing     the paper's epsilon, from 1e-12 to 1
     backend       `naive` (the paper's equations as printed), `torch` (streaming), `triton` (fused, CUDA), or `auto`
     variant       `differential`, or `direct` for the reflected read r^R alone
     value_order   [batch, kv_heads, bank] integers: entry j carries the value at value_order[..., j] instead of its own
@@ -89,6 +90,12 @@ def choose_backend(backend: Backend, queries: Tensor) -> Literal["naive", "torch
     return "torch" if fused.unsupported(queries) else "triton"
 
 
+def check_smoothing(smoothing: float) -> None:
+    """Raise ValueError outside [1e-12, 1]. Below, quotients of the two distributions could leave float32."""
+    if not LEAST_SMOOTHING <= smoothing <= 1.0:
+        raise ValueError(f"smoothing lies from {LEAST_SMOOTHING} to 1, not {smoothing}")
+
+
 def _check(
     queries: Tensor, keys: Tensor, values: Tensor, normals: Tensor, value_order: Tensor | None, smoothing: float
 ) -> None:
@@ -105,6 +112,5 @@ def _check(
         raise ValueError(f"queries, keys and values have one dtype, not {queries.dtype}, {keys.dtype}, {values.dtype}")
     if value_order is not None and value_order.shape != keys.shape[:3]:
         raise ValueError(f"value_order has shape {list(value_order.shape)}; these keys need {list(keys.shape[:3])}")
-    if not 0.0 <= smoothing <= 1.0:
-        raise ValueError(f"smoothing lies from 0 to 1, not {smoothing}")
+    check_smoothing(smoothing)
     assert queries.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -12,8 +12,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from stair.method import Attachment, RowControl, differential_read
+from stair.method.differential import Backend
 from stair.method.reads import fused, naive, one_pass_kernel
 from stair.method.reads.fused import Launch, Launches
+from stair.method.reflection import unit_normals
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -21,17 +23,17 @@ CASES = {
     "plain": {},
     "direct": {"variant": "direct"},
     "heavy smoothing": {"smoothing": 0.3},
-    "no smoothing": {"smoothing": 0.0},
-    "lengths differ": {"bank_lengths": torch.tensor([70, 21])},
-    "a bank is empty": {"bank_lengths": torch.tensor([0, 70])},
+    "least smoothing": {"smoothing": 1e-12},
+    "lengths differ": {"bank_lengths": torch.tensor([40, 21])},
+    "a bank is empty": {"bank_lengths": torch.tensor([0, 40])},
     "permuted values": {"value_order": "random"},
 }
 
 
 def random_inputs(dtype: torch.dtype, sharpness: float = 1.0, head_dim: int = 16) -> list[Tensor]:
-    """Queries, keys, values, normals and the output's gradient; 2 rows, 2 K/V heads of 2, 19 tokens, 70 entries."""
+    """Queries, keys, values, normals and the output's gradient; 2 rows, 2 K/V heads of 2, 17 tokens, 40 entries."""
     generator = torch.Generator().manual_seed(0)
-    shapes = ((2, 4, 19, head_dim), (2, 2, 70, head_dim), (2, 2, 70, head_dim), (4, head_dim), (2, 4, 19, head_dim))
+    shapes = ((2, 4, 17, head_dim), (2, 2, 40, head_dim), (2, 2, 40, head_dim), (4, head_dim), (2, 4, 17, head_dim))
     queries, keys, values, normals, gradient = (torch.randn(*shape, generator=generator) for shape in shapes)
     tensors = [(queries * sharpness).to(dtype), keys.to(dtype), values.to(dtype), normals, gradient.to(dtype)]
     return [tensor.to(DEVICE) for tensor in tensors]
@@ -45,18 +47,20 @@ def with_gradients(read: Callable[..., Tensor], tensors: list[Tensor]) -> tuple[
 
 
 def small_tiles() -> Launches:
-    """Tiles small enough that 19 tokens and 70 entries make several, whole and partial, in several splits."""
+    """Tiles small enough that 17 tokens and 40 entries make several, whole and partial, in several splits."""
     return Launches(Launch(16, 16, 4, 1, 2), Launch(16, 32, 4, 1, 1), Launch(16, 16, 4, 1, 3))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_fused_equals_the_equations(name: str) -> None:
     options = {"smoothing": 1e-6, "variant": "differential", "value_order": None, **CASES[name]}
-    lengths = options.pop("bank_lengths", torch.tensor([70, 70])).tolist()
+    lengths = options.pop("bank_lengths", torch.tensor([40, 40])).tolist()
     if options["value_order"] is not None:
-        order = [torch.randperm(70, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
-        options["value_order"] = torch.stack(order).view(2, 2, 70).to(DEVICE)
+        order = [torch.randperm(40, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
+        options["value_order"] = torch.stack(order).view(2, 2, 40).to(DEVICE)
     tensors = random_inputs(torch.float32)
+    for row, length in enumerate(lengths):  # what lies past a row's bank is not read
+        tensors[1][row, :, length:] = tensors[2][row, :, length:] = float("nan")
     found = with_gradients(lambda *x: fused.read(*x, lengths, **options, launches=small_tiles()), tensors)
     expected = with_gradients(lambda *x: naive.read(*x, lengths, **options), [tensor.double() for tensor in tensors])
     for one, other in zip(found, expected, strict=True):
@@ -72,12 +76,18 @@ def test_half_precision_errs_at_most_twice_as_much_as_the_naive_form() -> None:
         assert relative(one, wanted) <= 2.0 * relative(plain, wanted)
 
 
-def test_sharp_attention_takes_the_wide_sums() -> None:
-    """Logits of several hundred, whose exponents pass the span where products of powers are safe; a float32 logit of that
-    size is itself rounded by 3e-5."""
-    tensors = random_inputs(torch.float32, sharpness=150.0)
-    found = with_gradients(lambda *x: differential_read(*x, backend="triton"), tensors)
-    exact = with_gradients(lambda *x: differential_read(*x, backend="naive"), [tensor.double() for tensor in tensors])
+@pytest.mark.parametrize("smoothing", [1e-6, 1e-12])
+def test_reads_that_share_no_entry(smoothing: float) -> None:
+    """Logits of several hundred, and queries along their normals; a float32 logit of that size is itself rounded by 3e-5."""
+    tensors = random_inputs(torch.float32)
+    units = unit_normals(tensors[3], torch.float32)
+    tensors[0] = 100.0 * torch.sign(tensors[0][..., :1]) * units[:, None]
+
+    def read(backend: Backend) -> Callable[..., Tensor]:
+        return lambda *x: differential_read(*x, backend=backend, smoothing=smoothing)
+
+    found = with_gradients(read("triton"), tensors)
+    exact = with_gradients(read("naive"), [tensor.double() for tensor in tensors])
     for one, wanted in zip(found, exact, strict=True):
         assert relative(one, wanted) < 3e-4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +77,7 @@ class Problem:
 
     keys: Tensor
     values: Tensor
-    lengths: Tensor
+    lengths: list[int]
     order: Tensor | None
     smoothing: float
     variant: Variant
@@ -119,31 +120,35 @@ class Problem:
 
     @property
     def order_argument(self) -> Tensor:
-        return self.lengths if self.order is None else self.order
+        return self.keys if self.order is None else self.order
 
     def turn(self, queries: Tensor, units: Tensor) -> Tensor:
         """e = turn x along: -2 u.q of every head and token, with the scale, [batch, heads, tokens] in float32."""
         return (queries.float() * units[:, None]).sum(-1) * (-2.0 * queries.shape[-1] ** -0.5 * LOG2E)
 
     def along(self, units: Tensor) -> Tensor:
-        """u.k of every head and entry, [batch, heads, bank] in float32, a stretch of the bank at a time."""
+        """u.k of every head and entry, [batch, heads, bank] in float32; zero past a row's length."""
         batch, kv_heads, bank, head_dim = self.keys.shape
         grouped = units.view(kv_heads, -1, head_dim)
-        out = units.new_empty(batch, kv_heads, grouped.shape[1], bank)
-        for start in range(0, bank, 16384):
-            torch.matmul(
-                grouped, self.keys[:, :, start : start + 16384].float().mT, out=out[..., start : start + 16384]
-            )
+        out = units.new_zeros(batch, kv_heads, grouped.shape[1], bank)
+        for row, span in self.stretches():
+            out[row, ..., span] = grouped @ self.keys[row, :, span].float().mT
         return out.view(batch, -1, bank)
 
     def spread(self, d_along: Tensor) -> Tensor:
         """The gradient [heads, head_dim] that reaches the units through `along`."""
         batch, kv_heads, bank, head_dim = self.keys.shape
         grouped = d_along.view(batch, kv_heads, -1, bank)
-        total = grouped.new_zeros(batch, kv_heads, grouped.shape[2], head_dim)
-        for start in range(0, bank, 16384):
-            total += grouped[..., start : start + 16384] @ self.keys[:, :, start : start + 16384].float()
-        return total.sum(0).view(-1, head_dim)
+        total = grouped.new_zeros(kv_heads, grouped.shape[2], head_dim)
+        for row, span in self.stretches():
+            total += grouped[row, ..., span] @ self.keys[row, :, span].float()
+        return total.view(-1, head_dim)
+
+    def stretches(self) -> Iterator[tuple[int, slice]]:
+        """(row, span): each row's entries, some at a time, so that no float32 copy of the bank is made."""
+        for row, length in enumerate(self.lengths):
+            for start in range(0, length, 16384):
+                yield row, slice(start, min(start + 16384, length))
 
 
 class _FusedRead(torch.autograd.Function):
@@ -152,7 +157,8 @@ class _FusedRead(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, units: Tensor, problem: Problem) -> Tensor:
         batch, heads, tokens, head_dim = queries.shape
-        lengths, bank = problem.lengths, problem.keys.shape[2]
+        bank = problem.keys.shape[2]
+        lengths = torch.tensor(problem.lengths, dtype=torch.int32, device=queries.device)
         turn = problem.turn(queries, units)
         along = problem.along(units)
         outside = torch.arange(bank, device=along.device) >= lengths[:, None, None]
@@ -185,13 +191,13 @@ class _FusedRead(torch.autograd.Function):
             ORDERED=problem.order is not None, DIFFERENTIAL=problem.variant == "differential",
             EXACT=queries.dtype == torch.float32, **problem.options(queries, launch),
         )  # fmt: skip
-        ctx.save_for_backward(queries, units, turn, along, plain, log_n, share, floor)
+        ctx.save_for_backward(queries, units, turn, along, plain, log_n, share, floor, lengths)
         ctx.problem = problem
         return out[0] if grid[2] == 1 else out.sum(0).to(queries.dtype)
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        queries, units, turn, along, plain, log_n, share, floor = ctx.saved_tensors
+        queries, units, turn, along, plain, log_n, share, floor, lengths = ctx.saved_tensors
         problem: Problem = ctx.problem
         batch, heads, tokens, head_dim = queries.shape
         g = outputs[0].to(queries.dtype).contiguous()
@@ -202,7 +208,7 @@ class _FusedRead(torch.autograd.Function):
         )  # fmt: skip
         options = {**problem.options(queries, launch), "ORDERED": problem.order is not None}
         bank = (problem.keys, problem.values)
-        common = (problem.lengths, problem.order_argument)
+        common = (lengths, problem.order_argument)
 
         sums = queries.new_empty(3, grid[2], batch, heads, tokens, dtype=torch.float32)
         gradient_kernels.means[grid](
@@ -254,7 +260,7 @@ def read(
     problem = Problem(
         keys,
         values,
-        torch.tensor(lengths, dtype=torch.int32, device=queries.device),
+        lengths,
         None if value_order is None else value_order[:, :, :bank].contiguous(),
         smoothing,
         variant,

@@ -13,8 +13,6 @@ import triton
 import triton.language as tl
 
 LN2 = tl.constexpr(0.6931471805599453)
-# While e spans less than this many powers of two, exp2(l) exp2(e) stands for exp2(l + e) without leaving float32.
-SPAN = tl.constexpr(100.0)
 
 
 @triton.jit
@@ -57,8 +55,8 @@ def _value_rows(order, entries, inside, ORDERED: tl.constexpr, MASKED: tl.conste
 
 @triton.jit
 def _sum_block(
-    q, turn, peak, start_k, along, first, end, scale, top_l, sum_l, top_r, sum_r, sum_e, stride_m,
-    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, MASKED: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    q, turn, peak, start_k, along, first, end, scale, top_l, sum_l, sum_r, sum_e, stride_m,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Add BLOCK_N entries to the running sums of exp2(l), exp2(l + e) and exp2(e)."""
     entries = first + tl.arange(0, BLOCK_N)
@@ -76,40 +74,32 @@ def _sum_block(
     x = tl.exp2(e - peak[:, None])
     sum_l = sum_l * decay + tl.sum(p, 1)
     sum_e += tl.sum(x, 1)
-    if WIDE:
-        r = logit + e
-        new_top_r = tl.maximum(top_r, tl.max(r, 1))
-        sum_r = sum_r * tl.exp2(top_r - new_top_r) + tl.sum(tl.exp2(r - new_top_r[:, None]), 1)
-        top_r = new_top_r
-    else:
-        sum_r = sum_r * decay + tl.sum(p * x, 1)
-    return new_top, sum_l, top_r, sum_r, sum_e
+    # p x for exp2(l + e): see streaming.py for why its underflow does not matter.
+    sum_r = sum_r * decay + tl.sum(p * x, 1)
+    return new_top, sum_l, sum_r, sum_e
 
 
 @triton.jit
 def _sum_split(
     q, turn, peak, start_k, along, start, end, scale, stride_m,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     top_l = tl.full([BLOCK_M], float("-inf"), tl.float32)
-    top_r = tl.full([BLOCK_M], float("-inf"), tl.float32)
     sum_l = tl.zeros([BLOCK_M], tl.float32)
     sum_r = tl.zeros([BLOCK_M], tl.float32)
     sum_e = tl.zeros([BLOCK_M], tl.float32)
     whole = start + (end - start) // BLOCK_N * BLOCK_N
     for first in range(start, whole, BLOCK_N):
-        top_l, sum_l, top_r, sum_r, sum_e = _sum_block(
-            q, turn, peak, start_k, along, first, end, scale, top_l, sum_l, top_r, sum_r, sum_e, stride_m,
-            HEAD_DIM, BLOCK_N, False, WIDE, PRECISION,
+        top_l, sum_l, sum_r, sum_e = _sum_block(
+            q, turn, peak, start_k, along, first, end, scale, top_l, sum_l, sum_r, sum_e, stride_m,
+            HEAD_DIM, BLOCK_N, False, PRECISION,
         )  # fmt: skip
     if whole < end:
-        top_l, sum_l, top_r, sum_r, sum_e = _sum_block(
-            q, turn, peak, start_k, along, whole, end, scale, top_l, sum_l, top_r, sum_r, sum_e, stride_m,
-            HEAD_DIM, BLOCK_N, True, WIDE, PRECISION,
+        top_l, sum_l, sum_r, sum_e = _sum_block(
+            q, turn, peak, start_k, along, whole, end, scale, top_l, sum_l, sum_r, sum_e, stride_m,
+            HEAD_DIM, BLOCK_N, True, PRECISION,
         )  # fmt: skip
-    if not WIDE:
-        top_r = top_l + peak
-    return top_l + tl.log2(sum_l), top_r + tl.log2(sum_r), peak + tl.log2(sum_e)
+    return top_l + tl.log2(sum_l), top_l + peak + tl.log2(sum_r), peak + tl.log2(sum_e)
 
 
 @triton.jit
@@ -133,27 +123,9 @@ def normalisers(
         peak = tl.where(turn > 0, turn * high, turn * low)
         start_k = K + b.to(tl.int64) * stride_kb + (h // groups).to(tl.int64) * stride_kh
         along = Along + bh.to(tl.int64) * bank
-        if tl.max(tl.abs(turn), 0) * (high - low) < SPAN:
-            plain, shifted, change = _sum_split(
-                q,
-                turn,
-                peak,
-                start_k,
-                along,
-                start,
-                end,
-                scale,
-                stride_km,
-                HEAD_DIM,
-                BLOCK_M,
-                BLOCK_N,
-                False,
-                PRECISION,
-            )
-        else:
-            plain, shifted, change = _sum_split(
-                q, turn, peak, start_k, along, start, end, scale, stride_km, HEAD_DIM, BLOCK_M, BLOCK_N, True, PRECISION
-            )
+        plain, shifted, change = _sum_split(
+            q, turn, peak, start_k, along, start, end, scale, stride_km, HEAD_DIM, BLOCK_M, BLOCK_N, PRECISION
+        )
     else:
         plain = tl.full([BLOCK_M], float("-inf"), tl.float32)
         shifted = tl.full([BLOCK_M], float("-inf"), tl.float32)

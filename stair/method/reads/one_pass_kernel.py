@@ -92,10 +92,8 @@ def read(
     batch, heads, tokens, head_dim = queries.shape
     launch = (launch or fused.Launch(64, 32, 8, 2)).for_prompt(tokens)
     units = unit_normals(normals, queries.dtype).float()
-    lengths = torch.full((batch,), keys.shape[2], device=queries.device, dtype=torch.int32)
-    problem = fused.Problem(
-        keys, values, lengths, None, smoothing, "differential", fused.Launches(launch, launch, launch)
-    )
+    lengths, launches = [keys.shape[2]] * batch, fused.Launches(launch, launch, launch)
+    problem = fused.Problem(keys, values, lengths, None, smoothing, "differential", launches)
     turn, along = problem.turn(queries, units), problem.along(units)
     grid, chunk = problem.grid(launch, queries)
     logs = queries.new_empty(3, grid[2], batch, heads, tokens, 1, dtype=torch.float32)
@@ -107,5 +105,6 @@ def read(
     shares = torch.softmax(logs / fused.LOG2E, dim=1)
     whole = torch.logsumexp(logs / fused.LOG2E, dim=1) * fused.LOG2E
     mean = values.mean(2, keepdim=True, dtype=torch.float32).repeat_interleave(heads // keys.shape[1], dim=1)
-    out = mix(whole, (shares * reads).sum(1), mean, lengths.float()[:, None, None, None], smoothing)
+    entries = torch.tensor(float(keys.shape[2]), device=queries.device)
+    out = mix(whole, (shares * reads).sum(1), mean, entries, smoothing)
     return out.to(queries.dtype)

@@ -43,8 +43,6 @@ class Tiles:
 CPU_TILES = Tiles(rows=512, entries=512)
 GPU_TILES = Tiles(rows=8192, entries=4096)
 LN2 = math.log(2.0)
-# While e spans less than this many powers of two, exp(l) exp(e) stands for exp(l + e) without leaving float32.
-SPAN = 100.0
 
 
 @dataclass
@@ -61,13 +59,13 @@ class _Head:
 
     def __post_init__(self) -> None:
         self.bank = self.keys.shape[0]
-        # Three tiles, allocated once: a fresh allocation for each would cost more in page faults than the arithmetic in it.
+        # Two tiles, allocated once: a fresh allocation for each would cost more in page faults than the arithmetic in it.
         groups, tokens, _ = self.queries.shape
         self.step = min(max(1, self.tiles.rows // groups), max(1, tokens))
-        self.work = self.queries.new_empty(3, groups * self.step * min(self.tiles.entries, self.bank))
+        self.work = self.queries.new_empty(2, groups * self.step * min(self.tiles.entries, self.bank))
         self.log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
         self.floor = self.smoothing / self.bank
-        self.log_floor = math.log2(self.floor) if self.floor > 0.0 else -math.inf
+        self.log_floor = math.log2(self.floor)
         # e_j = turn_t along_j, with the scale inside turn.
         self.turn = -2.0 * torch.einsum("gtd,gd->gt", self.queries, self.units)[..., None]
         self.along = torch.cat([self.units @ block.mT for _, block in self.key_blocks()], dim=-1)
@@ -90,7 +88,7 @@ class _Head:
         queries = self.queries[:, tokens]
         groups, width, head_dim = queries.shape
         entries = span.stop - span.start
-        logit, extra = (buffer[: groups * width * entries].view(groups, width, entries) for buffer in self.work[:2])
+        logit, extra = (buffer[: groups * width * entries].view(groups, width, entries) for buffer in self.work)
         # One flat product is quicker than one for each head of the group, and takes a difference along for nothing.
         flat, out = queries.reshape(-1, head_dim), logit.view(-1, entries)
         if less is None:
@@ -103,36 +101,24 @@ class _Head:
     def normalisers(self, tokens: slice) -> tuple[Tensor, Tensor, Tensor]:
         """First pass: (logsumexp(l), log N, sum_j s_j rho_j) of every token of the tile, each [groups, tokens, 1]."""
         turn = self.turn[:, tokens]
-        ends = turn * self.along.amin(-1)[:, None, None], turn * self.along.amax(-1)[:, None, None]
-        peak, foot = torch.maximum(*ends), torch.minimum(*ends)  # the largest and the least e_j, known beforehand
-        narrow = bool((peak - foot).amax() < SPAN)
+        lowest, highest = self.along.amin(-1)[:, None, None], self.along.amax(-1)[:, None, None]
+        peak = torch.where(turn > 0, turn * highest, turn * lowest)  # max_j e_j, known beforehand
         plain = torch.full_like(turn, -math.inf)
         shifted = torch.full_like(turn, -math.inf)
         change = torch.zeros_like(turn)
         for span, keys in self.key_blocks():
             logit, extra = self.logits(tokens, span, keys)
             top = logit.amax(-1, keepdim=True)
-            if not narrow:
-                shifted = torch.logaddexp2(shifted, self._logsumexp2(torch.add(logit, extra, out=self._spare(logit))))
             weight = logit.sub_(top).exp2_()
             moved = extra.sub_(peak).exp2_()
             plain = torch.logaddexp2(plain, top + weight.sum(-1, keepdim=True).log2_())
             change += moved.sum(-1, keepdim=True)
-            if narrow:
-                total = weight.mul_(moved).sum(-1, keepdim=True)
-                shifted = torch.logaddexp2(shifted, top + peak + total.log2_())
+            # The product stands for exp(l + e). What it loses to underflow is at most bank * 2 ** -126 in units of exp(peak), and
+            # N is at least smoothing / bank in those units: nothing that float32 could show.
+            shifted = torch.logaddexp2(shifted, top + peak + weight.mul_(moved).sum(-1, keepdim=True).log2_())
         mean = shifted - plain  # log sum_j s_j exp(e_j)
         log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
         return plain, log_n, (mean - log_n).exp2()
-
-    def _spare(self, like: Tensor) -> Tensor:
-        return self.work[2][: like.numel()].view(like.shape)
-
-    @staticmethod
-    def _logsumexp2(x: Tensor) -> Tensor:
-        """log2 of the sum of 2 ** x over the last dimension, which stays; x is overwritten."""
-        top = x.amax(-1, keepdim=True)
-        return top + x.sub_(top).exp2_().sum(-1, keepdim=True).log2_()
 
     def weights(self, tokens: slice, span: slice, keys: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
         """(pi_ref, log rho) of a tile."""
