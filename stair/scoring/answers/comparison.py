@@ -23,7 +23,7 @@ from stair.scoring.answers.kinds import (
     Words,
 )
 from stair.scoring.answers.measures import same_measure
-from stair.scoring.answers.names import is_name, is_variable
+from stair.scoring.answers.names import is_name, is_quantity_name, is_variable
 from stair.scoring.answers.regions import is_region, same_region
 from stair.scoring.answers.resolving import are_named, is_several, items_of, matrix_of, resolved, stated_value
 from stair.scoring.expressions.equality import equal, exact_value
@@ -150,7 +150,7 @@ class Comparison:
             return self._states(answer, reference)
         assert isinstance(reference, Relation)
         value = stated_value(reference)
-        if value is None:
+        if value is None or not is_quantity_name(reference.source[0]):
             return False
         if self.hint.wants_equation and isinstance(value, Quantity) and symbols(value.value):
             return False

@@ -15,18 +15,21 @@ _LIST = re.compile(
     r"answers|lengths|sides|dimensions|factors|divisors|primes|elements|intercepts|points|coordinates|pairs|choices)\b"
     r"|solve for (?:all|both)|multiple answers|more than one"
 )
-_NUMBER_OF = re.compile(r"how many|number of|sum of|product of|value of|difference (?:between|of)")
+_ONE_NUMBER = re.compile(
+    r"how many|how much|number of|sum of|product of|value of|difference (?:between|of)|largest|smallest|greatest|least|"
+    r"total|average|\bmean\b|probability|\barea\b|perimeter|volume"
+)
 _ORDERED = re.compile(
-    r"in (?:the )?(?:increasing|decreasing|ascending|descending|numerical|alphabetical|this|that|order|chronological)|"
+    r"in (?:the )?(?:increasing|decreasing|ascending|descending|numerical|alphabetical|chronological) order|"
     r"from (?:the )?(?:least|smallest|lowest|largest|greatest|highest|shortest|longest|youngest|oldest|left|first)|"
-    r"respectively|in order|ordered (?:list|from)|(?:smallest|least|largest|greatest) (?:to|first)"
+    r"respectively|in order(?! to\b| for\b| that\b)|ordered (?:list|from)|(?:smallest|least|largest|greatest) (?:to|first)"
 )
 _TUPLE = re.compile(
     r"ordered (?:pair|triple|quadruple|tuple)|coordinates|\bpoints?\b|\bvector|\bmidpoint|\bvertex\b|\bcenter\b|"
     r"\bcentre\b|\(\s*\w\s*,\s*\w\s*\)"
 )
 _PERCENT = re.compile(
-    r"(?:what|which|how many|find|give|determine|calculate|compute|in|as a|by what|nearest)(?: (?!of\b)[a-z]+){0,4}? percent"
+    r"(?:what|which|how many|find|give|determine|calculate|compute|in|as a|by what|nearest)(?: [a-z]+){0,4}? percent"
     r"|percentage|in percent\b|percent (?:increase|decrease|change|error|profit|loss)"
 )
 _NOT_PERCENT = re.compile(r"probability|as a (?:common |simplified |reduced )?(?:fraction|decimal)|proportion|ratio")
@@ -35,8 +38,13 @@ _BASE = re.compile(
     r"base[\s$_{-]*(\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)"
 )
 _ROUNDED = re.compile(r"nearest|round|approximat|decimal places?|estimate|significant (?:figures|digits)")
-_MORNING = re.compile(r"\ba\.?m\b|morning")
-_AFTERNOON = re.compile(r"\bp\.?m\b|afternoon|evening|tonight")
+_MORNING = re.compile(r"\ba\.m\b|\d ?am\b|morning")
+_AFTERNOON = re.compile(r"\bp\.m\b|\d ?pm\b|afternoon|evening|tonight")
+_EQUATION = re.compile(
+    r"equations? (?:of|for) (?:the|a|an|this|that) (?:[a-z-]+ )?(?:line|circle|parabola|ellipse|hyperbola|plane|sphere|"
+    r"tangent|curve|graph|asymptote|axis|directrix|perpendicular)|"
+    r"(?:write|find|give|enter|state|determine|what is) (?:an|the) equation"
+)
 _FACTOR = re.compile(
     r"(?:^|[.?!:,]\s*|\bto |please |completely )factor(?:ize|ise)?\b|factored form|factori[sz]ation of|factor completely"
 )
@@ -74,7 +82,7 @@ class Hint:
         """Several values are asked for, so that a comma separates."""
         if re.search(r"separated by|comma|\blist\b", self.text):
             return True
-        return self._says(_LIST) and not self._says(_NUMBER_OF)
+        return self._says(_LIST) and not self._says(_ONE_NUMBER)
 
     @property
     def wants_order(self) -> bool:
@@ -116,13 +124,7 @@ class Hint:
 
     @property
     def wants_equation(self) -> bool:
-        return (
-            re.search(r"equation (?:of|for|that|in)|write an equation|find (?:an|the) equation", self.text) is not None
-        )
-
-    @property
-    def wants_interval(self) -> bool:
-        return re.search(r"interval|inequalit|domain|range|set of all", self.text) is not None
+        return self._says(_EQUATION)
 
     @property
     def wants_factors(self) -> bool:

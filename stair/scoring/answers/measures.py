@@ -38,14 +38,15 @@ def same_measure(answer: Quantity, reference: Quantity, hint: Hint, same: SameVa
 
 
 def _one_unit(answer: Quantity, reference: Quantity, hint: Hint, same: SameValue) -> bool:
-    """One side has a unit. The other is taken to be in the unit that the problem asks for, or in the same one."""
+    """One side has a unit. The other is in the unit that the problem asks for, or in the same one."""
     unit = answer.unit or reference.unit
     assert unit is not None
     asked = hint.unit
     if asked is not None and asked.dimensions == unit.dimensions and asked.factor != unit.factor:
         if answer.unit is not None:
             return False
-        return same(_times(answer.value, asked.factor / unit.factor), reference.value)
+        if same(_times(answer.value, asked.factor / unit.factor), reference.value):
+            return True
     return same(answer.value, reference.value)
 
 

@@ -27,6 +27,12 @@ def is_name(source: str) -> bool:
     return len(source) <= _LONGEST and _NAME.fullmatch(source) is not None
 
 
+def is_quantity_name(source: str) -> bool:
+    """Whether it names one quantity: as `is_name`, but no sum or product of variables, which makes an equation."""
+    outside = re.sub(r"\{[^{}]*\}|\([^()]*\)", "", source)
+    return is_name(source) and not re.search(r"[+*-]|^[a-z]{2,}$", outside)
+
+
 def is_variable(source: str) -> bool:
     """Whether it is one letter, or a function of one letter: what a formula is given for."""
     argument = r"(?:\^\{?-1\}?)?(?:\([A-Za-z](?:,[A-Za-z])*\))?"

@@ -108,6 +108,8 @@ class _Region:
                 return name == "R"
             case Group(items, opening, closing):
                 low, high = (self._end(item) for item in items)
+                if not self._in_order(low, high, opening == "[" and closing == "]"):
+                    raise NoRegion  # a pair of numbers, but no interval
                 return self._in_order(low, point, opening == "[") and self._in_order(point, high, closing == "]")
             case FiniteSet(items):
                 return any(same_value(self._end(item), point, self.arithmetic) for item in items)
