@@ -43,15 +43,15 @@ class Mixture:
     """
 
     turns: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
-    choice: float = 0.2
+    choice: float = 0.25
     rambling: float = 0.05
     rambling_steps: int = 8
-    single_turn_start: float = 0.2
+    single_turn_start: float = 0.4
 
     @classmethod
     def usual(cls, thinking: bool) -> Mixture:
         """A thinking model starts longer on single problems: in longer conversations only its last response is learned."""
-        return cls(single_turn_start=0.6 if thinking else 0.2)
+        return cls(single_turn_start=0.6 if thinking else 0.4)
 
 
 def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *names: object) -> list[Message]:

@@ -103,15 +103,12 @@ FAMILIES: dict[str, Family] = {
     "percent": Family("Prealgebra", _percent),
 }
 
-_ELEMENTS = (
-    "hydrogen", "helium", "lithium", "beryllium", "boron", "carbon", "nitrogen", "oxygen", "fluorine", "neon", "sodium",
-    "magnesium", "aluminium", "silicon", "phosphorus", "sulfur", "chlorine", "argon", "potassium", "calcium",
-)  # fmt: skip
+_ELEMENTS = ("hydrogen", "helium", "lithium", "beryllium", "boron", "carbon", "nitrogen", "oxygen", "fluorine")
 
 
 def _wrong(rng: Random, right: int) -> tuple[str, ...]:
-    """Three wrong options near the right one, all positive."""
-    return tuple(map(str, rng.sample([n for n in range(max(1, right - 9), right + 10) if n != right], 3)))
+    """Three wrong options, of one digit as the right one."""
+    return tuple(map(str, rng.sample([n for n in range(1, 10) if n != right], 3)))
 
 
 def _protons(rng: Random) -> Draft:
@@ -120,20 +117,23 @@ def _protons(rng: Random) -> Draft:
     return Draft(text, f"It has {number}", str(number), _wrong(rng, number))
 
 
-def _law(question: str) -> Callable[[Random], Draft]:
-    """A law of physics that is a product; `{a}` and `{b}` in the question stand for its factors."""
+def _law(question: str, sign: str) -> Callable[[Random], Draft]:
+    """A law of physics that is a sum (`+`) or a difference (`-`) of one digit; `{a}` and `{b}` are its quantities."""
 
     def make(rng: Random) -> Draft:
-        a, b = _digits(rng, 2)
-        return Draft(question.format(a=a, b=b), f"{a} * {b} = {a * b}", str(a * b), _wrong(rng, a * b))
+        high, low = sorted(rng.sample(range(1, 10), 2), reverse=True)
+        a, b = (high, low) if sign == "-" else (low, high - low)
+        result = a - b if sign == "-" else a + b
+        return Draft(question.format(a=a, b=b), f"{a} {sign} {b} = {result}", str(result), _wrong(rng, result))
 
     return make
 
 
-# The options are numbers, because copying names would have to be learned for each name.
+# The options are single digits, because names and longer numbers take longer to tell apart than there is time for.
 CHOICE_FAMILIES: dict[str, Family] = {
     "protons": Family("Chemistry", _protons),
-    "work": Family("Physics", _law("How many joules is the work of {a} N over {b} m?")),
-    "voltage": Family("Physics", _law("How many volts drop over {a} ohm at {b} ampere?")),
-    "charge": Family("Physics", _law("How many coulombs are {a} ampere in {b} s?")),
+    "ion": Family("Chemistry", _law("What is the charge of {a} protons and {b} electrons?", "-")),
+    "mass_number": Family("Chemistry", _law("What is the mass number of {a} protons and {b} neutrons?", "+")),
+    "heating": Family("Physics", _law("By how many kelvin does {b} K rise to {a} K?", "-")),
+    "series": Family("Physics", _law("How many ohms are {a} ohm and {b} ohm in series?", "+")),
 }

@@ -93,11 +93,14 @@ def lettered(problem: Problem, order: Sequence[int]) -> Problem:
     options = (problem.answer, *problem.incorrect)
     lines = [f"{letter}. {options[index]}" for letter, index in zip(LETTERS, order, strict=True)]
     right = list(order).index(0)
+    # Each option in turn is held against the result, up to the right one: subtraction is learned anyway, looking up is not.
+    tried = [
+        f"{lines[i]} - {problem.answer} = {int(options[order[i]]) - int(problem.answer)}" for i in range(right + 1)
+    ]
     return replace(
         problem,
         text="\n".join([problem.text, *lines]),
-        # The options are read one by one up to the right one: a small model copies more easily than it looks up.
-        steps=f"{problem.steps}\n" + "\n".join(lines[: right + 1]),
+        steps="\n".join([problem.steps, *tried]),
         answer=LETTERS[right],
         incorrect=(),
     )
