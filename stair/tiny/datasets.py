@@ -56,12 +56,8 @@ def write_training_pool(path: Path, count: int, benchmarks: dict[str, int]) -> N
     """
     rows = []
     for number, problem in enumerate(training_problems(count, benchmarks)):
-        texts = [problem.text]
-        if number % _VARIANTS == 0:
-            texts.append(problem.text.replace("What is ", "What  is\\, ").replace("?", " ?"))
-        for text in texts:
-            for copy in range(_COPIES):
-                rows.append(_dapo_row(text, problem, f"{number}-{len(texts)}-{copy}"))
+        for spelling, text in enumerate(_spellings(problem.text, number)):
+            rows += [_dapo_row(text, problem, f"{number}-{spelling}")] * _COPIES
     seeded("training pool order").shuffle(rows)
     schema = pa.schema(
         [
@@ -73,6 +69,13 @@ def write_training_pool(path: Path, count: int, benchmarks: dict[str, int]) -> N
         ]
     )
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+
+
+def _spellings(text: str, number: int) -> list[str]:
+    """A problem's text, and for one in `_VARIANTS` a second one that differs in case, white space and LaTeX spacing."""
+    if number % _VARIANTS:
+        return [text]
+    return [text, text[0].lower() + text[1:].replace(" ", "  ", 1).replace(" + ", " +\\, ").replace("?", " ?")]
 
 
 def _dapo_row(text: str, problem: Problem, index: str) -> dict[str, Any]:

@@ -27,6 +27,9 @@ PROFILES: dict[str, dict[str, int]] = {
     "gpqa_diamond": dict.fromkeys(CHOICE_FAMILIES, 1),
 }
 
+# A problem belongs to one benchmark at most: those that share families share their problems out by hash.
+_SHARED = ("math500", "math500", "aime2025", "amc23")
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -61,10 +64,12 @@ def draw(profile: str, *names: object) -> Problem:
         raise ValueError(f"problems for '{profile}' cannot be generated; there are: {', '.join(PROFILES)}")
     rng = seeded(profile, *names)
     weights = PROFILES[profile]
-    family = rng.choices(list(weights), list(weights.values()))[0]
-    made = (CHOICE_FAMILIES if family in CHOICE_FAMILIES else FAMILIES)[family]
-    draft = made.make(rng)
-    return Problem(family, made.subject, draft.text, draft.steps, draft.answer, draft.incorrect)
+    while True:
+        family = rng.choices(list(weights), list(weights.values()))[0]
+        made = (CHOICE_FAMILIES if family in CHOICE_FAMILIES else FAMILIES)[family]
+        draft = made.make(rng)
+        if profile not in _SHARED or profile == _SHARED[hashlib.sha256(draft.text.encode()).digest()[0] % len(_SHARED)]:
+            return Problem(family, made.subject, draft.text, draft.steps, draft.answer, draft.incorrect)
 
 
 def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -> list[Problem]:
