@@ -40,11 +40,11 @@ def test_the_bootstrap_interval_covers_the_mean_over_problems() -> None:
     generator = np.random.default_rng(0)
     for problems in (30, 200):
         covered = 0
-        for _ in range(400):
+        for _ in range(250):
             rates = generator.beta(1.5, 1.0, problems)
             interval = bootstrap_interval(average_scores(sampled(rates, generator)))
             covered += interval.low <= 60.0 <= interval.high
-        assert 0.92 <= covered / 400 <= 0.98
+        assert 0.91 <= covered / 250 <= 0.985
 
 
 def test_answers_to_one_problem_are_one_cluster() -> None:
@@ -104,9 +104,9 @@ def test_the_detectable_difference_is_found_with_the_stated_power() -> None:
     generator = np.random.default_rng(4)
     size = detectable_difference(20.0, 60)
     found = 0
-    for index in range(300):
+    for index in range(150):
         found += sign_flip_p_value(generator.normal(size, 20.0, 60), index) <= 0.05
-    assert 0.72 <= found / 300 <= 0.88
+    assert 0.7 <= found / 150 <= 0.9
     assert detectable_difference(20.0, 1) == float("inf")
 
 
@@ -173,8 +173,8 @@ def test_benjamini_hochberg_by_hand() -> None:
 def test_two_runs_at_hand_are_compared_by_exchange_within_problems() -> None:
     generator = np.random.default_rng(7)
     rates = generator.beta(0.8, 0.6, 60)
-    null = [rerun_p_value(sampled(rates, generator), sampled(rates, generator), index) for index in range(60)]
-    assert np.mean(np.array(null) <= 0.05) <= 0.12
+    null = [rerun_p_value(sampled(rates, generator), sampled(rates, generator), index) for index in range(30)]
+    assert np.mean(np.array(null) <= 0.05) <= 0.14
     worse = sampled(np.clip(rates - 0.3, 0, 1), generator)
     assert rerun_p_value(sampled(rates, generator), worse) < 0.01
 

@@ -121,7 +121,15 @@ MULTIPLIERS = {
     "billions": 10**9,
 }
 
-_CASE_MATTERS = {"M": None, "K": UNITS["k"], "N": UNITS["n"], "J": UNITS["j"], "W": UNITS["w"], "L": UNITS["l"]}
+_CASE_MATTERS = {
+    "M": None,
+    "Mg": None,
+    "K": UNITS["k"],
+    "N": UNITS["n"],
+    "J": UNITS["j"],
+    "W": UNITS["w"],
+    "L": UNITS["l"],
+}
 _CASE_MATTERS |= {"V": UNITS["v"], "A": UNITS["a"], "C": UNITS["celsius"], "F": UNITS["fahrenheit"]}
 _SMALL_ONLY = {"n", "j", "w", "v", "a", "k"}
 

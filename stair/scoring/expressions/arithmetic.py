@@ -70,6 +70,8 @@ class Arithmetic:
             return self.exact(left + right)
         left, right = self.inexact(left), self.inexact(right)
         total = self.tidy(left + right)
+        if self.context.isinf(total):
+            return total
         return Fraction(0) if abs(total) <= self.noise * max(abs(left), abs(right)) else total
 
     def multiply(self, left: Value, right: Value) -> Value:
