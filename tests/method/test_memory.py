@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from stair.method import differential_read
+from stair.method.reads import streaming
 
 HEADS, KV_HEADS, HEAD_DIM = 4, 2, 16
 
@@ -36,12 +38,20 @@ def largest(tokens: int, bank: int, backend: str) -> int:
     return watched.numel
 
 
-@pytest.mark.parametrize(("tokens", "bank"), [(256, 4096), (1024, 4096), (256, 16384)])
-def test_memory_does_not_grow_with_tokens_times_bank(tokens: int, bank: int) -> None:
+@pytest.mark.parametrize(("tokens", "bank"), [(256, 1024), (1024, 1024), (256, 8192)])
+def test_memory_does_not_grow_with_tokens_times_bank(tokens: int, bank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small tiles, so that small inputs show it: logits kept where 1 MiB holds enough of them, and not kept."""
+    monkeypatch.setattr(streaming, "CPU_TILES", streaming.Tiles(rows=256, entries=128, kept=1 << 20))
     inputs = max(HEADS * tokens * HEAD_DIM, 2 * KV_HEADS * bank * HEAD_DIM)
-    tiles = 3 * 512 * 512
-    assert largest(tokens, bank, "torch") <= max(inputs, tiles) < HEADS * tokens * bank / 2
+    assert largest(tokens, bank, "torch") <= max(inputs, (1 << 20) // 4) < HEADS * tokens * bank / 2
+
+
+def test_logits_are_kept_within_the_stated_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = streaming.CPU_TILES
+    assert largest(512, 8192, "torch") <= tiles.kept // 4
+    monkeypatch.setattr(streaming, "CPU_TILES", dataclasses.replace(tiles, kept=0))
+    assert largest(512, 8192, "torch") <= 2 * tiles.rows * tiles.entries
 
 
 def test_the_watch_sees_a_read_that_forms_the_matrix() -> None:
-    assert largest(256, 4096, "naive") >= HEADS * 256 * 4096
+    assert largest(256, 1024, "naive") >= HEADS * 256 * 1024

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,15 +33,22 @@ from stair.method.reflection import unit_normals
 
 @dataclass(frozen=True)
 class Tiles:
-    """How much is in flight at once: `rows` query rows (tokens x heads of a group) and `entries` of the bank."""
+    """How much is in flight at once: `rows` query rows (tokens x heads of a group) and `entries` of the bank.
+
+    Where that takes no more than `kept` bytes, the first pass keeps the logits of its rows for the second; `rows` may fall to
+    `LEAST_ROWS` for it.
+    """
 
     rows: int
     entries: int
+    kept: int = 0
 
 
-# A tile of logits and its companion have to stay in a core's second-level cache; on a GPU launches should be few.
-CPU_TILES = Tiles(rows=512, entries=512)
+# A tile of logits and its companion have to stay in a core's second-level cache; on a GPU launches should be few. A core reads
+# a logit from memory in a tenth of the time that it takes to compute it again.
+CPU_TILES = Tiles(rows=512, entries=512, kept=64 << 20)
 GPU_TILES = Tiles(rows=8192, entries=4096)
+LEAST_ROWS = 128
 LN2 = math.log(2.0)
 
 
@@ -59,10 +66,17 @@ class _Head:
 
     def __post_init__(self) -> None:
         self.bank = self.keys.shape[0]
-        # Two tiles, allocated once: a fresh allocation for each would cost more in page faults than the arithmetic in it.
+        # Tiles are allocated once: a fresh allocation for each would cost more in page faults than the arithmetic in it.
         groups, tokens, _ = self.queries.shape
-        self.step = min(max(1, self.tiles.rows // groups), max(1, tokens))
-        self.work = self.queries.new_empty(2, groups * self.step * min(self.tiles.entries, self.bank))
+        width = min(self.tiles.entries, self.bank)
+        blocks = -(-self.bank // width)
+        affordable = self.tiles.kept // (blocks * width * self.queries.element_size())
+        keeps = affordable >= LEAST_ROWS
+        rows = min(self.tiles.rows, affordable) if keeps else self.tiles.rows
+        self.step = min(max(1, rows // groups), max(1, tokens))
+        tile = groups * self.step * width
+        self.work = self.queries.new_empty(2, tile)
+        self.kept = self.queries.new_empty(blocks, tile) if keeps else None
         self.log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
         self.floor = self.smoothing / self.bank
         self.log_floor = math.log2(self.floor)
@@ -83,20 +97,28 @@ class _Head:
         for start in range(0, self.queries.shape[1], self.step):
             yield slice(start, min(start + self.step, self.queries.shape[1]))
 
-    def logits(self, tokens: slice, span: slice, keys: Tensor, less: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """l (`less` [groups, tokens, 1] taken off) and e of a tile, [groups, tokens, entries], in memory that is used again."""
+    def tile(self, buffer: Tensor, tokens: slice, span: slice) -> Tensor:
+        """A buffer's memory as [groups, tokens, entries] of a tile."""
+        shape = (self.queries.shape[0], tokens.stop - tokens.start, span.stop - span.start)
+        return buffer[: shape[0] * shape[1] * shape[2]].view(shape)
+
+    def logits(self, tokens: slice, span: slice, keys: Tensor, less: Tensor | None = None) -> Tensor:
+        """l of a tile, with `less` [groups, tokens, 1] taken off."""
         queries = self.queries[:, tokens]
-        groups, width, head_dim = queries.shape
-        entries = span.stop - span.start
-        logit, extra = (buffer[: groups * width * entries].view(groups, width, entries) for buffer in self.work)
+        buffer = self.work[0] if self.kept is None else self.kept[span.start // self.tiles.entries]
+        logit = self.tile(buffer, tokens, span)
         # One flat product is quicker than one for each head of the group, and takes a difference along for nothing.
-        flat, out = queries.reshape(-1, head_dim), logit.view(-1, entries)
+        flat, out = queries.reshape(-1, queries.shape[-1]), logit.view(-1, logit.shape[-1])
         if less is None:
             torch.mm(flat, keys.mT, out=out)
         else:
             torch.addmm(less.reshape(-1, 1), flat, keys.mT, beta=-1.0, out=out)
-        torch.mul(self.turn[:, tokens], self.along[:, None, span], out=extra)
-        return logit, extra
+        return logit
+
+    def extra(self, tokens: slice, span: slice) -> Tensor:
+        """e of a tile."""
+        out = self.tile(self.work[1], tokens, span)
+        return torch.mul(self.turn[:, tokens], self.along[:, None, span], out=out)
 
     def normalisers(self, tokens: slice) -> tuple[Tensor, Tensor, Tensor]:
         """First pass: (logsumexp(l), log N, sum_j s_j rho_j) of every token of the tile, each [groups, tokens, 1]."""
@@ -107,10 +129,10 @@ class _Head:
         shifted = torch.full_like(turn, -math.inf)
         change = torch.zeros_like(turn)
         for span, keys in self.key_blocks():
-            logit, extra = self.logits(tokens, span, keys)
+            logit = self.logits(tokens, span, keys)
             top = logit.amax(-1, keepdim=True)
-            weight = logit.sub_(top).exp2_()
-            moved = extra.sub_(peak).exp2_()
+            weight = torch.sub(logit, top, out=self.tile(self.work[0], tokens, span)).exp2_()
+            moved = self.extra(tokens, span).sub_(peak).exp2_()
             plain = torch.logaddexp2(plain, top + weight.sum(-1, keepdim=True).log2_())
             change += moved.sum(-1, keepdim=True)
             # The product stands for exp(l + e). What it loses to underflow is at most bank * 2 ** -126 in units of exp(peak), and
@@ -121,9 +143,14 @@ class _Head:
         return plain, log_n, (mean - log_n).exp2()
 
     def weights(self, tokens: slice, span: slice, keys: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
-        """(pi_ref, log rho) of a tile."""
-        logit, extra = self.logits(tokens, span, keys, less=plain - self.log_share)
-        return logit.exp2_().add_(self.floor), extra.sub_(log_n)
+        """(pi_ref, log rho) of a tile; with kept logits, of a tile that `normalisers` went through last."""
+        less = plain - self.log_share
+        if self.kept is None:
+            logit = self.logits(tokens, span, keys, less)
+        else:
+            kept = self.tile(self.kept[span.start // self.tiles.entries], tokens, span)
+            logit = torch.sub(kept, less, out=self.tile(self.work[0], tokens, span))
+        return logit.exp2_().add_(self.floor), self.extra(tokens, span).sub_(log_n)
 
 
 class _StreamingRead(torch.autograd.Function):
@@ -168,7 +195,7 @@ class _StreamingRead(torch.autograd.Function):
         d_queries, d_units = torch.zeros_like(queries), torch.zeros_like(units)
         for kv_head in range(keys.shape[0]):
             heads = slice(kv_head * groups, (kv_head + 1) * groups)
-            head = _head(queries[heads], units[heads], keys, values, order, kv_head, smoothing, tiles)
+            head = _head(queries[heads], units[heads], keys, values, order, kv_head, smoothing, replace(tiles, kept=0))
             d_along = torch.zeros_like(head.along)
             d_turn = torch.zeros_like(head.turn)
             for tokens in head.token_blocks():
