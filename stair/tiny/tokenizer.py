@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
@@ -44,7 +45,9 @@ def train_tokenizer(texts: Iterable[str], *, vocabulary: int, thinking: bool) ->
         show_progress=False,
         max_token_length=200,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    # What is a token of its own must not be learned as a merge besides.
+    own = re.compile("|".join(map(re.escape, (*SPECIAL_TOKENS, *THINKING_TOKENS))))
+    tokenizer.train_from_iterator((piece for text in texts for piece in own.split(text)), trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
     tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in THINKING_TOKENS])
     fast = PreTrainedTokenizerFast(

@@ -1,0 +1,105 @@
+"""Generated files: the schemas of the real data sets, and what cleaning must remove."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stair.config.resolve import resolve
+from stair.data.benchmarks import benchmark_rows, question
+from stair.data.normalisation import identity
+from stair.data.training_pool import pool_rows
+from stair.tiny.datasets import (
+    AMC23_IN_TRAINING,
+    DAPO_PREFIX,
+    DAPO_SUFFIX,
+    benchmark_problems,
+    write_benchmark,
+    write_training_pool,
+)
+
+ROOT = Path(__file__).parents[2]
+SIZES = {"math500": 64, "aime2025": 30, "amc23": 40, "gpqa_diamond": 48}
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pool") / "pool.parquet"
+    write_training_pool(path, COUNT, SIZES)
+    return path
+
+
+def test_the_pool_has_the_schema_of_dapo_math(pool: Path) -> None:
+    message = pa.struct([("content", pa.string()), ("role", pa.string())])
+    assert pq.read_schema(pool).remove_metadata() == pa.schema(
+        [
+            ("data_source", pa.string()),
+            ("prompt", pa.list_(message)),
+            ("ability", pa.string()),
+            ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
+            ("extra_info", pa.struct([("index", pa.string())])),
+        ]
+    )
+    for row in pq.read_table(pool).to_pylist():
+        (prompt,) = row["prompt"]
+        assert prompt["role"] == "user"
+        assert prompt["content"].startswith(DAPO_PREFIX)
+        assert prompt["content"].endswith(DAPO_SUFFIX)
+
+
+def test_every_row_of_the_pool_is_repeated_exactly(pool: Path) -> None:
+    rows = Counter(json.dumps(row) for row in pq.read_table(pool).to_pylist())
+    assert set(rows.values()) == {3}
+
+
+def test_cleaning_finds_second_spellings_and_removes_what_benchmarks_hold(pool: Path) -> None:
+    settings = resolve(ROOT, {"run": "paper"}).training_pool.model_copy(update={"validation_problems": 2})
+    excluded = {
+        key: [problem.text for problem in benchmark_problems(key, SIZES[key])] for key in settings.exclude_benchmarks
+    }
+    rows, counts = pool_rows(pool, settings, excluded)
+    assert counts.rows == 3 * counts.records
+    assert counts.records > counts.problems  # some problems in two spellings
+    assert counts.excluded_by["math500"] == counts.excluded_by["aime2025"] == 4
+    assert counts.problems == COUNT + 8 + len(AMC23_IN_TRAINING)
+    kept = {row["problem_id"] for row in rows}
+    amc = [identity(problem.text) for problem in benchmark_problems("amc23", SIZES["amc23"])]
+    assert [row for row, problem in enumerate(amc) if problem in kept] == list(AMC23_IN_TRAINING)
+
+
+@pytest.mark.parametrize("key", SIZES)
+def test_benchmark_files_are_the_same_each_time_and_hold_the_problems(tmp_path: Path, key: str) -> None:
+    settings = resolve(ROOT, {"run": "paper"}).benchmarks[key]
+    assert settings.file is not None
+    first, second = (tmp_path / f"{name}{Path(settings.file).suffix}" for name in ("first", "second"))
+    write_benchmark(first, key, SIZES[key])
+    write_benchmark(second, key, SIZES[key])
+    assert first.read_bytes() == second.read_bytes()
+    rows = benchmark_rows(first, key, settings.model_copy(update={"rows": SIZES[key], "exclude_ids": ()}))
+    problems = benchmark_problems(key, SIZES[key])
+    assert [question(row) for row in rows] == [problem.text for problem in problems]
+    for row, problem in zip(rows, problems, strict=True):
+        reference = row["choices"]["ABCD".index(row["reference"])] if problem.incorrect else row["reference"]
+        assert reference == problem.answer
+
+
+def test_math500_rows_carry_the_real_columns(tmp_path: Path) -> None:
+    write_benchmark(tmp_path / "m.jsonl", "math500", 3)
+    row = json.loads((tmp_path / "m.jsonl").read_text().splitlines()[0])
+    assert list(row) == ["problem", "solution", "answer", "subject", "level", "unique_id"]
+    assert row["solution"].endswith(f"\\boxed{{{row['answer']}}}")
+    assert 1 <= row["level"] <= 5
+
+
+def test_amc23_rows_carry_the_real_columns(tmp_path: Path) -> None:
+    write_benchmark(tmp_path / "a.parquet", "amc23", 40)
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.column_names == ["id", "question", "answer", "url"]
+    assert table["id"].to_pylist() == list(range(40))
+    assert table.schema.field("id").type == pa.int64()
