@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -73,6 +75,29 @@ class Bank:
                 )
         self._segments.append(segment)
 
+    def save(self, folder: str | Path) -> tuple[str, ...]:
+        """Write each segment to `<digest>.safetensors` in `folder` unless it is there; return the digests in order."""
+        for segment in self._segments:
+            path = _content_path(folder, segment.digest)
+            if not path.exists():
+                segment.save(path)
+        return tuple(segment.digest for segment in self._segments)
+
+    @classmethod
+    def load(cls, layers: Sequence[int], folder: str | Path, digests: Iterable[str]) -> Self:
+        """Return the bank of the segments with these digests, as `save` wrote them.
+
+        Raises ValueError for a segment that is missing, damaged, or not what its file's name says.
+        """
+        bank = cls(layers)
+        for digest in digests:
+            path = _content_path(folder, digest)
+            segment = Segment.load(path)
+            if segment.digest != digest:
+                raise ValueError(f"{path} is damaged: it holds the segment {segment.digest}")
+            bank.append(segment)
+        return bank
+
     def resident(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> Resident:
         """Return the bank made ready for reading on `device`, brought up to the entries stored now.
 
@@ -93,6 +118,10 @@ class Bank:
     def release(self) -> None:
         """Drop everything kept for reading; the stored states stay."""
         self._residents.clear()
+
+
+def _content_path(folder: str | Path, digest: str) -> Path:
+    return Path(folder) / f"{digest}.safetensors"
 
 
 def permuted_order(seed: int, layer: int, kv_heads: int, entries: int, device: torch.device) -> Tensor:

@@ -77,6 +77,22 @@ def test_the_banks_digest_follows_the_segments_in_order() -> None:
     assert bank.nbytes == first.nbytes + second.nbytes
 
 
+def test_a_bank_comes_back_from_disk_by_content(tmp_path: Path) -> None:
+    bank = random_bank(5, 3)
+    digests = bank.save(tmp_path)
+    assert digests == tuple(segment.digest for segment in bank.segments)
+    again = Bank.load(LAYERS, tmp_path, digests)
+    assert (again.digest, again.tokens) == (bank.digest, 8)
+    written = [path.stat().st_mtime_ns for path in sorted(tmp_path.iterdir())]
+    bank.append(random_segment(2))
+    assert len(set(bank.save(tmp_path)) - set(digests)) == 1
+    assert set(written) < {path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    (tmp_path / f"{digests[0]}.safetensors").rename(tmp_path / f"{digests[1]}.safetensors")
+    for digest, message in ((digests[0], "cannot be read"), (digests[1], "damaged")):
+        with pytest.raises(ValueError, match=message):
+            Bank.load(LAYERS, tmp_path, [digest])
+
+
 def test_what_does_not_fit_a_bank_is_refused() -> None:
     bank = Bank(LAYERS, [random_segment(3)])
     wide = Segment(LAYERS, torch.zeros(2, 4, 3, 16), torch.zeros(2, 4, 3, 16))

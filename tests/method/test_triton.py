@@ -6,10 +6,13 @@ import importlib.util
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from packaging.version import Version
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("the package triton is not installed: the fused read cannot be tried", allow_module_level=True)
@@ -28,9 +31,10 @@ def run(*command: str, interpret: bool) -> str:
 
 
 def test_the_fused_read_equals_the_equations() -> None:
-    out = run(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "triton_cases.py", interpret=not torch.cuda.is_available()
-    )
+    interpret = not torch.cuda.is_available()
+    if interpret and Version(version("triton")) < Version("3.7") and Version(np.__version__) >= Version("2.4"):
+        pytest.skip("the interpreter of triton before 3.7 does not run with numpy from 2.4 on, and there is no GPU")
+    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "triton_cases.py", interpret=interpret)
     assert "14 passed" in out
 
 
