@@ -41,6 +41,7 @@ rule all:
         rules.training.input,
         rules.evaluation.input,
         rules.scores.input,
+        rules.check.output,
         rules.tables.input,
         rules.figures.input,
 

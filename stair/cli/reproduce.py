@@ -39,7 +39,10 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
         key, equals, value = setting.partition("=")
         if not equals or not key.isidentifier():
             raise ConfigError(f"--set takes KEY=VALUE with a top-level key, not '{setting}'")
-        parsed[key] = yaml.safe_load(value)
+        try:
+            parsed[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {key}: '{value}' is not YAML ({' '.join(str(error).split())})") from None
     return parsed
 
 

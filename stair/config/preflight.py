@@ -13,6 +13,9 @@ from stair.data.benchmarks import wanted_columns as benchmark_columns
 from stair.data.reading import check_columns
 from stair.data.training_pool import wanted_columns as pool_columns
 
+_DISTINCT = 4
+"""Problems of a session."""
+
 _EVERY = 4
 """Qwen3.5 has full attention in every fourth layer."""
 
@@ -23,6 +26,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     Raises:
         ConfigError: one line that names the key and the file, column or layer.
     """
+    _check_sizes(config, paths)
     for model in config.models:
         for key, controller in config.controllers.items():
             if model in config.trained(key):
@@ -34,6 +38,28 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
             _check_file(f"benchmarks.{key}.path", Path(benchmark.path), benchmark_columns(benchmark))
     if config.training_pool.path is not None:
         _check_file("training_pool.path", Path(config.training_pool.path), pool_columns(config.training_pool))
+
+
+def _check_sizes(config: Config, paths: RunPaths) -> None:
+    """What generated data sets must hold, and where results can lie."""
+    for part in (paths.folder, *paths.folder.parents):
+        if part.exists() and not part.is_dir():
+            raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be made")
+    for key, benchmark in config.benchmarks.items():
+        if benchmark.tiny is not None and benchmark.tiny < _DISTINCT:
+            raise ConfigError(
+                f"benchmarks.{key}.tiny: a session needs {_DISTINCT} distinct problems, not {benchmark.tiny}"
+            )
+    pool = config.training_pool
+    if pool.tiny is not None and pool.tiny < pool.validation_problems + _DISTINCT:
+        raise ConfigError(
+            f"training_pool.tiny: {pool.tiny} problems are too few for {pool.validation_problems} validation problems and "
+            f"sessions of {_DISTINCT} distinct ones"
+        )
+    if 0 < pool.validation_problems < _DISTINCT:
+        raise ConfigError(
+            f"training_pool.validation_problems: a validation session needs {_DISTINCT} distinct problems, or none"
+        )
 
 
 def _check_file(key: str, path: Path, columns: dict[str, str]) -> None:
@@ -74,6 +100,9 @@ def _architecture(folder: Path) -> Architecture | None:
     if not path.is_file():
         return None
     try:
-        return describe(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("expected keys and values")
+        return describe(content)
+    except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def check_columns(path: Path, columns: Mapping[str, str]) -> None:
         ValueError: the file is absent, of another format, empty, or lacks a column.
     """
     if not path.is_file():
-        raise ValueError(f"{path} does not exist")
+        raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else f"{path} does not exist")
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: files of type '{path.suffix}' cannot be read (known: {', '.join(FORMATS)})")
     if path.suffix == ".parquet":
@@ -62,8 +63,12 @@ def check_columns(path: Path, columns: Mapping[str, str]) -> None:
 
 def _rows(path: Path) -> Any:
     if path.suffix == ".csv":
-        with open(path, newline="", encoding="utf-8") as handle:
-            yield from csv.DictReader(handle)
+        csv.field_size_limit(sys.maxsize)
+        try:
+            with open(path, newline="", encoding="utf-8") as handle:
+                yield from csv.DictReader(handle)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} cannot be read as CSV: {error}") from error
         return
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,8 +32,16 @@ class Chain(Protocol):
         """Goes on with the finished record of the step that `next` gave."""
         ...
 
+    def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
+        """Takes over states that an earlier attempt had to make again; True when the next step's key has changed."""
+        ...
+
     def request(self, engine: Engine) -> Request:
         """The next step as a request, states loaded. The step's key can change here, when states had to be made again."""
+        ...
+
+    def remade(self) -> list[tuple[str, dict[str, Any]]]:
+        """Keys and records of states that were just made again, for the log; empties the list."""
         ...
 
     def replay(self, engine: Engine) -> Replay:

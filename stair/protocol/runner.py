@@ -35,12 +35,16 @@ def run_chains(
             record = log.get(step.key)
             if record is not None:
                 chain.take(record)
+            elif chain.substitute(log.get):
+                continue
             elif step.replay:
                 record = chain.replay_record(engine.replay(chain.replay(engine)))
                 writer.append(step.key, record)
                 chain.take(record)
             else:
                 request = chain.request(engine)
+                for key, made in chain.remade():
+                    writer.append(key, made)
                 if request.key != step.key:
                     continue  # states were made again and differ: look the new key up first
                 pending[request.key].append(chain)
@@ -79,6 +83,8 @@ def finished(chains: Iterable[Chain], log: WorkLog) -> tuple[int, list[Chain]]:
     for chain in chains:
         while (step := chain.next()) is not None:
             record = log.get(step.key)
+            if record is None and chain.substitute(log.get):
+                continue
             if record is None:
                 open_chains.append(chain)
                 break

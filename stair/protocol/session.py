@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,7 @@ class SessionChain:
     rows: list[dict[str, Any]] = field(default_factory=list)
     _turns: list[_Turn] = field(default_factory=list)
     _prompt: tuple[int, ...] | None = None
+    _remade: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     # ---------------------------------------------------------------- what comes next
 
@@ -281,8 +282,28 @@ class SessionChain:
         segment = self.protocol.banks.load(self._owner, turn.segment)
         if segment is None:
             segment = engine.replay(self._replay_of(number, engine))
-            turn.segment, turn.source = self.protocol.banks.keep(self._owner, segment), "replayed"
+            lost, turn.segment = turn.segment, self.protocol.banks.keep(self._owner, segment)
+            turn.source = "replayed"
+            if turn.segment != lost:
+                self._remade.append((self._remade_key(number, lost), {"segment": turn.segment}))
         return segment
+
+    def _remade_key(self, number: int, lost: str) -> str:
+        return digest_of({"remade": lost, "turn": number, "owner": self._owner, "replay": self._replay_key(number)})
+
+    def remade(self) -> list[tuple[str, dict[str, Any]]]:
+        """See `Chain.remade`."""
+        made, self._remade = self._remade, []
+        return made
+
+    def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
+        """See `Chain.substitute`."""
+        changed = False
+        for number, turn in enumerate(self._turns):
+            # States can have been lost and made again more than once.
+            while turn.segment is not None and (record := log(self._remade_key(number, turn.segment))) is not None:
+                turn.segment, turn.source, changed = record["segment"], "replayed", True
+        return changed
 
     def _replay_of(self, number: int, engine: Engine) -> Replay:
         turn, capture = self._turns[number], self.protocol.capture()

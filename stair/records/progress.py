@@ -1,4 +1,4 @@
-"""Progress of a job: a line in its log now and then, and a small file that the run's display and `stair status` read."""
+"""Progress of a job: a line in its log now and then, and a small file that the run's display reads."""
 
 from __future__ import annotations
 

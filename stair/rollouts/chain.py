@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,14 @@ class RolloutChain:
                 **record,
             )
         )
+
+    def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
+        """A rollout reads no states."""
+        return False
+
+    def remade(self) -> list[tuple[str, dict[str, Any]]]:
+        """A rollout keeps no states."""
+        return []
 
     def request(self, engine: Engine) -> Request:
         """See `Chain.request`."""

@@ -81,8 +81,8 @@ class Responses:
         }
         grids = {}
         for names, rows in frame.groupby(["model", "benchmark", "condition", "turn"], sort=False):
-            model, benchmark, condition, turn = names
-            key = TurnKey(str(model), str(benchmark), str(condition), int(turn))
+            model, benchmark, condition, turn = (str(name) for name in names)
+            key = TurnKey(model, benchmark, condition, int(turn))
             grids[key] = _grid(key, rows, known[key.benchmark], samples)
         return cls(grids, samples, known)
 
@@ -110,7 +110,7 @@ def unique(names: Iterable[str]) -> list[str]:
 
 
 def _grid(key: TurnKey, rows: pd.DataFrame, problems: tuple[str, ...], samples: int) -> Grid | Gap:
-    problem = pd.Index(problems).get_indexer(rows["problem_id"])
+    problem = pd.Index(problems).get_indexer(pd.Index(rows["problem_id"]))
     sample = rows["sample"].to_numpy(dtype=np.int64)
     if (problem < 0).any():
         raise ValueError(

@@ -9,8 +9,10 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from stair.records.worklog import WorkLog
@@ -84,6 +86,28 @@ def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed
             assert counts.duplicates == 0
             assert counts.damaged == 0
     assert contents(results, *RESULTS) == contents(undisturbed, *RESULTS)
+
+
+def test_a_run_that_lost_its_captured_states_makes_them_again(undisturbed: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results" / "micro"
+    for part in ("backbones", "raw", "rollouts", "controllers"):
+        shutil.copytree(undisturbed / part, results / part)
+    work = results / "work" / "evaluation" / "qwen3-4b-instruct" / "math500" / "stair"
+    # T1's states are replayed and T2 under way when a third of the records are there.
+    kill_when(tmp_path, lambda: len(list((work / "banks").glob("*"))) > 40)
+    for path in (work / "banks").glob("*.safetensors"):
+        path.unlink()
+    run_in(tmp_path, *COMMAND, *SLOW)
+    assert (results / "checks.csv").is_file()
+    sources = {row["bank_source"] for row in rows_of(results) if row["turn"] > 2}
+    assert sources <= {"decoded", "replayed"}
+    assert "replayed" in sources
+
+
+def rows_of(results: Path) -> list[dict[str, Any]]:
+    """STAIR's sealed rows."""
+    path = results / "responses" / "qwen3-4b-instruct" / "math500" / "stair.parquet"
+    return pq.read_table(path).to_pylist()
 
 
 def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 rule training:
     input:
         [
-            paths.weights(model, controller)
+            path
             for controller in cfg.controllers
             for model in cfg.trained(controller)
+            for path in (
+                paths.weights(model, controller),
+                paths.controller(model, controller) / "curve.csv",
+            )
         ],
 
 

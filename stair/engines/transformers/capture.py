@@ -62,6 +62,11 @@ class DecodeCapture:
         """After a step: the given rows (bool `[rows]`) have one processed token more."""
         self._processed += rows
 
+    def empty(self) -> Segment:
+        """The states of a response that has none."""
+        nothing = self._keys[:, 0, :0].transpose(1, 2).cpu()
+        return Segment(self.layers, nothing, nothing.clone())
+
     def take(self, row: int, response_ids: tuple[int, ...], stop_ids: tuple[int, ...], what: Capture) -> Segment:
         """The states of a finished response that enter the bank, copied to the host."""
         length = capture_length(

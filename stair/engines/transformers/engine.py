@@ -107,7 +107,7 @@ class TransformersEngine:
     def replay(self, replay: Replay) -> Segment:
         """One pass over prompt and response; the last token drawn has no state, as in decoding."""
         assert self._attachment is not None, "a replay needs layers to capture"
-        return replay_states(self._model, self._attachment, replay, self._device)
+        return replay_states(self._model, self._attachment, replay, self._device, self._architecture.context)
 
     @torch.inference_mode()
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
@@ -134,7 +134,8 @@ class TransformersEngine:
             for number in range(self._width):
                 while rows[number] is None and (request := self._next(source)) is not None:
                     if len(request.prompt_ids) >= facts.context:
-                        yield Completion(request.key, (), "context", None, None, Usage(len(request.prompt_ids), 0))
+                        states = capture.empty() if capture is not None and request.capture is not None else None
+                        yield Completion(request.key, (), "context", states, None, Usage(len(request.prompt_ids), 0))
                         continue
                     prefilled = self._prefill(request)
                     cache.place(number, prefilled.cache, len(request.prompt_ids))

@@ -12,7 +12,7 @@ from stair.engines.transformers.prefill import row_control
 from stair.method import Attachment, Segment, capture_length
 
 
-def replay_states(model: Any, attachment: Attachment, replay: Replay, device: torch.device) -> Segment:
+def replay_states(model: Any, attachment: Attachment, replay: Replay, device: torch.device, context: int) -> Segment:
     """Feeds prompt and response through the frozen backbone and keeps what decoding would have kept.
 
     A response that was generated with the auxiliary branch is replayed with it, over the same control span.
@@ -27,6 +27,8 @@ def replay_states(model: Any, attachment: Attachment, replay: Replay, device: to
         end_of_thinking=replay.capture.end_of_thinking,
         stop_ids=replay.stop_ids,
     )
+    if len(replay.prompt_ids) >= context:  # nothing was generated, and nothing can be processed
+        ids, positions = ids[:, :1], positions[:, :1]
     states: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def sink(index: int, keys: torch.Tensor, values: torch.Tensor) -> None:
