@@ -20,13 +20,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.method import differential_read
 from stair.method.reads import naive, one_pass
 from stair.method.reflection import unit_normals
@@ -239,56 +240,51 @@ def missed_bars(rows: list[Row], device: str) -> list[str]:
     return missed
 
 
-def prefill(bank_entries: int = 80_700, context: int = 4096, question: int = 250) -> None:
-    """The prefill that three controlled layers of Qwen3.5-4B's shape add for one question, beside the paper's 567 ms."""
+def prefill(
+    config: dict[str, Any], layers: tuple[int, ...], device: str, entries: int, context: int, question: int
+) -> None:
+    """The prefill that the controlled layers of a model with random weights add for one question."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
     from stair.method import Attachment, Bank, Reflector, RowControl, Segment
 
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model = (
-            AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIGS["qwen3.5-4b"])).eval().requires_grad_(False)
-        )
-    torch.set_default_dtype(torch.float32)
-    attachment = Attachment(model, CONTROLLED_LAYERS)
-    states = torch.randn(2, 3, 4, bank_entries, 256).bfloat16()
-    bank = Bank(CONTROLLED_LAYERS, [Segment(CONTROLLED_LAYERS, *states)])
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.bfloat16)
+    attachment = Attachment(model.eval().requires_grad_(False), layers)
+    shape = attachment.architecture
+    states = torch.randn(2, len(layers), shape.kv_heads, entries, shape.head_dim).bfloat16()
+    bank = Bank(layers, [Segment(layers, *states)])
     bank.pin()
-    reflector = Reflector.draw(CONTROLLED_LAYERS, 16, 256, seed=0).cuda()
+    reflector = Reflector.draw(layers, shape.query_heads, shape.head_dim, seed=0).to(device)
     control = RowControl(reflector, bank, (context - question, context))
-    ids = torch.randint(0, 1000, (1, context), device="cuda")
-    positions = torch.arange(context)[None]
+    ids = torch.randint(0, shape.vocabulary, (1, context), device=device)
 
     def native() -> None:
         with torch.inference_mode():
             model(ids, attention_mask=torch.ones_like(ids), logits_to_keep=1)
 
     def controlled() -> None:
-        with attachment.controlling([control], positions):
+        with attachment.controlling([control], torch.arange(context)[None]):
             native()
 
     def transfer() -> None:
         bank.release()
-        bank.resident(torch.device("cuda", 0), torch.bfloat16, attachment.rotary)
+        bank.resident(ids.device, torch.bfloat16, attachment.rotary)
 
     def overlapped() -> None:
         bank.release()
         controlled()
 
-    meter = Meter("cuda")
-    found = measure(
-        {"native": native, "controlled": controlled, "transfer": transfer, "overlapped": overlapped}, meter, 5
-    )
+    calls = {"native": native, "controlled": controlled, "transfer": transfer, "overlapped": overlapped}
+    found = measure(dict(calls), Meter(device), 5)
     base = found["native"][0]
-    print(f"prefill of {context} tokens, question {question}, bank {bank_entries}, Qwen3.5-4B's shape:")
+    print(f"prefill of {context} tokens, question of {question}, bank of {entries}, {shape.name} with random weights:")
     for name, (seconds, extra) in found.items():
         print(f"  {name:11} {seconds * 1e3:8.1f} ms  +{extra:8.1f} MiB")
     print(
         f"  added by the read {(found['controlled'][0] - base) * 1e3:.1f} ms (paper, A800: 567 ms; target on an H200: 15 ms)"
     )
-    print(f"  added with the transfer beside the first layers {(found['overlapped'][0] - base) * 1e3:.1f} ms")
+    print(f"  added with the bank's transfer beside the first layers {(found['overlapped'][0] - base) * 1e3:.1f} ms")
 
 
 def tune(arguments: argparse.Namespace) -> None:
@@ -353,7 +349,7 @@ def main() -> int:
         return 0
     rows = run(arguments)
     if arguments.device == "cuda":
-        prefill()
+        prefill(CONFIGS["qwen3.5-4b"], CONTROLLED_LAYERS, "cuda", entries=80_700, context=4096, question=250)
     if arguments.out is not None:
         with open(arguments.out, "w", newline="") as opened:
             writer = csv.writer(opened)
