@@ -169,6 +169,8 @@ class SessionChain:
         return digest_of(
             {
                 "replay": 1,
+                # Equal answers to one problem are replayed for each chain, which owns its states.
+                "owner": self._owner,
                 "model_revision": self.protocol.model_revision,
                 "prompt_ids": ids_digest(turn.prompt_ids),
                 "response_ids": ids_digest(turn.response_ids),
@@ -289,7 +291,7 @@ class SessionChain:
         return segment
 
     def _remade_key(self, number: int, lost: str) -> str:
-        return digest_of({"remade": lost, "turn": number, "owner": self._owner, "replay": self._replay_key(number)})
+        return digest_of({"remade": lost, "turn": number, "replay": self._replay_key(number)})
 
     def remade(self) -> list[tuple[str, dict[str, Any]]]:
         """See `Chain.remade`."""
