@@ -14,7 +14,7 @@ class Architecture:
     """The attention geometry of a decoder.
 
     `full_attention_layers` are zero-based; `head_dim` and `rotary_dim` count channels (RoPE turns the first `rotary_dim`
-    of them); `gated` says that a sigmoid output gate acts before the output projection (the paper's g, Eq. 11);
+    of them); `gated` says that a sigmoid output gate acts before the output projection (the paper's g, Eq. 20);
     `context` is `max_position_embeddings` in tokens.
     """
 

@@ -22,9 +22,9 @@ class RowControl:
     bank              None or empty: the readout is zero
     span              positions (start, end) of the row's conversation, end exclusive, padding not counted: from the last
                       user header to the prompt's end (Appendix B.3)
-    variant           `differential` (Eq. 7), `direct` (the reflected read alone), `null` (the readout times zero)
+    variant           `differential` (Eq. 9), `direct` (the reflected read alone), `null` (the readout times zero)
     limit             read the first `limit` entries only; queries keep position M + p with M the full length
-    permutation_seed  pair each key with the value of another entry, by layer and K/V head (Appendix D.4)
+    permutation_seed  pair each key with the value of another entry, by layer and K/V head (Appendix C.4)
     smoothing         the paper's epsilon
     """
 

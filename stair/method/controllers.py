@@ -1,4 +1,4 @@
-"""What is trained: the reflector's normals (Section 3.2) and the bank-free control's scales (Appendix D.4)."""
+"""What is trained: the reflector's normals (Section 3.2) and the bank-free control's scales (Appendix C.4)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Controller(nn.Module):
 
 
 class Reflector(Controller):
-    """The raw normals n of Eq. 3. Normalisation happens in the read, so that scaling a normal changes nothing."""
+    """The raw normals n of Eq. 5. Normalisation happens in the read, so that scaling a normal changes nothing."""
 
     kind = "reflector"
     weight_name = "normals"

@@ -1,4 +1,4 @@
-"""The differential read of a bank (Eqs. 3 to 7): one name, three backends."""
+"""The differential read of a bank (Eqs. 5 to 9): one name, three backends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def differential_read(
     variant: Variant = "differential",
     value_order: Tensor | None = None,
 ) -> Tensor:
-    """Return the reflected read of the bank minus its reference read (Eq. 7), [batch, query_heads, tokens, head_dim].
+    """Return the reflected read of the bank minus its reference read (Eq. 9), [batch, query_heads, tokens, head_dim].
 
     queries       [batch, query_heads, tokens, head_dim], with the auxiliary RoPE applied
     keys, values  [batch, kv_heads, bank, head_dim], keys with the auxiliary RoPE applied; constants, no gradient reaches them

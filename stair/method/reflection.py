@@ -1,4 +1,4 @@
-"""The Householder reflection of a query (Eq. 3)."""
+"""The Householder reflection of a query (Eq. 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary position encoding of the auxiliary branch (Eq. 2), with angles in float64."""
+"""Rotary position encoding of the auxiliary branch (Eq. 4), with angles in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read exactly as the paper prints it (Eqs. 3 to 7 and Eq. 10): slow, and the measure of the other backends."""
+"""The read exactly as the paper prints it (Eqs. 5 to 9 and Eq. 19): slow, and the measure of the other backends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def difference_weights(
 ) -> tuple[Tensor, Tensor]:
     """Return (pi^R, pi^ref), each [heads, tokens, bank], for `queries` [heads, tokens, head_dim], `keys` [heads, bank, head_dim].
 
-    `centered` subtracts the reference-weighted key mean from the keys first (Eq. 10); otherwise Eq. 5 as it stands.
+    `centered` subtracts the reference-weighted key mean from the keys first (Eq. 19); otherwise Eq. 7 as it stands.
     """
     scale = queries.shape[-1] ** -0.5
     reflected = queries + displacement(queries, units.to(queries.dtype))

@@ -1,6 +1,6 @@
 """The read as a mixture of ordinary reads, found in one pass over the bank. Measured beside the two-pass form; forward only.
 
-With c = q^R - q and the softmax normalisers Z, Eq. 5 makes the reflected read a mixture of the reads of q^R and of c,
+With c = q^R - q and the softmax normalisers Z, Eq. 7 makes the reflected read a mixture of the reads of q^R and of c,
 
     r^R = a read(q^R) + (1 - a) read(c),    a / (1 - a) = [(1 - eps) Z(q^R) / Z(q)] / [(eps / M) Z(c)],
 

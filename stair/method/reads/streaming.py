@@ -1,6 +1,6 @@
 """The read in PyTorch, streaming over the bank: exact, and its memory does not grow with tokens x bank.
 
-With l_j = q.k_j / sqrt(d), e_j = c.k_j / sqrt(d) and s = softmax(l), Eqs. 4 and 5 read
+With l_j = q.k_j / sqrt(d), e_j = c.k_j / sqrt(d) and s = softmax(l), Eqs. 6 and 7 read
 
     pi_ref = (1 - eps) s + eps / M,    pi_R = pi_ref exp(e) / N,    N = sum_j pi_ref_j exp(e_j),
 
