@@ -204,7 +204,9 @@ class Training(Strict):
     epochs: Positive = Field(1, description="Passes over the training sessions.")
     cross_entropy: float = Field(1.0, ge=0, description="Coefficient of the cross entropy.")
     kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (eq. method-objective).")
-    validation_sessions: int = Field(ge=0, description="Validation sessions whose loss is measured before and after.")
+    validation_sessions: int = Field(
+        ge=0, description="Validation sessions, and as many training sessions, whose loss is measured before and after."
+    )
 
 
 class Condition(Strict):

@@ -35,7 +35,10 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
     facts.check_controlled_layers(settings.layers)
     sessions = _sessions(config, paths, model, paths.training_sessions(model))
     held_out = _sessions(config, paths, model, paths.validation_sessions(model))
-    held_out = dict(list(held_out.items())[: config.training.validation_sessions])
+    measured = {
+        "training": list(sessions.values())[: config.training.validation_sessions],
+        "validation": list(held_out.values())[: config.training.validation_sessions],
+    }
     if not sessions:
         raise ValueError(f"{paths.training_sessions(model)} holds no sessions")
     updates = _updates(config, sessions, settings.seed)
@@ -66,9 +69,10 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
             cross_entropy=config.training.cross_entropy,
             kl=config.training.kl,
         )
-        before = validate(replay, list(held_out.values()))
+        # The same sessions before and after: updates see different ones, whose losses differ more than training changes them.
+        before = {name: validate(replay, some) for name, some in measured.items()}
         train(replay, updates, settings.optimizer, told)
-        after = validate(replay, list(held_out.values()))
+        after = {name: validate(replay, some) for name, some in measured.items()}
 
     output = paths.controller(model, controller)
     beside = output.with_name(f".{output.name}.partial")
@@ -83,16 +87,21 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
         model_revision=backbone.revision,
         parameters=sum(parameter.numel() for parameter in reflector.parameters()),
         updates=len(updates),
-        validation={"before": asdict(before), "after": asdict(after)} if before and after else None,
+        objective={
+            name: {"before": asdict(first), "after": asdict(last)}
+            for name in measured
+            if (first := before[name]) is not None and (last := after[name]) is not None
+        },
         seconds=round(time.monotonic() - started, 1),
         device=network.device.type,
     )
     shutil.rmtree(output, ignore_errors=True)
     beside.rename(output)
-    if before and after:
-        print(
-            f"{model}/{controller}: validation loss {before.loss:.4f} before, {after.loss:.4f} after {len(updates)} updates"
-        )
+    for name in measured:
+        if (first := before[name]) is not None and (last := after[name]) is not None:
+            print(
+                f"{model}/{controller}: {name} loss {first.loss:.4f} before, {last.loss:.4f} after {len(updates)} updates"
+            )
 
 
 def _sessions(config: Config, paths: RunPaths, model: str, path: Path) -> dict[str, list[RecordedTurn]]:
