@@ -52,7 +52,7 @@ _TEXTS = [
 _SHARED: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
-    "intermediate_size": 48,
+    "intermediate_size": 64,
     "num_hidden_layers": 4,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,

@@ -150,6 +150,12 @@ def test_the_context_ends_a_response_and_refuses_a_prompt_that_fills_it(small_mo
         "512": ("context", 0),
         "530": ("context", 0),
     }
+    states = {key: each.bank.tokens for key, each in found.items() if each.bank is not None}
+    assert states == {"505": 6, "511": 0, "512": 0, "530": 0}, "a response that never began leaves an empty segment"
+    for each in cases[1:]:
+        assert each.capture is not None
+        ids = found[each.key].response_ids
+        assert engine(model).replay(Replay(each.key, each.prompt_ids, ids, (), each.capture)).tokens == 0
 
 
 @both

@@ -38,6 +38,7 @@ def inputs(draw: st.DrawFn) -> dict[str, object]:
         "keys": normal(batch, kv_heads, bank, head_dim) * spread,
         "values": normal(batch, kv_heads, bank, head_dim),
         "normals": normal(kv_heads * groups, head_dim),
+        "spread": spread,
         "gradient": normal(batch, kv_heads * groups, tokens, head_dim),
         "options": {
             "bank_lengths": torch.tensor(lengths),
@@ -65,8 +66,11 @@ def run(case: dict, backend: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, T
 def test_streaming_equals_the_equations(case: dict) -> None:
     expected = run(case, "naive", torch.float64)
     scale = float(case["values"].norm())
-    for found, wanted in zip(run(case, "torch", torch.float64), expected, strict=True):
-        assert relative(found, wanted) < 1e-10 or float((found - wanted).detach().norm()) < 1e-13 * scale
+    for dtype, bound, rounding in ((torch.float64, 1e-10, 1e-13), (torch.float32, 1e-5, 1e-6)):
+        if dtype == torch.float32 and case["spread"] > 1.0:
+            continue  # logits of hundreds, which float32 rounds by more than the bound
+        for found, wanted in zip(run(case, "torch", dtype), expected, strict=True):
+            assert relative(found, wanted) < bound or float((found - wanted).detach().norm()) < rounding * scale
 
 
 @pytest.mark.parametrize("variant", ["differential", "direct"])

@@ -1,0 +1,131 @@
+"""A small study on a random model: conditions, chains, and an engine that watches or interrupts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from stair.conversation.renderer import Renderer
+from stair.engines.base import Completion, Replay, Request, SamplingSettings
+from stair.engines.transformers import TransformersEngine
+from stair.method import Reflector, Segment
+from stair.protocol.banks import BankStore
+from stair.protocol.chain import Chain
+from stair.protocol.runner import run_chains
+from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
+from stair.records.progress import Progress
+from stair.records.worklog import WorkLog, WorkLogWriter
+from stair.sessions.evaluation import evaluation_sessions
+from tests.conftest import LAYERS, TOKENS
+
+Rows = list[dict[str, Any]]
+
+PROBLEMS = {f"p{number}": Problem(f"p{number}", f"What is {number} + {number}?") for number in range(5)}
+
+
+class WatchedEngine(TransformersEngine):
+    """The Transformers engine, keeping what it was asked; stops like a killed process after some completions."""
+
+    def __init__(
+        self, model: PreTrainedModel, *, layers: tuple[int, ...] = LAYERS, stop_after: int | None = None
+    ) -> None:
+        super().__init__(model, tokens=TOKENS, layers=layers, batch_width=4, cache_block=32)
+        self.stop_after = stop_after
+        self.requests: dict[str, Request] = {}
+        self.replays: list[Replay] = []
+
+    def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
+        for number, completion in enumerate(super().run(map(self._seen, requests))):
+            if number == self.stop_after:
+                raise KeyboardInterrupt
+            yield completion
+
+    def submit(self, request: Request) -> None:
+        super().submit(self._seen(request))
+
+    def replay(self, replay: Replay) -> Segment:
+        self.replays.append(replay)
+        return super().replay(replay)
+
+    def _seen(self, request: Request) -> Request:
+        assert request.key not in self.requests, "one response was asked for twice"
+        self.requests[request.key] = request
+        return request
+
+
+@dataclass
+class Study:
+    """All that the conditions of a small evaluation share; each condition works in a folder of its own."""
+
+    model: PreTrainedModel
+    renderer: Renderer
+    folder: Path
+    sessions: int = 5
+    samples: int = 2
+    first_rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+
+    def protocol(self, condition: str, turns: int, control: ControllerUse | None) -> Protocol:
+        return Protocol(
+            model="m",
+            benchmark="b",
+            condition=condition,
+            model_revision="revision",
+            engine={"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"},
+            renderer=self.renderer,
+            sampling=SamplingSettings(temperature=1.0, top_k=20),
+            max_new_tokens=9,
+            study="evaluation",
+            turns=turns,
+            control=control,
+            banks=BankStore(self.folder / condition / "banks"),
+        )
+
+    def control(self, condition: str) -> ControllerUse | None:
+        if condition in ("vanilla", "native"):
+            return None
+        weights = Reflector.draw(LAYERS, 4, 16, seed=3)
+        return ControllerUse(weights.digest, LAYERS, "differential", 1e-6, weights)
+
+    def chains(self, condition: str) -> list[SessionChain]:
+        """The chains afresh. `own_first` is STAIR with a T1 of its own, as the LoRA conditions have."""
+        turns = 1 if condition == "vanilla" else 4
+        protocol = self.protocol(condition, turns, self.control(condition))
+        schedule: dict[str, list[Problem]] = {}
+        for row in evaluation_sessions(list(PROBLEMS), "b", "seed"):
+            schedule.setdefault(row["session_id"], []).append(PROBLEMS[row["problem_id"]])
+        found = []
+        for session, problems in list(schedule.items())[: self.sessions]:
+            for sample in range(self.samples):
+                first = (
+                    self.first_rows.get((problems[0].problem_id, sample)) if condition in ("native", "stair") else None
+                )
+                found.append(SessionChain(protocol, session, sample, problems[:turns], first))
+        return found
+
+    def log(self, condition: str) -> WorkLog:
+        return WorkLog(self.folder / condition / "log")
+
+    def go(self, condition: str, engine: WatchedEngine, writer: str = "shard-0-of-1") -> Rows:
+        """Runs a condition's chains to their ends, from what the log holds; the rows."""
+        chains = self.chains(condition)
+        progress = Progress(self.folder / "progress", condition, total=1000, unit="responses")
+        everything: list[Chain] = list(chains)
+        with WorkLogWriter(self.folder / condition / "log", writer) as log:
+            run_chains(everything, engine, self.log(condition), log, progress)
+        return rows_of(chains)
+
+    def answer_first(self) -> Rows:
+        """Runs Vanilla; its rows are the shared T1."""
+        rows = self.go("vanilla", WatchedEngine(self.model))
+        self.first_rows = {(row["problem_id"], row["sample"]): row for row in rows}
+        return rows
+
+
+def rows_of(chains: list[SessionChain]) -> Rows:
+    """All rows in the order in which they are sealed."""
+    rows = [row for chain in chains for row in chain.rows]
+    return sorted(rows, key=lambda row: (row["session_id"], row["sample"], row["turn"]))
