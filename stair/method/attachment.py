@@ -68,17 +68,17 @@ class Attachment:
                 )
             if row is not None:
                 row.controller.check(self.architecture)
-        self._readouts = [None if row is None else RowReadout(row, self.rotary, self.backend) for row in rows]
-        weight = self._modules[0].q_norm.weight
-        for readout in self._readouts:
-            if readout is not None:
-                readout.prefetch(weight.device, weight.dtype)
-        self._chunk = -1
-        self.positions = positions
         handles = self._handles["control"] = []
-        for index, module in enumerate(self._modules):
-            handles.extend(self._control_hooks(index, module))
         try:
+            self._readouts = [None if row is None else RowReadout(row, self.rotary, self.backend) for row in rows]
+            self._chunk = -1
+            self.positions = positions
+            weight = self._modules[0].q_norm.weight
+            for readout in self._readouts:
+                if readout is not None:
+                    readout.prefetch(weight.device, weight.dtype)
+            for index, module in enumerate(self._modules):
+                handles.extend(self._control_hooks(index, module))
             yield [Receipt() if readout is None else readout.receipt for readout in self._readouts]
         finally:
             self._remove("control")
@@ -151,9 +151,9 @@ class Attachment:
         if "capture" in self._handles:
             raise ValueError("this attachment is capturing already; close the other context first")
         handles = self._handles["capture"] = []
-        for index, module in enumerate(self._modules):
-            handles.extend(self._capture_hooks(index, module, sink))
         try:
+            for index, module in enumerate(self._modules):
+                handles.extend(self._capture_hooks(index, module, sink))
             yield
         finally:
             self._remove("capture")

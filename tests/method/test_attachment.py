@@ -377,7 +377,9 @@ def test_misuse_is_named(model: PreTrainedModel, case: Case) -> None:
         attachment.controlling([RowControl(Reflector.draw(LAYERS, 2, 16, 0), None, (0, 1))], column_positions(19)),
     ):
         pass
-    with attachment.controlling([None], column_positions(19)):
+    with pytest.raises(ValueError, match="1 rows"), attachment.controlling([None], torch.zeros(2, 3, dtype=torch.long)):
+        pass
+    with attachment.controlling([None], column_positions(19)):  # what went wrong has left nothing open
         with (
             pytest.raises(ValueError, match="controlling already"),
             attachment.controlling([None], column_positions(19)),
