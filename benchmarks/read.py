@@ -195,6 +195,8 @@ def run(arguments: argparse.Namespace) -> list[Row]:
             for tokens in arguments.prompts:
                 inputs = Inputs.random(shape, bank, tokens, device, dtype)
                 parts: dict[str, dict[str, Callable[[], object]]] = {"forward": dict(forward_calls(inputs, device))}
+                if arguments.no_naive:
+                    parts["forward"].pop("naive", None)
                 if device == "cuda" or arguments.backward:
                     parts["both"] = both_calls(inputs, device)
                 for part, calls in parts.items():
@@ -338,6 +340,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--backward", action="store_true", help="measure the backward on the CPU too (no bar)")
+    parser.add_argument("--no-naive", action="store_true", help="leave the naive form out: it takes most of the time")
     parser.add_argument("--tune", action="store_true", help="CUDA: time every candidate tile instead")
     parser.add_argument("--out", type=Path, help="write the table as CSV")
     arguments = parser.parse_args()
