@@ -23,13 +23,26 @@ def condition_checks(
         "bank tokens equal the sum of captured spans": lambda: _bank(rows, settings),
         "the bank is read after T1 and nowhere else": lambda: _read(rows, settings),
     }
-    checks = [verdict(name, scope, len(rows), offenders()) for name, offenders in named.items()]
+    return [verdict(name, scope, len(rows), offenders()) for name, offenders in named.items()]
+
+
+def shares(rows: Sequence[Row], thinking: bool, scope: str) -> list[Check]:
+    """How often a path was taken that is not the usual one: told, never failed."""
     later = [row for row in rows if row["turn"] > 1]
-    if later:
-        again = sum(row["history_retokenised"] for row in later)
-        share = f"{again} of {len(later)} ({again / len(later):.1%})"
-        checks.append(Check("share of re-tokenised histories", scope, True, len(later), share))
-    return checks
+    checks = [
+        _share("share of re-tokenised histories", scope, [row["history_retokenised"] for row in later]),
+        _share("share of responses at the output limit", scope, [row["finish_reason"] == "length" for row in rows]),
+        _share("share of responses with no room left", scope, [row["finish_reason"] == "context" for row in rows]),
+    ]
+    if thinking:
+        open_ended = ["</think>" not in row["response"] for row in rows]
+        checks.append(_share("share of responses without </think>", scope, open_ended))
+    return [check for check in checks if check.rows]
+
+
+def _share(name: str, scope: str, found: Sequence[bool]) -> Check:
+    detail = f"{sum(found)} of {len(found)} ({sum(found) / len(found):.1%})" if found else ""
+    return Check(name, scope, True, len(found), detail)
 
 
 def group_checks(rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition], scope: str) -> list[Check]:

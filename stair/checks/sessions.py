@@ -1,9 +1,9 @@
-"""Invariants of schedules: of the evaluation's, and of training sessions."""
+"""Invariants of schedules: of the evaluation's, of training sessions, and of the problems that these are made from."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isclose
 
 from stair.checks.check import Check, Row, verdict
@@ -17,6 +17,14 @@ def schedule_checks(rows: Sequence[Row], problems: Sequence[str], scope: str) ->
     ]
 
 
+def pool_checks(rows: Sequence[Row], excluded: Mapping[str, Collection[str]], scope: str) -> list[Check]:
+    """A training pool (appendix C.4): `excluded` holds the problem ids of each benchmark that must not be trained on."""
+    return [
+        verdict("no problem of an excluded benchmark", scope, len(rows), _leaks(rows, excluded)),
+        verdict("validation problems are held out", scope, len(rows), _split(rows)),
+    ]
+
+
 def training_checks(rows: Sequence[Row], responses: Sequence[tuple[str, int]], scope: str) -> list[Check]:
     """Training sessions (appendices C.4 and C.5): `responses` are the (record, sample) that must stand once each."""
     return [
@@ -25,6 +33,18 @@ def training_checks(rows: Sequence[Row], responses: Sequence[tuple[str, int]], s
         verdict("problems of a session are distinct", scope, len(rows), _distinct(rows)),
         verdict("problems have equal total weight", scope, len(rows), _weights(rows)),
     ]
+
+
+def _leaks(rows: Sequence[Row], excluded: Mapping[str, Collection[str]]) -> Iterator[str]:
+    for benchmark, problems in excluded.items():
+        yield from (f"record {row['record_id']} is of {benchmark}" for row in rows if row["problem_id"] in problems)
+
+
+def _split(rows: Sequence[Row]) -> Iterator[str]:
+    splits: dict[str, str] = {}
+    for row in rows:
+        if row["split"] != (first := splits.setdefault(row["problem_id"], row["split"])):
+            yield f"record {row['record_id']} is in {row['split']}, another of its problem in {first}"
 
 
 def _permutations(rows: Sequence[Row], problems: Sequence[str]) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from stair.checks.check import Check, checks_csv
-from stair.checks.responses import condition_checks, group_checks
-from stair.checks.sessions import schedule_checks, schedule_of, training_checks
+from stair.checks.responses import condition_checks, group_checks, shares
+from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.data.benchmarks import question
+from stair.data.normalisation import identity
 from stair.records.files import write_text
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table
@@ -32,15 +34,23 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                 checks += condition_checks(
                     of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope
                 )
+                checks += shares(of_condition, config.models[model].thinking, scope)
             checks += group_checks(rows, config.conditions, f"{model}/{benchmark}")
     return checks
 
 
 def session_checks(config: Config, paths: RunPaths) -> list[Check]:
-    """Training and validation sessions of all models that a controller is trained for."""
+    """Training pools, training sessions and validation sessions of all models."""
+    identities = {
+        key: {identity(question(row)) for row in read_table(paths.benchmark(key), BENCHMARK)}
+        for key in config.benchmarks
+    }
     checks = []
     for model in config.models:
-        split = {row["record_id"]: row["split"] for row in read_table(paths.training_pool(model), TRAINING_POOL)}
+        pool = read_table(paths.training_pool(model), TRAINING_POOL)
+        excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
+        checks += pool_checks(pool, excluded, f"{model}/training pool")
+        split = {row["record_id"]: row["split"] for row in pool}
         kept, _ = complete_records(read_table(paths.rollouts(model), ROLLOUTS, ["record_id", "sample", "response_ids"]))
         for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
             responses = [(record, sample) for record in kept if split[record] == name for sample in range(4)]

@@ -333,6 +333,30 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     Console(width=max(console.width, layout.width * 8 + 16)).print(terminal(layout))
 
 
+@app.command()
+def budget(
+    run: RunOption,
+    against: Annotated[Path | None, typer.Option(help="A document with a table of budgets to compare with.")] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="Write what was measured into that document.")] = False,
+) -> None:
+    """Print what each rule's jobs took. With --against, warn of what takes clearly longer than the document says.
+
+    Reads work/timings of the run. A warning does not change the exit code: machines differ.
+    """
+    from stair.records.files import write_text
+    from stair.workflow import budget as costs
+
+    found = costs.measured(open_run(run)[1].work("timings"))
+    print(costs.table(found), end="")
+    if against is None:
+        return
+    text = against.read_text(encoding="utf-8")
+    for line in costs.overruns(found, costs.documented(text)):
+        print(f"warning: {line} ({against})", file=sys.stderr)
+    if renew:
+        write_text(against, costs.replaced(text, found))
+
+
 class ScoringProgress:
     """Says now and then how far a long scoring is, by the bytes read."""
 

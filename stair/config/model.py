@@ -159,6 +159,10 @@ class TrainingPool(Dataset):
     validation_problems: int = Field(ge=0, description="Problems held out for validation.")
     seed: str = Field("validation", description="Names the split.")
 
+    def excluded_for(self, model: str) -> list[str]:
+        """The benchmarks whose problems a model must not be trained on."""
+        return list(dict.fromkeys([*self.exclude_benchmarks, *self.exclude_more.get(model, ())]))
+
 
 class Rollouts(Strict):
     """Training responses."""
@@ -256,6 +260,9 @@ class TransformersEngine(Strict):
     )
     batch_width: Positive = Field(
         description="Rows of a decoding batch, always all computed: a row never depends on its neighbours."
+    )
+    prefill_width: Positive = Field(
+        1, description="Prompts that are processed together, padded to whole blocks; 1 pads nothing and suits long ones."
     )
     cache_block: Positive = Field(
         multiple_of=32,  # partial vectors would make sums depend on how long a neighbour's cache is

@@ -29,6 +29,10 @@ class RunPaths:
         """The log of a job."""
         return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
 
+    def timing(self, rule: str, *parts: str) -> Path:
+        """What a job took, as Snakemake measures it."""
+        return self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv")
+
     @property
     def progress(self) -> Path:
         """Where jobs tell how far they are."""

@@ -30,7 +30,7 @@ def training_pool(config: Config, paths: RunPaths, model: str) -> None:
     settings = config.training_pool
     excluded = {
         name: [question(row) for row in read_table(paths.benchmark(name), BENCHMARK)]
-        for name in excluded_benchmarks(config, model)
+        for name in settings.excluded_for(model)
     }
     source = paths.dataset_file(config, "training_pool")
     rows, counts = pool_rows(source, settings, excluded)
@@ -44,12 +44,3 @@ def training_pool(config: Config, paths: RunPaths, model: str) -> None:
         f"{counts.excluded_problems} problems excluded; {counts.training_problems} for training "
         f"({counts.training_records} records), {counts.validation_problems} for validation"
     )
-
-
-def excluded_benchmarks(config: Config, model: str) -> list[str]:
-    """The benchmarks whose problems a model must not be trained on."""
-    pool = config.training_pool
-    return [
-        *pool.exclude_benchmarks,
-        *(b for b in pool.exclude_more.get(model, ()) if b not in pool.exclude_benchmarks),
-    ]

@@ -71,6 +71,7 @@ class Backbone:
             tokens=self.renderer.tokens,
             layers=layers,
             batch_width=options.batch_width,
+            prefill_width=options.prefill_width,
             cache_block=options.cache_block,
         )
         told = {"name": engine.name, "version": engine.version, "attention": engine.attention, "dtype": engine.dtype}

@@ -34,6 +34,7 @@ def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[s
         network,
         tokens=renderer.tokens,
         batch_width=config.transformers.batch_width,
+        prefill_width=config.transformers.prefill_width,
         cache_block=config.transformers.cache_block,
     )
     accuracies = {}

@@ -62,7 +62,7 @@ def _product_sum(rng: Random) -> Draft:
 
 
 def _triple_product(rng: Random) -> Draft:
-    a, b, c = _digits(rng, 3)
+    a, b, c = (rng.randint(1, 4) for _ in range(3))
     return Draft(f"What is {a} * {b} * {c}?", f"{a} * {b} = {a * b}, {a * b} * {c} = {a * b * c}", str(a * b * c))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stair.checks.check import Check
-from stair.checks.responses import condition_checks, group_checks
-from stair.checks.sessions import schedule_checks, schedule_of, training_checks
+from stair.checks.responses import condition_checks, group_checks, shares
+from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Condition
 from stair.sessions.evaluation import evaluation_sessions
 from stair.sessions.training import training_sessions
@@ -47,6 +47,8 @@ def rows_of(condition: str) -> list[Row]:
                         problem_id=problem,
                         seed=hash((problem, sample)),
                         response_ids=ids,
+                        response="It is 4. </think> \\boxed{4}",
+                        finish_reason="stop",
                         response_tokens=len(ids),
                         history_retokenised=False,
                         captured_tokens=turn if bank and turn < 4 else None,
@@ -133,11 +135,41 @@ def test_a_break_between_conditions_is_noticed(break_: Callable[[Row], Any], nam
     assert failed(of_group(rows)) == {name}
 
 
-def test_the_share_of_retokenised_histories_is_told() -> None:
+def test_unusual_paths_are_counted() -> None:
     rows = rows_of("native")
     later(rows)["history_retokenised"] = True
-    share = next(check for check in of_condition(rows, "native") if check.name == "share of re-tokenised histories")
-    assert share.detail == "1 of 36 (2.8%)"
+    rows[0].update(response="It is", finish_reason="length")
+    told = {check.name: check.detail for check in shares(rows, True, "native")}
+    assert told == {
+        "share of re-tokenised histories": "1 of 36 (2.8%)",
+        "share of responses at the output limit": "1 of 48 (2.1%)",
+        "share of responses with no room left": "0 of 48 (0.0%)",
+        "share of responses without </think>": "1 of 48 (2.1%)",
+    }
+    names = {check.name for check in shares(rows_of("vanilla"), False, "vanilla")}
+    assert names == {"share of responses at the output limit", "share of responses with no room left"}
+
+
+POOL = [
+    dict(record_id="r1", problem_id="a", split="train"),
+    dict(record_id="r2", problem_id="a", split="train"),
+    dict(record_id="r3", problem_id="b", split="validation"),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "excluded", "broken"),
+    [
+        ({}, {"math500": {"c"}}, set()),
+        ({}, {"math500": {"c"}, "amc23": {"b"}}, {"no problem of an excluded benchmark"}),
+        ({"split": "validation"}, {}, {"validation problems are held out"}),
+    ],
+)
+def test_a_training_pool_without_excluded_or_shared_problems(
+    change: Row, excluded: dict[str, set[str]], broken: set[str]
+) -> None:
+    rows = [*POOL[:1], POOL[1] | change, *POOL[2:]]
+    assert failed(pool_checks(rows, excluded, "pool")) == broken
 
 
 def test_a_broken_schedule_is_noticed() -> None:

@@ -61,7 +61,7 @@ def changed(values: dict[str, Any], **changes: Any) -> set[str]:
         {"benchmarks": {"math500": {"label": "Another", "mathematical": False}}},
         {"conditions": {"stair": {"label": "Another"}, "vanilla": {"label": "Another"}}},
         {"rollouts": {"shards": 99}, "evaluation": {"shards": 98}},
-        {"transformers": {"batch_width": 3, "cache_block": 96, "device": "cpu"}},
+        {"transformers": {"batch_width": 3, "prefill_width": 2, "cache_block": 96, "device": "cpu"}},
         {"expected_seconds": {"evaluation_shard": 7.0}},
         {"note": "another", "expensive": False, "results": "elsewhere", "run": "other"},
     ],

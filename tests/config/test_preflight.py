@@ -44,8 +44,13 @@ def model_folder(folder: Path, model_type: str, layers: int = 16) -> Path:
 
 
 def at(folder: Path) -> dict[str, Any]:
-    """A model that lies in a local folder."""
-    return {"models": {MODEL: {"tiny": None, "path": str(folder)}}}
+    """One model, which lies in a local folder."""
+    others = {"qwen3.5-4b": None, "qwen3.5-9b": None}
+    return {
+        "models": {MODEL: {"tiny": None, "path": str(folder)}, **others},
+        "training_pool": {"exclude_more": None},
+        "overview": {"models": [MODEL]},
+    }
 
 
 def layers(*numbers: int) -> dict[str, Any]:

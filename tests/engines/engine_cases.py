@@ -80,8 +80,12 @@ def various(dtype: torch.dtype, count: int = 9) -> list[Request]:
     return found
 
 
-def engine(model: Any, width: int = 4, block: int = 32, layers: tuple[int, ...] = LAYERS) -> TransformersEngine:
-    return TransformersEngine(model, tokens=TOKENS, layers=layers, batch_width=width, cache_block=block)
+def engine(
+    model: Any, width: int = 4, block: int = 32, layers: tuple[int, ...] = LAYERS, prefill: int = 1
+) -> TransformersEngine:
+    return TransformersEngine(
+        model, tokens=TOKENS, layers=layers, batch_width=width, prefill_width=prefill, cache_block=block
+    )
 
 
 def run(model: Any, requests: list[Request], **options: int) -> dict[str, Completion]:

@@ -33,12 +33,15 @@ def kept(ids: tuple[int, ...], capture: Capture, stop_ids: tuple[int, ...]) -> i
 
 @both
 @pytest.mark.parametrize("law", LAWS, ids=["greedy", "plain", "instruct", "thinking", "joint"])
-def test_tokens_and_states_are_those_of_plain_generation(small_model: Models, architecture: str, law: object) -> None:
+@pytest.mark.parametrize("prefill", [1, 3])
+def test_tokens_and_states_are_those_of_plain_generation(
+    small_model: Models, architecture: str, law: object, prefill: int
+) -> None:
     model = small_model(architecture, torch.float64)
     requests = [
         replace(each, sampling=law, max_new_tokens=min(each.max_new_tokens, 14)) for each in various(torch.float64, 5)
     ]
-    found = run(model, requests)
+    found = run(model, requests, prefill=prefill)
     for each in requests:
         ids, reason, states = respond(model, each, LAYERS, tokens=TOKENS, context=512)
         completion = found[each.key]

@@ -8,8 +8,9 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.engines.base import Completion
-from tests.conftest import random_model
+from stair.engines.base import Capture, Completion
+from stair.method import deviation
+from tests.conftest import LAYERS, random_model
 from tests.engines.engine_cases import assert_same, engine, request, run, various
 
 Models = Callable[..., PreTrainedModel]
@@ -18,13 +19,16 @@ both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
 
 @both
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
-def test_alone_in_a_batch_and_in_reverse(small_model: Models, architecture: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("prefill", [1, 3])
+def test_alone_in_a_batch_and_in_reverse(
+    small_model: Models, architecture: str, dtype: torch.dtype, prefill: int
+) -> None:
     model, requests = small_model(architecture, dtype), various(dtype)
-    together = run(model, requests)
+    together = run(model, requests, prefill=prefill)
     assert together.keys() == {each.key for each in requests}
-    reverse = run(model, requests[::-1])
+    reverse = run(model, requests[::-1], prefill=prefill)
     for each in requests:
-        alone = run(model, [each])[each.key]
+        alone = run(model, [each], prefill=prefill)[each.key]
         assert_same(together[each.key], alone)
         assert_same(reverse[each.key], alone)
     lengths = {len(completion.response_ids) for completion in together.values()}
@@ -33,22 +37,24 @@ def test_alone_in_a_batch_and_in_reverse(small_model: Models, architecture: str,
 
 @both
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_a_long_neighbour_changes_nothing(architecture: str, attention: str) -> None:
+@pytest.mark.parametrize("prefill", [1, 2])
+def test_a_long_neighbour_changes_nothing(architecture: str, attention: str, prefill: int) -> None:
     """The neighbour makes the visible cache many blocks longer than the row needs."""
     model = random_model(architecture, attn_implementation=attention)
     assert engine(model).attention == attention
     for number in range(3):
         short = request(f"short {number}", 5 + 9 * number, 20, stop_ids=())
-        alone = run(model, [short])[short.key]
-        beside = run(model, [request("long", 440, 20, stop_ids=()), short])
+        alone = run(model, [short], prefill=prefill)[short.key]
+        beside = run(model, [request("long", 440, 20, stop_ids=()), short], prefill=prefill)
         assert_same(beside[short.key], alone)
 
 
 @both
-def test_submitted_requests_are_the_same_as_given_ones(small_model: Models, architecture: str) -> None:
+@pytest.mark.parametrize("prefill", [1, 3])
+def test_submitted_requests_are_the_same_as_given_ones(small_model: Models, architecture: str, prefill: int) -> None:
     model, requests = small_model(architecture), various(torch.float32)
-    given = run(model, requests)
-    runner, found, waiting = engine(model), {}, requests[3:]
+    given = run(model, requests, prefill=prefill)
+    runner, found, waiting = engine(model, prefill=prefill), {}, requests[3:]
     for completion in runner.run(requests[:3]):
         found[completion.key] = completion
         if waiting:
@@ -100,3 +106,15 @@ def test_samples_of_one_prompt_share_its_prefill_and_differ_by_seed(small_model:
     assert len({completion.response_ids for completion in found.values()}) == 4
     for each in samples:
         assert_same(found[each.key], run(model, [each])[each.key])
+
+
+@both
+def test_padding_is_not_seen(small_model: Models, architecture: str) -> None:
+    """A prompt that was padded and one that was not give the same logits up to rounding, and the same states."""
+    model = small_model(architecture, torch.float64)
+    for number, length in enumerate((3, 31, 32, 33)):
+        each = request(f"request {number}", length, 6, stop_ids=(), capture=Capture(LAYERS, None))
+        plain, padded = (run(model, [each], prefill=prefill)[each.key] for prefill in (1, 2))
+        assert padded.response_ids == plain.response_ids
+        assert plain.bank is not None and padded.bank is not None
+        assert deviation(padded.bank, plain.bank) < 1e-5

@@ -4,6 +4,9 @@ rule backbone:
         [str(paths.backbone("{model}") / name) for name in BACKBONE_FILES],
     log:
         str(paths.log("backbone", "{model}")),
+    benchmark:
+        str(paths.timing("backbone", "{model}"))
+    priority: 3  # what most of the run waits for
     conda:
         ENVIRONMENT
     params:

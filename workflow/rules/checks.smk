@@ -12,6 +12,8 @@ rule check:
         str(paths.checks),
     log:
         str(paths.log("checks", "all")),
+    benchmark:
+        str(paths.timing("check"))
     conda:
         ENVIRONMENT
     params:

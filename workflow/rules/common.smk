@@ -67,8 +67,7 @@ def dataset_file(wildcards):
 
 def excluded(wildcards):
     """The benchmarks that a model must not be trained on."""
-    pool = cfg.training_pool
-    names = {*pool.exclude_benchmarks, *pool.exclude_more.get(wildcards.model, ())}
+    names = cfg.training_pool.excluded_for(wildcards.model)
     return [paths.benchmark(name) for name in sorted(names)]
 
 

@@ -10,6 +10,8 @@ rule raw:
         str(paths.raw("{name}", ".{suffix}")),
     log:
         str(paths.log("raw", "{name}-{suffix}")),
+    benchmark:
+        str(paths.timing("raw", "{name}-{suffix}"))
     wildcard_constraints:
         suffix="parquet|jsonl|csv",
     conda:
@@ -28,6 +30,8 @@ rule benchmark:
         str(paths.benchmark("{benchmark}")),
     log:
         str(paths.log("data", "benchmark-{benchmark}")),
+    benchmark:
+        str(paths.timing("benchmark", "{benchmark}"))
     conda:
         ENVIRONMENT
     params:
@@ -45,6 +49,8 @@ rule training_pool:
         str(paths.training_pool("{model}")),
     log:
         str(paths.log("data", "training-{model}")),
+    benchmark:
+        str(paths.timing("training_pool", "{model}"))
     conda:
         ENVIRONMENT
     params:

@@ -28,6 +28,15 @@ rule evaluation_shard:
                 "evaluation", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
             )
         ),
+    benchmark:
+        str(
+            paths.timing(
+                "evaluation_shard",
+                "{model}",
+                "{benchmark}",
+                "{condition}-{shard}-of-{of}",
+            )
+        )
     conda:
         ENVIRONMENT
     params:
@@ -50,6 +59,8 @@ rule seal_evaluation:
         str(paths.responses("{model}", "{benchmark}", "{condition}")),
     log:
         str(paths.log("evaluation", "{model}", "{benchmark}", "{condition}-seal")),
+    benchmark:
+        str(paths.timing("seal_evaluation", "{model}", "{benchmark}", "{condition}"))
     conda:
         ENVIRONMENT
     params:

@@ -20,6 +20,8 @@ rule figure:
         [str(paths.figure("{figure}", suffix)) for suffix in (".pdf", ".png", ".csv")],
     log:
         str(paths.log("figures", "{figure}")),
+    benchmark:
+        str(paths.timing("figure", "{figure}"))
     wildcard_constraints:
         figure="|".join(FIGURES),
     conda:

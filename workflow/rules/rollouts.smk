@@ -12,6 +12,9 @@ rule rollout_shard:
         str(paths.shard("{shard}", "{of}", "rollouts", "{model}")),
     log:
         str(paths.log("rollouts", "{model}", "shard-{shard}-of-{of}")),
+    benchmark:
+        str(paths.timing("rollout_shard", "{model}", "{shard}-of-{of}"))
+    priority: 2
     conda:
         ENVIRONMENT
     params:
@@ -30,6 +33,8 @@ rule seal_rollouts:
         str(paths.rollouts("{model}")),
     log:
         str(paths.log("rollouts", "{model}", "seal")),
+    benchmark:
+        str(paths.timing("seal_rollouts", "{model}"))
     conda:
         ENVIRONMENT
     params:

@@ -12,6 +12,8 @@ rule score_condition:
         str(paths.evaluation("{model}", "{benchmark}", "{condition}")),
     log:
         str(paths.log("scores", "{model}", "{benchmark}", "{condition}")),
+    benchmark:
+        str(paths.timing("score_condition", "{model}", "{benchmark}", "{condition}"))
     conda:
         ENVIRONMENT
     params:

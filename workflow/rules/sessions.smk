@@ -15,6 +15,8 @@ rule training_sessions:
         str(paths.validation_sessions("{model}")),
     log:
         str(paths.log("sessions", "training-{model}")),
+    benchmark:
+        str(paths.timing("training_sessions", "{model}"))
     conda:
         ENVIRONMENT
     params:
@@ -31,6 +33,8 @@ rule evaluation_sessions:
         str(paths.evaluation_sessions("{benchmark}")),
     log:
         str(paths.log("sessions", "evaluation-{benchmark}")),
+    benchmark:
+        str(paths.timing("evaluation_sessions", "{benchmark}"))
     conda:
         ENVIRONMENT
     params:

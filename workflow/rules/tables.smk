@@ -22,6 +22,8 @@ rule table:
         [str(paths.table("{table}", suffix)) for suffix in (".csv", ".md", ".tex")],
     log:
         str(paths.log("tables", "{table}")),
+    benchmark:
+        str(paths.timing("table", "{table}"))
     wildcard_constraints:
         table="|".join(map(re.escape, TABLES)),
     conda:

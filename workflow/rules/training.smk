@@ -24,6 +24,9 @@ rule train_controller:
         str(paths.controller("{model}", "{controller}") / "curve.csv"),
     log:
         str(paths.log("training", "{model}", "{controller}")),
+    benchmark:
+        str(paths.timing("train_controller", "{model}", "{controller}"))
+    priority: 2
     conda:
         ENVIRONMENT
     params:

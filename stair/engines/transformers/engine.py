@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from stair.engines.base import Capabilities, Completion, FinishReason, Replay, R
 from stair.engines.identity import transformers_version
 from stair.engines.sampling import BatchSampler
 from stair.engines.transformers.capture import DecodeCapture
-from stair.engines.transformers.prefill import Prefilled, prefill
+from stair.engines.transformers.prefill import Prefilled, padded_length, prefill
 from stair.engines.transformers.replay import replay_states
 from stair.engines.transformers.slots import SlotCache
 from stair.method import Attachment, Receipt, Segment
@@ -42,23 +42,32 @@ class TransformersEngine:
     """Decodes a batch of fixed width; a row that ends is refilled at once.
 
     Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
-    has the same tokens alone and among others. Prompts are prefilled one at a time.
+    has the same tokens alone and among others. Prompts are prefilled in passes of a fixed width too.
 
     Args:
         model: a frozen Transformers model, unmodified.
         tokens: how many ids are tokens of the tokenizer; ids beyond are never drawn.
         layers: layers that requests may capture or control; empty for none.
         batch_width: rows of the decoding batch.
+        prefill_width: prompts that are prefilled together; above one, free rows wait for each other to be refilled.
         cache_block: the cache is read in whole blocks of this many positions.
     """
 
     name = "transformers"
 
     def __init__(
-        self, model: Any, *, tokens: int, layers: tuple[int, ...] = (), batch_width: int = 16, cache_block: int = 256
+        self,
+        model: Any,
+        *,
+        tokens: int,
+        layers: tuple[int, ...] = (),
+        batch_width: int = 16,
+        prefill_width: int = 1,
+        cache_block: int = 256,
     ) -> None:
         self._model, self._tokens, self._layers = model, tokens, layers
         self._width, self._block = batch_width, cache_block
+        self._prefill_width = min(prefill_width, batch_width)
         parameter = next(model.parameters())
         self._device, self._dtype = parameter.device, parameter.dtype
         self.version = transformers_version()
@@ -77,7 +86,7 @@ class TransformersEngine:
         )
         self._attachment = Attachment(model, layers) if layers else None
         self._submitted: deque[Request] = deque()
-        self._memo: tuple[tuple[int, ...], Prefilled] | None = None
+        self._shared: dict[tuple[int, ...], Prefilled] = {}
         self.steps = self.generated = 0
         """Decoding steps and tokens drawn since the engine was made."""
 
@@ -131,14 +140,17 @@ class TransformersEngine:
         rows: list[_Row | None] = [None] * self._width
         logits = torch.zeros(self._width, facts.vocabulary, dtype=self._dtype, device=self._device)
         while True:
-            for number in range(self._width):
-                while rows[number] is None and (request := self._next(source)) is not None:
-                    if len(request.prompt_ids) >= facts.context:
-                        states = capture.empty() if capture is not None and request.capture is not None else None
-                        yield Completion(request.key, (), "context", states, None, Usage(len(request.prompt_ids), 0))
+            free = [number for number, row in enumerate(rows) if row is None]
+            if len(free) >= self._prefill_width:
+                begun: list[Request] = []
+                while len(begun) < len(free) and (request := self._next(source)) is not None:
+                    if len(request.prompt_ids) < facts.context:
+                        begun.append(request)
                         continue
-                    prefilled = self._prefill(request)
-                    cache.place(number, prefilled.cache, len(request.prompt_ids))
+                    states = capture.empty() if capture is not None and request.capture is not None else None
+                    yield Completion(request.key, (), "context", states, None, Usage(len(request.prompt_ids), 0))
+                for number, request, prefilled in zip(free, begun, self._prefill(begun)):
+                    cache.place(number, prefilled, len(request.prompt_ids))
                     sampler.start(number, request.prompt_ids, request.sampling, request.seed)
                     if capture is not None:
                         capture.start(number)
@@ -177,13 +189,26 @@ class TransformersEngine:
             raise ValueError(f"request {request.key[:12]} needs an adapter, which this engine does not load")
         return request
 
-    def _prefill(self, request: Request) -> Prefilled:
-        """Samples of one prompt without a read share its prefill: the same numbers, computed once."""
-        if request.read is not None:
-            return prefill(self._model, self._attachment, request, self._device)
-        if self._memo is None or self._memo[0] != request.prompt_ids:
-            self._memo = (request.prompt_ids, prefill(self._model, None, request, self._device))
-        return self._memo[1]
+    def _prefill(self, requests: Sequence[Request]) -> list[Prefilled]:
+        """The processed prompts of the requests. Samples of one prompt without a read share one: the same numbers."""
+        done: dict[int, Prefilled] = {}
+        together: dict[int, list[int]] = defaultdict(list)
+        first: dict[tuple[int, ...], int] = {}
+        for number, request in enumerate(requests):
+            if request.read is None and (known := self._shared.get(request.prompt_ids)) is not None:
+                done[number] = known
+            elif request.read is not None or first.setdefault(request.prompt_ids, number) == number:
+                together[padded_length(request)].append(number)
+        for numbers in together.values():
+            for start in range(0, len(numbers), self._prefill_width):
+                part = numbers[start : start + self._prefill_width]
+                made = prefill(
+                    self._model, self._attachment, [requests[n] for n in part], self._prefill_width, self._device
+                )
+                done.update(zip(part, made, strict=True))
+        shared = {request.prompt_ids: done[first[request.prompt_ids]] for request in requests if request.prompt_ids in first}
+        self._shared = shared or self._shared
+        return [done[n] if n in done else shared[request.prompt_ids] for n, request in enumerate(requests)]
 
     def _draw(self, sampler: BatchSampler, logits: torch.Tensor, rows: list[_Row | None]) -> list[int]:
         active = torch.tensor([row is not None for row in rows], device=self._device)

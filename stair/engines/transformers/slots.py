@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, LinearAttentionLayer
 
+from stair.engines.transformers.prefill import Prefilled
+
 
 class _Frontier:
     """Where every row writes next, and how much of the cache is read; shared by the layers."""
@@ -46,10 +48,10 @@ class _AttentionSlots(CacheLayerMixin):
         self.is_initialized = True
 
     def place(self, row: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Puts a prefilled row `[1, kv_heads, tokens, head_dim]` into its slots."""
+        """Puts a prefilled row `[kv_heads, tokens, head_dim]` into its slots."""
         assert self.keys is not None and self.values is not None
-        self.keys[row, :, : keys.shape[2]] = keys[0]
-        self.values[row, :, : values.shape[2]] = values[0]
+        self.keys[row, :, : keys.shape[1]] = keys
+        self.values[row, :, : values.shape[1]] = values
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -94,15 +96,16 @@ class SlotCache(Cache):
             layers=[_AttentionSlots(self.frontier) if k == "full_attention" else LinearAttentionLayer() for k in kinds]
         )
 
-    def place(self, row: int, prefilled: DynamicCache, length: int) -> None:
+    def place(self, row: int, prefilled: Prefilled, length: int) -> None:
         """Starts a row with a prefilled prompt of `length` tokens."""
-        self._reserve(prefilled, length + 1)
-        sources: list[Any] = prefilled.layers
+        self._reserve(prefilled.cache, length + 1)
+        sources: list[Any] = prefilled.cache.layers
+        here = (prefilled.row, slice(None), slice(prefilled.padding, None))
         for slots, source in zip(self.layers, sources, strict=True):
             if isinstance(slots, _AttentionSlots):
-                slots.place(row, source.keys, source.values)
+                slots.place(row, source.keys[here], source.values[here])
             elif isinstance(slots, LinearAttentionLayer):
-                _place_linear(slots, source, row, self.frontier.rows.numel())
+                _place_linear(slots, row, source, prefilled.row, self.frontier.rows.numel())
         self.frontier.positions[row] = length
 
     def release(self, row: int) -> None:
@@ -138,7 +141,9 @@ class SlotCache(Cache):
                 slots.reserve(like.keys, like.values, self._capacity)
 
 
-def _place_linear(slots: LinearAttentionLayer, source: LinearAttentionLayer, row: int, rows: int) -> None:
+def _place_linear(
+    slots: LinearAttentionLayer, row: int, source: LinearAttentionLayer, source_row: int, rows: int
+) -> None:
     """Copies the convolution and recurrent states of a prefilled row."""
     for name in ("conv_states", "recurrent_states"):
         ours, theirs = getattr(slots, name), getattr(source, name)
@@ -147,7 +152,7 @@ def _place_linear(slots: LinearAttentionLayer, source: LinearAttentionLayer, row
                 continue
             if ours[index] is None:
                 ours[index] = theirs[index].new_zeros(rows, *theirs[index].shape[1:])
-            ours[index][row] = theirs[index][0]
+            ours[index][row] = theirs[index][source_row]
     slots.dtype, slots.device = source.dtype, source.device
     for name in (
         "is_conv_states_initialized",

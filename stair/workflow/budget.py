@@ -1,0 +1,100 @@
+"""What the stages of a run took, beside what docs/budget.md says that they take."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+START, END = "<!-- measured -->\n", "<!-- /measured -->\n"
+"""What stands between these lines of the document is the table."""
+
+_SLOWER, _SECONDS = 1.5, 10.0
+"""A rule is over its budget when its jobs take this many times as long, and this many seconds longer."""
+
+
+@dataclass(frozen=True)
+class RuleCost:
+    """The jobs of one rule: how many, their seconds, the longest one's, the most memory that one held (MiB)."""
+
+    rule: str
+    jobs: int
+    seconds: float
+    longest: float
+    memory: float
+
+
+def measured(timings: Path) -> list[RuleCost]:
+    """What Snakemake measured of the jobs that made a run, the costliest rule first.
+
+    Raises:
+        ValueError: nothing was measured there.
+    """
+    jobs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for path in timings.rglob("*.tsv"):
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                jobs[path.relative_to(timings).parts[0]].append((float(row["s"]), _number(row["max_rss"])))
+    if not jobs:
+        raise ValueError(f"{timings} holds no measured job; run the workflow first")
+    costs = [
+        RuleCost(rule, len(of), sum(s for s, _ in of), max(s for s, _ in of), max(m for _, m in of))
+        for rule, of in jobs.items()
+    ]
+    return sorted(costs, key=lambda cost: -cost.seconds)
+
+
+def table(costs: Sequence[RuleCost]) -> str:
+    """The costs as Markdown, with their sum."""
+    lines = ["| rule | jobs | seconds, all jobs | longest job | most memory, MiB |", "|---|---:|---:|---:|---:|"]
+    lines += [
+        f"| {cost.rule} | {cost.jobs} | {cost.seconds:.0f} | {cost.longest:.1f} | {cost.memory:.0f} |" for cost in costs
+    ]
+    jobs, seconds = sum(cost.jobs for cost in costs), sum(cost.seconds for cost in costs)
+    longest, memory = max(cost.longest for cost in costs), max(cost.memory for cost in costs)
+    lines.append(f"| all | {jobs} | {seconds:.0f} | {longest:.1f} | {memory:.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+def documented(text: str) -> dict[str, float]:
+    """Seconds by rule, from a document with a `table` in it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    part = text.partition(START)[2].partition(END)[0]
+    rows = re.findall(r"^\| (\w+) \| \d+ \| (\d+) \|", part, flags=re.MULTILINE)
+    if not rows:
+        raise ValueError(f"the document has no table between {START.strip()} and {END.strip()}")
+    return {rule: float(seconds) for rule, seconds in rows}
+
+
+def replaced(text: str, costs: Sequence[RuleCost]) -> str:
+    """The document with its table made anew."""
+    documented(text)
+    before, _, rest = text.partition(START)
+    return f"{before}{START}\n{table(costs)}\n{END}{rest.partition(END)[2]}"
+
+
+def overruns(costs: Sequence[RuleCost], budget: dict[str, float]) -> list[str]:
+    """A line for every rule, and for all, that takes clearly longer than its budget, or has none."""
+    total = RuleCost("all", 0, sum(cost.seconds for cost in costs), 0, 0)
+    lines = []
+    for cost in (*costs, total):
+        planned = budget.get(cost.rule)
+        if planned is None:
+            lines.append(f"{cost.rule} took {cost.seconds:.0f} s and has no budget")
+        elif cost.seconds > max(_SLOWER * planned, planned + _SECONDS):
+            lines.append(f"{cost.rule} took {cost.seconds:.0f} s, its budget is {planned:.0f} s")
+    return lines
+
+
+def _number(text: str) -> float:
+    """Snakemake writes `-` or `NA` for what it could not measure."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
