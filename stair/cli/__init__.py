@@ -1,5 +1,15 @@
 """`stair <command>`: every rule's shell line is one of these, and a person can call them too."""
 
-from stair.cli.main import main
+from __future__ import annotations
 
-__all__ = ["main"]
+
+def main() -> None:
+    """The program: hands over to a warm process where a run keeps one, else runs the command here."""
+    from stair.cli.warm import run_there
+
+    code = run_there()
+    if code is not None:
+        raise SystemExit(code)
+    from stair.cli.main import main as run_here
+
+    run_here()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -22,11 +23,13 @@ def open_run(folder: Path) -> tuple[Config, RunPaths]:
 
 
 def set_threads(threads: int) -> None:
-    """Sets the thread counts of numeric libraries. Must come before they are imported."""
+    """Sets the thread counts of numeric libraries. Best before they are imported; torch can be told later too."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(threads)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
 
 
 def watch_driver() -> None:

@@ -376,7 +376,7 @@ def main() -> None:
     """Runs a command; an error is one line on stderr and exit code 2 (1 for what the program promised itself)."""
     watch_driver()
     try:
-        app(standalone_mode=True)
+        app(standalone_mode=True, prog_name="stair")
     except (ValueError, OSError, FloatingPointError, MemoryError) as error:
         if os.environ.get("STAIR_TRACEBACK"):
             traceback.print_exc()

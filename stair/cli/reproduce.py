@@ -7,13 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
 import yaml
 
 from stair.cli.context import DRIVER
+from stair.cli.warm import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
@@ -90,20 +94,36 @@ def _snakemake(command: list[str]) -> int:
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
-    child = subprocess.Popen(command, env=environment, preexec_fn=_end_with_parent)
-    while True:
+    with _warm_process(environment):
+        child = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent)
+        while True:
+            try:
+                return child.wait()
+            except KeyboardInterrupt:
+                child.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def _warm_process(environment: dict[str, str]) -> Iterator[None]:
+    """Within it, jobs that are started with this environment fork from a process that has imported everything."""
+    # Not below the run's folder: the path of a socket may have some hundred characters only.
+    with TemporaryDirectory(prefix="stair-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        path = Path(folder) / "warm"
+        listener.bind(str(path))
+        listener.listen(64)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stair.cli.warm", str(listener.fileno())],
+            env=environment,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,  # Ctrl-C reaches the jobs through those who wait for them
+            preexec_fn=end_with_parent,
+        )
+        environment[SOCKET] = str(path)
         try:
-            return child.wait()
-        except KeyboardInterrupt:
-            child.send_signal(signal.SIGINT)
-
-
-def _end_with_parent() -> None:
-    """Asks Linux to kill this process when its parent dies, however it dies."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+            yield
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _free_stale_lock() -> None:

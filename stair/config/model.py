@@ -262,7 +262,8 @@ class TransformersEngine(Strict):
         description="Rows of a decoding batch, always all computed: a row never depends on its neighbours."
     )
     prefill_width: Positive = Field(
-        1, description="Prompts that are processed together, padded to whole blocks; 1 pads nothing and suits long ones."
+        1,
+        description="Prompts that are processed together, padded to whole blocks; 1 pads nothing and suits long ones.",
     )
     cache_block: Positive = Field(
         multiple_of=32,  # partial vectors would make sums depend on how long a neighbour's cache is

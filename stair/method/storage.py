@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import struct
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -32,11 +35,25 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: Map
         save_file(
             {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, beside, dict(metadata)
         )
-        with open(beside, "rb") as written:
+        with open(beside, "r+b") as written:
+            _order_header(written)
+            written.flush()
             os.fsync(written.fileno())
         os.replace(beside, target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _order_header(file: BinaryIO) -> None:
+    """Bring the header's metadata, which safetensors writes in an order of chance, into one order: equal content, equal bytes."""
+    (length,) = struct.unpack("<Q", file.read(8))
+    header = json.loads(file.read(length))
+    if "__metadata__" in header:
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(length)
+    assert len(ordered) == length, "the same entries in another order are as long"
+    file.seek(8)
+    file.write(ordered)
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -50,8 +50,11 @@ class Mixture:
 
     @classmethod
     def usual(cls, thinking: bool) -> Mixture:
-        """A thinking model starts longer on single problems: in longer conversations only its last response is learned."""
-        return cls(single_turn_start=0.6 if thinking else 0.4)
+        """A thinking model starts longer on single problems: in longer conversations only its last response is learned.
+
+        It also needs fewer multiple choices, where it would leave too little to get wrong.
+        """
+        return cls(choice=0.2, single_turn_start=0.6) if thinking else cls()
 
 
 def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *names: object) -> list[Message]:

@@ -18,13 +18,12 @@ _SLOWER, _SECONDS = 1.5, 10.0
 
 @dataclass(frozen=True)
 class RuleCost:
-    """The jobs of one rule: how many, their seconds, the longest one's, the most memory that one held (MiB)."""
+    """The jobs of one rule: how many, their seconds, and the longest one's."""
 
     rule: str
     jobs: int
     seconds: float
     longest: float
-    memory: float
 
 
 def measured(timings: Path) -> list[RuleCost]:
@@ -33,29 +32,22 @@ def measured(timings: Path) -> list[RuleCost]:
     Raises:
         ValueError: nothing was measured there.
     """
-    jobs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    jobs: dict[str, list[float]] = defaultdict(list)
     for path in timings.rglob("*.tsv"):
+        rule = Path(path.relative_to(timings).parts[0]).stem
         with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file, delimiter="\t"):
-                jobs[path.relative_to(timings).parts[0]].append((float(row["s"]), _number(row["max_rss"])))
+            jobs[rule] += [float(row["s"]) for row in csv.DictReader(file, delimiter="\t")]
     if not jobs:
         raise ValueError(f"{timings} holds no measured job; run the workflow first")
-    costs = [
-        RuleCost(rule, len(of), sum(s for s, _ in of), max(s for s, _ in of), max(m for _, m in of))
-        for rule, of in jobs.items()
-    ]
+    costs = [RuleCost(rule, len(seconds), sum(seconds), max(seconds)) for rule, seconds in jobs.items()]
     return sorted(costs, key=lambda cost: -cost.seconds)
 
 
 def table(costs: Sequence[RuleCost]) -> str:
     """The costs as Markdown, with their sum."""
-    lines = ["| rule | jobs | seconds, all jobs | longest job | most memory, MiB |", "|---|---:|---:|---:|---:|"]
-    lines += [
-        f"| {cost.rule} | {cost.jobs} | {cost.seconds:.0f} | {cost.longest:.1f} | {cost.memory:.0f} |" for cost in costs
-    ]
-    jobs, seconds = sum(cost.jobs for cost in costs), sum(cost.seconds for cost in costs)
-    longest, memory = max(cost.longest for cost in costs), max(cost.memory for cost in costs)
-    lines.append(f"| all | {jobs} | {seconds:.0f} | {longest:.1f} | {memory:.0f} |")
+    lines = ["| rule | jobs | seconds, all jobs | longest job |", "|---|---:|---:|---:|"]
+    whole = RuleCost("all", sum(c.jobs for c in costs), sum(c.seconds for c in costs), max(c.longest for c in costs))
+    lines += [f"| {cost.rule} | {cost.jobs} | {cost.seconds:.0f} | {cost.longest:.1f} |" for cost in (*costs, whole)]
     return "\n".join(lines) + "\n"
 
 
@@ -81,7 +73,7 @@ def replaced(text: str, costs: Sequence[RuleCost]) -> str:
 
 def overruns(costs: Sequence[RuleCost], budget: dict[str, float]) -> list[str]:
     """A line for every rule, and for all, that takes clearly longer than its budget, or has none."""
-    total = RuleCost("all", 0, sum(cost.seconds for cost in costs), 0, 0)
+    total = RuleCost("all", 0, sum(cost.seconds for cost in costs), 0)
     lines = []
     for cost in (*costs, total):
         planned = budget.get(cost.rule)
@@ -90,11 +82,3 @@ def overruns(costs: Sequence[RuleCost], budget: dict[str, float]) -> list[str]:
         elif cost.seconds > max(_SLOWER * planned, planned + _SECONDS):
             lines.append(f"{cost.rule} took {cost.seconds:.0f} s, its budget is {planned:.0f} s")
     return lines
-
-
-def _number(text: str) -> float:
-    """Snakemake writes `-` or `NA` for what it could not measure."""
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

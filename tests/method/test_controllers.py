@@ -48,6 +48,15 @@ def test_a_controller_comes_back_from_disk(tmp_path: Path, kind: type) -> None:
     assert controller.digest != again.digest
 
 
+def test_equal_controllers_are_equal_files(tmp_path: Path) -> None:
+    controller = Reflector(LAYERS, torch.randn(2, 4, 16))
+    notes = {f"note {number}": "é" for number in range(6)}
+    files = [tmp_path / f"{number}.safetensors" for number in range(8)]
+    for file in files:
+        controller.save(file, **notes)
+    assert len({file.read_bytes() for file in files}) == 1
+
+
 @pytest.mark.parametrize(
     ("layers", "shape", "message"),
     [((1, 9), (2, 4, 16), "layer 9 does not exist"), (LAYERS, (2, 4, 8), "head_dim"), ((1, 1), (2, 4, 16), "twice")],

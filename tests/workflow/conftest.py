@@ -64,6 +64,8 @@ RESULTS = (
     "responses/**/*.parquet",
     "rollouts/*.parquet",
     "sessions/**/*.parquet",
+    "controllers/**/*.safetensors",
+    "controllers/**/curve.csv",
     "evaluation/**/*.parquet",
     "tables/*",
 )

@@ -149,7 +149,7 @@ class TransformersEngine:
                         continue
                     states = capture.empty() if capture is not None and request.capture is not None else None
                     yield Completion(request.key, (), "context", states, None, Usage(len(request.prompt_ids), 0))
-                for number, request, prefilled in zip(free, begun, self._prefill(begun)):
+                for number, request, prefilled in zip(free[: len(begun)], begun, self._prefill(begun), strict=True):
                     cache.place(number, prefilled, len(request.prompt_ids))
                     sampler.start(number, request.prompt_ids, request.sampling, request.seed)
                     if capture is not None:
@@ -206,7 +206,9 @@ class TransformersEngine:
                     self._model, self._attachment, [requests[n] for n in part], self._prefill_width, self._device
                 )
                 done.update(zip(part, made, strict=True))
-        shared = {request.prompt_ids: done[first[request.prompt_ids]] for request in requests if request.prompt_ids in first}
+        shared = {
+            request.prompt_ids: done[first[request.prompt_ids]] for request in requests if request.prompt_ids in first
+        }
         self._shared = shared or self._shared
         return [done[n] if n in done else shared[request.prompt_ids] for n, request in enumerate(requests)]
 

@@ -82,7 +82,7 @@ def prefill(
     for read in reads:
         if read is not None and read.bank is not None:
             read.bank.release()  # the device copy serves this prefill only
-    told = [None if read is None else receipt for read, receipt in zip(reads, receipts)]
+    told = [None if read is None else receipt for read, receipt in zip(reads, receipts[: len(reads)], strict=True)]
     return [Prefilled(cache, row, paddings[row], logits[row], told[row]) for row in range(len(requests))]
 
 

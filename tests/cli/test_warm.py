@@ -1,0 +1,114 @@
+"""Commands that fork from a warm process: the same outcome, and nothing outlives what it belongs to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from stair.cli.warm import SOCKET
+from tests.workflow.conftest import BIN, environment
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("warm")]
+STAIR = str(BIN / "stair")
+ROOT = Path(__file__).parents[2]
+
+
+class Warm:
+    """A warm process and the surroundings in which commands find it."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "warm"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            command = [sys.executable, "-m", "stair.cli.warm", str(listener.fileno())]
+            self.process = subprocess.Popen(command, pass_fds=[listener.fileno()], start_new_session=True)
+        self.environment = environment() | {SOCKET: str(path)}
+
+    def run(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [STAIR, *words], cwd=folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+
+    def waiting_job(self, folder: Path) -> tuple[subprocess.Popen[str], psutil.Process]:
+        """A command that reads from a pipe in which nothing ever comes, and the job that it became."""
+        os.mkfifo(folder / "never.jsonl")
+        words = [STAIR, "score", "never.jsonl", "out.jsonl"]
+        client = subprocess.Popen(words, cwd=folder, env=self.environment, stderr=subprocess.PIPE, text=True)
+        return client, until(lambda: next(iter(psutil.Process(self.process.pid).children()), None))
+
+
+def until(found):  # type: ignore[no-untyped-def]
+    """The first true value of `found`, which must come soon."""
+    deadline = time.monotonic() + 60
+    while not (value := found()):
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+    return value
+
+
+@pytest.fixture
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    process = Warm(tmp_path_factory.mktemp("w"))
+    yield process
+    process.process.kill()
+    process.process.wait()
+
+
+def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm: Warm, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        '{"id": "a", "kind": "math", "response": "\\\\boxed{4}", "reference": "4"}\nno\n'
+    )
+    for words in (
+        ("config", "--run", str(ROOT / "tests/runs/micro.yaml")),
+        ("score", "in.jsonl", "out.jsonl"),
+        ("tables", "--run", "nowhere"),
+        ("no-such-command",),
+        ("--help",),
+    ):
+        alone = subprocess.run(
+            [STAIR, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+        )
+        there = warm.run(tmp_path, *words)
+        assert (there.returncode, there.stdout, there.stderr) == (alone.returncode, alone.stdout, alone.stderr), words
+    assert psutil.Process(warm.process.pid).children() == []
+
+
+def test_a_signal_reaches_the_job(warm: Warm, tmp_path: Path) -> None:
+    client, job = warm.waiting_job(tmp_path)
+    client.send_signal(signal.SIGTERM)
+    assert client.wait(30) == 128 + signal.SIGTERM
+    until(lambda: not job.is_running())
+
+
+def test_a_job_dies_with_its_client(warm: Warm, tmp_path: Path) -> None:
+    client, job = warm.waiting_job(tmp_path)
+    client.kill()
+    client.wait()
+    until(lambda: not job.is_running())
+    assert warm.run(tmp_path, "--help").returncode == 0, "the warm process serves on"
+
+
+def test_a_job_dies_with_the_warm_process_and_its_client_says_so(warm: Warm, tmp_path: Path) -> None:
+    client, job = warm.waiting_job(tmp_path)
+    warm.process.kill()
+    assert client.wait(30) == 1
+    assert client.stderr is not None
+    assert "run the workflow again to go on" in client.stderr.read()
+    until(lambda: not job.is_running())
+
+
+def test_without_the_process_a_command_runs_by_itself(tmp_path: Path) -> None:
+    gone = environment() | {SOCKET: str(tmp_path / "gone")}
+    done = subprocess.run([STAIR, "--help"], env=gone, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "Reproduce the STAIR paper" in done.stdout
