@@ -1,5 +1,7 @@
 # make reproduce   the tiny run, from generated problems to the main table (RUN=name for another, GO=1 to start an expensive one)
-# make test        the test suite          make test-faults   kills and damages real runs
+# make test        the test suite
+# make test-faults       kills and damages real runs
+# make test-reproduced   looks at the tiny run that was made, and at what its stages took
 # make lint        formatting, types, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
 # make lock        renews the lock file from pyproject.toml
@@ -12,7 +14,7 @@ VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.
 READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh pyproject.toml | cksum | tr ' ' '-')
 
-.PHONY: help env reproduce test test-faults lint lock
+.PHONY: help env reproduce test test-faults test-reproduced lint lock
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
@@ -27,10 +29,14 @@ reproduce: $(READY)
 	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go)
 
 test: $(READY)
-	$(VENV)/bin/python -m pytest -m "not faults" -n 2 --dist loadgroup
+	$(VENV)/bin/python -m pytest -m "not faults and not reproduced" -n 2 --dist loadgroup
 
 test-faults: $(READY)
 	$(VENV)/bin/python -m pytest -m faults
+
+test-reproduced: $(READY)
+	$(VENV)/bin/python -m pytest -m reproduced
+	$(VENV)/bin/stair budget --run results/tiny --against docs/budget.md
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

@@ -1,0 +1,128 @@
+"""What a finished tiny run must show. `make reproduce` comes first; then `make test-reproduced`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from stair.artifacts.names import FIGURES, table_names
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run
+from stair.conversation.renderer import Exchange, Renderer
+from stair.records.keys import ids_digest
+
+pytestmark = pytest.mark.reproduced
+FOLDER = Path(__file__).parents[2] / "results" / "tiny"
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[Config, RunPaths]:
+    assert (FOLDER / "checks.csv").is_file(), "the tiny run has not ended: run `make reproduce` first"
+    return load_run(FOLDER), RunPaths(FOLDER)
+
+
+def rows(path: Path) -> pd.DataFrame:
+    return pq.read_table(path).to_pandas()
+
+
+def cells(run: tuple[Config, RunPaths]) -> Iterator[tuple[str, str]]:
+    yield from ((model, benchmark) for model in run[0].models for benchmark in run[0].benchmarks)
+
+
+def test_the_run_is_the_papers_grid(run: tuple[Config, RunPaths]) -> None:
+    config = run[0]
+    assert list(config.models) == ["qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"]
+    assert list(config.benchmarks) == ["math500", "aime2025", "amc23", "gpqa_diamond"]
+    kinds = [model.tiny.architecture for model in config.models.values() if model.tiny]
+    assert kinds == ["qwen3", "qwen3_5", "qwen3_5"]
+    assert len(rows(run[1].benchmark("math500"))) >= 64
+    assert len(rows(run[1].benchmark("amc23"))) == 34
+
+
+def test_accuracies_lie_between_chance_and_perfect(run: tuple[Config, RunPaths]) -> None:
+    for model, benchmark in cells(run):
+        native = rows(run[1].evaluation(model, benchmark, "native"))
+        by_turn = native.groupby("turn").correct.mean()
+        assert by_turn.between(0.15, 0.95).all(), f"{model}, {benchmark}: {by_turn.to_dict()}"
+        assert set(native[native.turn == 1].correct) == {True, False}, f"{model}, {benchmark}: a T1 group is empty"
+        if benchmark == "gpqa_diamond":
+            assert by_turn[1] > 0.30
+
+
+def test_unusual_endings_are_lived_in(run: tuple[Config, RunPaths]) -> None:
+    """Responses at the limit, and thinking that never ends: nothing of it is in the next turn's prompt."""
+    config, paths = run
+    for model, settings in config.models.items():
+        if not settings.thinking:
+            continue
+        renderer = Renderer.load(paths.backbone(model), thinking=True)
+        limited, unended = 0, 0
+        for benchmark, item in config.benchmarks.items():
+            prompt = config.prompts[item.prompt]
+            texts = rows(paths.benchmark(benchmark)).set_index("problem_id").problem
+            table = rows(paths.responses(model, benchmark, "native"))
+            limited += int((table.finish_reason == "length").sum())
+            for _, chain in table.sort_values("turn").groupby(["session_id", "sample"]):
+                turns: list[Any] = list(chain.itertuples())
+                users = [prompt.replace("{problem}", texts[turn.problem_id]) for turn in turns]
+                for turn, after in zip(turns, turns[1:], strict=False):
+                    if "</think>" in turn.response:
+                        continue
+                    unended += 1
+                    assert renderer.visible_answer(turn.response_ids.tolist()) == ""
+                    history = [
+                        Exchange(user, renderer.visible_answer(earlier.response_ids.tolist()))
+                        for user, earlier in zip(users, turns[: after.turn - 1], strict=False)
+                    ]
+                    ids = renderer.prompt_ids(history, users[after.turn - 1])
+                    assert ids_digest(ids) == after.prompt_ids_sha256
+        assert limited > 20, f"{model}: {limited} responses reached the limit"
+        assert unended > 20, f"{model}: {unended} responses before another turn did not end their thinking"
+
+
+def test_the_training_pool_was_cleaned(run: tuple[Config, RunPaths]) -> None:
+    config, paths = run
+    for model in config.models:
+        pool = paths.training_pool(model)
+        manifest = json.loads(pool.with_name(f"{pool.name}.manifest.json").read_text())
+        counts = manifest["counts"]
+        assert counts["rows"] > counts["records"] > counts["problems"], "duplicates, and problems with several records"
+        assert counts["excluded_by"]["math500"] > 0
+        assert counts["excluded_by"]["aime2025"] > 0
+
+
+def test_the_training_objective_falls(run: tuple[Config, RunPaths]) -> None:
+    config, paths = run
+    for controller in config.controllers:
+        for model in config.trained(controller):
+            measured = json.loads((paths.controller(model, controller) / "manifest.json").read_text())["objective"]
+            assert measured["training"]["after"]["loss"] < measured["training"]["before"]["loss"], (model, controller)
+
+
+def test_every_check_passed_and_every_model_and_benchmark_has_its_rows(run: tuple[Config, RunPaths]) -> None:
+    checks = pd.read_csv(run[1].checks)
+    assert checks.passed.all()
+    for model, benchmark in cells(run):
+        assert f"{model}/{benchmark}" in set(checks.scope)
+
+
+def test_every_artefact_says_that_it_comes_from_tiny_models(run: tuple[Config, RunPaths]) -> None:
+    config, paths = run
+    for name in table_names(config.models):
+        for suffix in (".md", ".tex"):
+            text = " ".join(paths.table(name, suffix).read_text().split())
+            assert "From tiny models" in text, (name, suffix)
+        values = pd.read_csv(paths.table(name))
+        assert list(values.columns) == [
+            "artifact", "model", "benchmark", "condition", "turn", "group", "metric", "value", "unit",
+        ]  # fmt: skip
+        assert values.value.notna().all()
+    for name in FIGURES:
+        assert all(paths.figure(name, suffix).stat().st_size > 0 for suffix in (".png", ".pdf", ".csv"))
