@@ -351,10 +351,11 @@ def budget(
     if against is None:
         return
     text = against.read_text(encoding="utf-8")
-    for line in costs.overruns(found, costs.documented(text)):
-        print(f"warning: {line} ({against})", file=sys.stderr)
     if renew:
         write_text(against, costs.replaced(text, found))
+        return
+    for line in costs.overruns(found, costs.documented(text)):
+        print(f"warning: {line} ({against})", file=sys.stderr)
 
 
 class ScoringProgress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_unusual_endings_are_lived_in(run: tuple[Config, RunPaths]) -> None:
             for _, chain in table.sort_values("turn").groupby(["session_id", "sample"]):
                 turns: list[Any] = list(chain.itertuples())
                 users = [prompt.replace("{problem}", texts[turn.problem_id]) for turn in turns]
-                for turn, after in zip(turns, turns[1:], strict=False):
+                for turn, after in pairwise(turns):
                     if "</think>" in turn.response:
                         continue
                     unended += 1
@@ -83,8 +84,8 @@ def test_unusual_endings_are_lived_in(run: tuple[Config, RunPaths]) -> None:
                     ]
                     ids = renderer.prompt_ids(history, users[after.turn - 1])
                     assert ids_digest(ids) == after.prompt_ids_sha256
-        assert limited > 20, f"{model}: {limited} responses reached the limit"
-        assert unended > 20, f"{model}: {unended} responses before another turn did not end their thinking"
+        assert limited >= 5, f"{model}: {limited} responses reached the limit"
+        assert unended >= 5, f"{model}: {unended} responses before another turn did not end their thinking"
 
 
 def test_the_training_pool_was_cleaned(run: tuple[Config, RunPaths]) -> None:
