@@ -25,10 +25,16 @@ $(READY):
 
 env: $(READY)
 
+# Triton: 200 MB that nothing but tests of its kernels needs on a machine without a GPU.
+TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
+$(TEST_READY): $(READY)
+	@$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r envs/test.lock
+	@touch $@
+
 reproduce: $(READY)
 	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go)
 
-test: $(READY)
+test: $(READY) $(TEST_READY)
 	$(VENV)/bin/python -m pytest -m "not faults and not reproduced" -n 2 --dist loadgroup
 
 test-faults: $(READY)
@@ -50,3 +56,6 @@ lock: $(READY)
 	$(VENV)/bin/uv pip compile pyproject.toml --extra pipeline --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --override $(VENV)/no-torch.txt --no-header --no-annotate --no-emit-index-url --quiet -o envs/cpu.lock
 	$(VENV)/bin/python envs/trim_lock.py envs/cpu.lock
+	echo "# What only tests need: kernels are compiled, and run in Triton's interpreter, without a GPU; made by \`make lock\`." > envs/test.lock
+	echo "triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'" | $(VENV)/bin/uv pip compile - --universal \
+	  --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet >> envs/test.lock
