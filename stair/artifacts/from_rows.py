@@ -9,25 +9,31 @@ import pandas as pd
 
 from stair.artifacts.labels import Labels
 from stair.artifacts.names import table_names
-from stair.artifacts.stage import assemble, write
+from stair.artifacts.stage import assemble, with_time_outs, write
+from stair.artifacts.tables import shared_t1
 from stair.artifacts.tables.table import Table
 from stair.config.model import Config
-from stair.scoring.grid import COLUMNS, Gap, Responses
+from stair.scoring.grid import COLUMNS, Responses
 
 
-def find_rows(folder: Path) -> list[Path]:
-    """The scored files of a folder: below `evaluation/`, or laid out as `<model>/<benchmark>/<condition>.parquet`.
+def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The scored files of a folder: below `evaluation/` and `shared_t1/`, or `<model>/<benchmark>/<condition>.parquet` itself.
+
+    Returns:
+        Files of the evaluation, and files of the study with a shared T1 history.
 
     Raises:
         ValueError: there are none.
     """
-    root = folder / "evaluation" if (folder / "evaluation").is_dir() else folder
-    found = sorted(root.glob("*/*/*.parquet"))
-    if not found:
+    parts = [folder / name for name in ("evaluation", "shared_t1")]
+    if not any(part.is_dir() for part in parts):
+        parts[0] = folder
+    evaluation, shared = (sorted(part.glob("*/*/*.parquet")) for part in parts)
+    if not evaluation and not shared:
         raise ValueError(
             f"{folder} holds no response rows: expected evaluation/<model>/<benchmark>/<condition>.parquet"
         )
-    return found
+    return evaluation, shared
 
 
 def read_rows(paths: Sequence[Path], order: Config) -> pd.DataFrame:
@@ -59,27 +65,34 @@ def read_rows(paths: Sequence[Path], order: Config) -> pd.DataFrame:
             other = frame.loc[frame[column] != name, column]
             if len(other):
                 raise ValueError(f"{path}: rows of the {column} '{other.iloc[0]}' stand in the file of '{name}'")
-        frames.append(frame[[*COLUMNS, *(["seed"] if "seed" in frame.columns else [])]])
+        frames.append(
+            frame[[*COLUMNS, *(name for name in ("seed", "bank_tokens", "verdict") if name in frame.columns)]]
+        )
     return pd.concat(frames, ignore_index=True)
 
 
-def tables_from(folder: Path, out: Path, order: Config) -> tuple[list[Table], list[str]]:
+def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     """Writes every table that the rows give to `out`.
 
     Args:
         folder: the rows.
         out: where the tables go, made if absent.
         order: a configuration that names labels, orders and the pooled benchmarks; keys that it does not know label themselves.
-
-    Returns:
-        The tables, and the reasons of all gaps in them.
     """
-    responses = Responses.from_frame(read_rows(find_rows(folder), order), samples=order.evaluation.samples)
     labels = Labels.of(order)
-    tables = [table for name in table_names(responses.models) if (table := assemble(name, responses, labels, order))]
-    for table in tables:
+    evaluation, shared = find_rows(folder)
+    made: list[Table] = []
+    if evaluation:
+        rows = read_rows(evaluation, order)
+        responses = Responses.from_frame(rows, samples=order.evaluation.samples)
+        conditions = {c for m in responses.models for b in responses.benchmarks(m) for c in responses.conditions(m, b)}
+        named = [assemble(name, responses, labels, order) for name in table_names(responses.models, conditions)]
+        made += [with_time_outs(table, rows) for table in named if table is not None]
+    if shared:
+        rows = read_rows(shared, order)
+        study = Responses.from_frame(rows, samples=order.evaluation.samples)
+        named = [shared_t1.build(study, labels), shared_t1.build_prefixes(study, rows, labels)]
+        made += [with_time_outs(table, rows) for table in named if table is not None]
+    for table in made:
         write(table, labels, lambda suffix, name=table.name: out / f"{name}{suffix}")  # type: ignore[misc]
-    gaps = dict.fromkeys(
-        value.value.reason for table in tables for value in table.values if isinstance(value.value, Gap)
-    )
-    return tables, list(gaps)
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stair.artifacts import mapping
 from stair.config.model import Config
 
 
@@ -43,5 +44,5 @@ class Labels:
         return self.benchmarks.get(key, key)
 
     def condition(self, key: str) -> str:
-        """A condition's label."""
-        return self.conditions.get(key, key)
+        """A condition's label: the configuration's, else the paper's."""
+        return self.conditions.get(key) or mapping.CONDITIONS.get(key, key)

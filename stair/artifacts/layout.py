@@ -59,7 +59,14 @@ def rounded(value: float | Gap, digits: int = 2) -> str:
     """A number as tables print it: rounded half to even, a dash for a gap."""
     if isinstance(value, Gap):
         return DASH
-    return str(Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN))
+    text = str(Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN))
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def signed(value: float | Gap, digits: int = 2) -> str:
+    """As `rounded`, with a plus before what is greater than zero."""
+    text = rounded(value, digits)
+    return text if text == DASH or text.startswith("-") or float(text) == 0 else f"+{text}"
 
 
 def markdown(layout: Layout) -> str:

@@ -5,6 +5,27 @@ from __future__ import annotations
 SUMMARY = "tab:continuous-summary"
 POOLED = "tab:history-correctness-summary"
 TRANSITIONS = "tab:native-accuracy"
+LORA = "tab:lora-comparison"
+LORA_TURNS = "tab:lora-turns"
+SHARED_T1 = "tab:shared-t1"
+BANK_PREFIXES = "tab:bank-prefix-accuracy"
+
+CONDITIONS = {
+    "vanilla": "Vanilla",
+    "native": "Native",
+    "stair": "STAIR",
+    "lora": "LoRA",
+    "lora_stair": "LoRA + STAIR",
+    "random_reflector": "Random-reflector",
+    "direct_read": "Direct reflected-read",
+    "bank_free": "Bank-free",
+    "kv_permutation": "K-V pairing permutation",
+    "stair_prefix-2048": "STAIR 2K",
+    "stair_prefix-8192": "STAIR 8K",
+    "stair_prefix-32768": "STAIR 32K",
+    "stair_prefix-full": "STAIR Full",
+}
+"""The paper's labels of conditions, for those that a configuration does not name."""
 
 _HISTORY = {"qwen3-4b-instruct": "qwen3", "qwen3.5-4b": "qwen35-4b", "qwen3.5-9b": "qwen35-9b"}
 _TURNS = {

@@ -11,11 +11,21 @@ FIGURES = ("overview",)
 """Figures that follow from response rows alone."""
 
 
-def table_names(models: Iterable[str]) -> list[str]:
-    """The tables that follow from response rows alone."""
+LORA = ("lora_comparison", "lora_turns")
+"""Tables of runs with LoRA conditions."""
+
+SHARED_T1 = ("shared_t1", "bank_prefix_accuracy")
+"""Tables of the study with a shared T1 history, from rows of its own."""
+
+
+def table_names(models: Iterable[str], conditions: Iterable[str] = ()) -> list[str]:
+    """The tables that follow from the evaluation's response rows alone."""
     return [
         "continuous_summary",
         "native_accuracy",
         "history_correctness_summary",
+        "intervals",
+        "comparisons",
         *(prefix + model for prefix in BY_MODEL for model in models),
+        *(LORA if {"lora", "lora_stair"} & set(conditions) else ()),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,7 @@ from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import latex, markdown
 from stair.artifacts.names import FIGURES, table_names
-from stair.artifacts.tables import continuous_summary, history, native_accuracy, turns
+from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
 from stair.artifacts.tables.table import Table
 from stair.artifacts.tidy import tidy_csv
 from stair.config.model import Config
@@ -38,29 +39,41 @@ def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def complete_responses(config: Config, paths: RunPaths) -> Responses:
+def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses:
     """A run's scored rows as grids over its benchmarks' problems."""
     problems = {
         benchmark: [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
         for benchmark in config.benchmarks
     }
-    return Responses.from_frame(scored_rows(config, paths), problems=problems, samples=config.evaluation.samples)
+    return Responses.from_frame(rows, problems=problems, samples=config.evaluation.samples)
 
 
 def build(config: Config, paths: RunPaths, name: str) -> Table:
     """One table of a run."""
-    responses = complete_responses(config, paths)
-    table = assemble(name, responses, Labels.of(config), config)
+    rows = scored_rows(config, paths)
+    table = assemble(name, _responses(config, paths, rows), Labels.of(config), config)
     if table is None:
         raise ValueError(f"table {name} has no rows in this run")
-    return table
+    return with_time_outs(table, rows)
+
+
+def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
+    """The table with a note that says how many verdicts were time-outs; they count as wrong.
+
+    `rows` are the scored rows; without the column `verdict` nothing is known and nothing is said.
+    """
+    if "verdict" not in rows.columns or rows["verdict"].isna().any():
+        return table
+    count = int((rows["verdict"] == "timeout").sum())
+    note = f"The comparison of answers timed out for {count:,} of {len(rows):,} responses."
+    return replace(table, layout=replace(table.layout, notes=(*table.layout.notes, note)))
 
 
 def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
     """One figure of a run."""
     if name not in FIGURES:
         raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
-    responses = complete_responses(config, paths)
+    responses = _responses(config, paths, scored_rows(config, paths))
     return overview.build(responses, Labels.of(config), config.overview.models)
 
 
@@ -70,12 +83,22 @@ def assemble(name: str, responses: Responses, labels: Labels, config: Config) ->
         return continuous_summary.build(responses, labels)
     if name == "history_correctness_summary":
         return history.build_pooled(responses, labels)
+    if name == "intervals":
+        return uncertainty.intervals(responses, labels)
+    if name == "comparisons":
+        return uncertainty.comparisons(responses, labels)
+    if name == "lora_comparison":
+        return lora.build_comparison(responses, labels)
+    if name == "lora_turns":
+        return lora.build_turns(responses, labels)
     if name == "native_accuracy":
         return native_accuracy.build(responses, labels, config.transitions.model, config.transitions.benchmark)
     for prefix, build_for in BY_MODEL.items():
         if name.startswith(prefix):
             return build_for(responses, labels, name.removeprefix(prefix))
-    raise ValueError(f"there is no table '{name}' (there are: {', '.join(table_names(config.models))})")
+    raise ValueError(
+        f"there is no table '{name}' (there are: {', '.join(table_names(config.models, config.conditions))})"
+    )
 
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:

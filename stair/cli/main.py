@@ -6,13 +6,17 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stair.cli.context import open_run, set_threads, watch_driver
 from stair.records.progress import duration
+
+if TYPE_CHECKING:
+    from stair.artifacts.tables.table import Table
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -294,17 +298,28 @@ def tables(
     if responses is not None and out is not None and run is None:
         from stair.artifacts.from_rows import tables_from
         from stair.cli.reproduce import project_root
-        from stair.config.resolve import resolve
+        from stair.config.resolve import RESOLVED, load_run, resolve
 
-        made, gaps = tables_from(responses, out, resolve(project_root(), {"run": "paper"}))
-        for reason in gaps:
-            print(f"not reported: {reason}", file=sys.stderr)
+        # A run's own folder says what its models are called, and what they are.
+        whole_run = (responses / RESOLVED).is_file()
+        order = load_run(responses) if whole_run else resolve(project_root(), {"run": "paper"})
+        made = tables_from(responses, out, order)
+        _tell_gaps(made)
         print(f"made {len(made)} tables in {out}: {', '.join(table.name for table in made)}")
         return
     if run is None or responses is not None or out is not None:
         raise ValueError("give --run, or --responses and --out")
     settings, paths = open_run(run)
-    write(build(settings, paths, name), Labels.of(settings), lambda suffix: paths.table(name, suffix))
+    table = build(settings, paths, name)
+    write(table, Labels.of(settings), lambda suffix: paths.table(name, suffix))
+    _tell_gaps([table])
+
+
+def _tell_gaps(tables: Sequence[Table]) -> None:
+    from stair.artifacts.tables.table import gap_reasons
+
+    for reason in dict.fromkeys(reason for table in tables for reason in gap_reasons(table.values)):
+        print(f"not reported: {reason}", file=sys.stderr)
 
 
 @app.command()

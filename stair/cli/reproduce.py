@@ -118,6 +118,8 @@ def _warm_process(environment: dict[str, str]) -> Iterator[None]:
             start_new_session=True,  # Ctrl-C reaches the jobs through those who wait for them
             preexec_fn=end_with_parent,
         )
+        # The process alone listens: should it die, those who wait for it are told, and run by themselves.
+        listener.close()
         environment[SOCKET] = str(path)
         try:
             yield

@@ -74,20 +74,32 @@ def run_there() -> int | None:
         return None
     request = json.dumps({"argv": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
     files = array.array("i", [0, 1, 2])
-    with connection:
-        sent = connection.sendmsg([struct.pack("!I", len(request))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-        assert sent == 4
-        connection.sendall(request)
-        job = _number(connection)
+    job: int | None = None
+    early: list[int] = []
+
+    def pass_on(number: int, _: FrameType | None = None) -> None:
         if job is None:
-            return None  # it ended before the job began
+            early.append(number)
+            return
+        with suppress(ProcessLookupError):
+            os.kill(job, number)
 
-        def pass_on(number: int, _: FrameType | None) -> None:
-            with suppress(ProcessLookupError):
-                os.kill(job, number)
-
-        for number in _PASSED_ON:
-            signal.signal(number, pass_on)
+    before = {int(number): signal.signal(number, pass_on) for number in _PASSED_ON}
+    with connection:
+        try:
+            connection.sendmsg([struct.pack("!I", len(request))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+            connection.sendall(request)
+            job = _number(connection)
+        except OSError:
+            job = None
+        if job is None:  # the process ended before the job began
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for one in early:
+                signal.raise_signal(one)
+            return None
+        for one in early:
+            pass_on(one)
         code = _number(connection)
     if code is None:
         print("stair: error: the process that ran this job is gone; run the workflow again to go on", file=sys.stderr)

@@ -196,4 +196,5 @@ def test_a_key_without_a_label_stands_for_itself() -> None:
     assert table is not None
     assert isinstance(table.layout.rows[0], Row)
     assert table.layout.rows[0].cells[0].text == "m"
-    assert {row.cells[0].text for row in table.layout.rows[1:]} == {"vanilla", "native", "stair"}
+    assert {row.cells[0].text for row in table.layout.rows[1:]} == {"Vanilla", "Native", "STAIR"}, "the paper's labels"
+    assert Labels().condition("mine") == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -105,6 +106,19 @@ def test_a_job_dies_with_the_warm_process_and_its_client_says_so(warm: Warm, tmp
     assert client.stderr is not None
     assert "run the workflow again to go on" in client.stderr.read()
     until(lambda: not job.is_running())
+
+
+def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(warm: Warm, tmp_path: Path) -> None:
+    """The process imports for seconds before it serves; it is killed while a command waits for it."""
+    words = [STAIR, "score", "in.jsonl", "out.jsonl"]
+    item = {"id": "a", "kind": "integer", "response": "\\boxed{4}", "reference": "4"}
+    (tmp_path / "in.jsonl").write_text(json.dumps(item) + "\n")
+    client = subprocess.Popen(words, cwd=tmp_path, env=warm.environment, stdout=subprocess.DEVNULL)
+    time.sleep(0.5)
+    assert client.poll() is None
+    warm.process.kill()
+    assert client.wait(30) == 0
+    assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
 
 
 def test_without_the_process_a_command_runs_by_itself(tmp_path: Path) -> None:

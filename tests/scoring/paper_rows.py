@@ -148,3 +148,18 @@ def _place(correct: Bools, members: Bools, vanilla: Bools, count: int, both: int
     for row, sample in [*shared[:take], *other[: count - take]]:
         correct[row, sample] = True
     return take
+
+
+def rows_by_turn(artifact: str) -> pd.DataFrame:
+    """One grid for each pair of Avg@4 and Pass@4 of a single turn that the table gives."""
+    table = paper_values(artifact)
+    table = table[table["turn"].str.fullmatch("T[1-4]") & table["metric"].isin(["Avg@4", "Pass@4"])]
+    frames = []
+    for (model, benchmark, condition, turn), cells in table.groupby(
+        ["model", "benchmark", "condition", "turn"], sort=False
+    ):
+        problems = PROBLEMS[benchmark]
+        share = dict(zip(cells["metric"], cells["value"].astype(float) / 100, strict=True))
+        grid = grid_with(problems, round(share["Avg@4"] * problems * SAMPLES), round(share["Pass@4"] * problems))
+        frames.append(grid_rows(model, benchmark, condition, int(turn[1]), grid, pd.RangeIndex(problems).to_numpy()))
+    return pd.concat(frames, ignore_index=True)

@@ -15,12 +15,11 @@ from stair.scoring.transitions import answer_transitions
 from .paper_rows import (
     BENCHMARKS,
     MODELS,
-    PROBLEMS,
-    SAMPLES,
     grid_rows,
     grid_with,
     paper_values,
     rows_by_first_answer,
+    rows_by_turn,
 )
 
 KEYS = ["model", "benchmark", "condition", "turn", "group", "metric"]
@@ -64,19 +63,6 @@ def test_native_and_stair_means_follow_from_the_conditional_counts(responses: Re
 def test_answer_transitions(responses: Responses) -> None:
     values = answer_transitions(responses, "qwen3-4b-instruct", "math500")
     assert_equal_to_paper(values, paper_values("tab:native-accuracy"), 15)
-
-
-def rows_by_turn(artifact: str) -> pd.DataFrame:
-    """One grid for each pair of Avg@4 and Pass@4 of a single turn that the table gives."""
-    table = paper_values(artifact)
-    table = table[table["turn"].str.fullmatch("T[1-4]") & table["metric"].isin(["Avg@4", "Pass@4"])]
-    frames = []
-    for (model, benchmark, condition, turn), cells in table.groupby(KEYS[:4], sort=False):
-        problems = PROBLEMS[benchmark]
-        share = dict(zip(cells["metric"], cells["value"].astype(float) / 100, strict=True))
-        grid = grid_with(problems, round(share["Avg@4"] * problems * SAMPLES), round(share["Pass@4"] * problems))
-        frames.append(grid_rows(model, benchmark, condition, int(turn[1]), grid, pd.RangeIndex(problems).to_numpy()))
-    return pd.concat(frames, ignore_index=True)
 
 
 @pytest.mark.parametrize(("artifact", "count"), [("tab:turns-.*", 264), ("tab:lora-turns", 32)])

@@ -1,7 +1,7 @@
 # Tables from scored rows.
 from stair.artifacts.names import table_names
 
-TABLES = table_names(cfg.models)
+TABLES = table_names(cfg.models, cfg.conditions)
 
 
 rule tables:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
-from stair.artifacts.layout import DASH, Cell, Layout, Row, rounded
+from stair.artifacts.layout import DASH, Cell, Layout, Row, signed
 from stair.artifacts.tables.table import Table, notes
 from stair.scoring.grid import Gap, Responses
 from stair.scoring.transitions import answer_transitions
@@ -42,5 +42,4 @@ def _text(metric: str, value: float | Gap) -> str:
         return DASH
     if metric != "net change":
         return f"{int(value):,}"
-    text = rounded(value)
-    return text if text.startswith("-") or float(text) == 0 else f"+{text}"
+    return signed(value)

@@ -47,13 +47,18 @@ def notes(labels: Labels, values: Iterable[Value], benchmarks: Iterable[str]) ->
     lines = []
     if labels.marked & set(benchmarks):
         lines.append("† Problems that overlap the training set are left out.")
-    gaps = dict.fromkeys(value.value.reason for value in values if isinstance(value.value, Gap))
-    lines += [f"Not reported: {reason}." for reason in list(gaps)[:5]]
+    gaps = gap_reasons(values)
+    lines += [f"Not reported: {reason}." for reason in gaps[:5]]
     if len(gaps) > 5:
         lines.append(f"Not reported: {len(gaps) - 5} more, for like reasons.")
     if labels.note:
         lines.append(labels.note)
     return tuple(lines)
+
+
+def gap_reasons(values: Iterable[Value]) -> list[str]:
+    """Why numbers are missing, each reason once."""
+    return list(dict.fromkeys(value.value.reason for value in values if isinstance(value.value, Gap)))
 
 
 def benchmark_title(labels: Labels, benchmark: str) -> str:

@@ -1,0 +1,110 @@
+"""Rows with the paper's own counts, through `stair tables --responses`: the CSVs join with the paper's values, all of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stair.artifacts.from_rows import tables_from
+from stair.artifacts.tables.lora import trainable_parameters
+from stair.artifacts.tables.table import gap_reasons
+from stair.config.resolve import resolve
+from stair.scoring.grid import Gap
+from tests.scoring.paper_rows import PAPER_VALUES, grid_rows, grid_with, rows_by_first_answer, rows_by_turn
+
+ROOT = Path(__file__).parents[2]
+KEYS = ["artifact", "model", "benchmark", "condition", "turn", "group", "metric", "unit"]
+
+
+def written(rows: pd.DataFrame, folder: Path) -> None:
+    """Rows as files of scored rows."""
+    for (model, benchmark, condition), part in rows.groupby(["model", "benchmark", "condition"], sort=False):
+        (folder / model / benchmark).mkdir(parents=True, exist_ok=True)
+        part.to_parquet(folder / model / benchmark / f"{condition}.parquet")
+
+
+def joined(folder: Path, out: Path, artifacts: list[str]) -> pd.DataFrame:
+    """The paper's values of the artifacts, and beside them ours."""
+    tables = tables_from(folder, out, resolve(ROOT, {"run": "paper"}))
+    names = {"dtype": str, "keep_default_na": False}
+    ours = pd.concat([pd.read_csv(out / f"{table.name}.csv", **names) for table in tables])  # type: ignore[call-overload]
+    paper = pd.read_csv(PAPER_VALUES, **names)  # type: ignore[call-overload]
+    paper = paper[paper["artifact"].str.fullmatch("|".join(artifacts))]
+    return paper.merge(ours, on=KEYS, how="left", suffixes=("", "_ours"), validate="one_to_one")
+
+
+def assert_equal(found: pd.DataFrame, count: int) -> None:
+    assert len(found) == count
+    for row in found.itertuples():
+        assert isinstance(row.value_ours, str), f"we have no {row}"
+        value = Decimal(str(round(float(row.value_ours), 9)))
+        assert value.quantize(Decimal(row.value)) == Decimal(row.value), row
+
+
+def test_what_depends_on_the_first_answer(tmp_path: Path) -> None:
+    written(rows_by_first_answer(), tmp_path)
+    found = joined(tmp_path, tmp_path / "out", ["tab:history-.*", "tab:native-accuracy", "tab:continuous-summary"])
+    # Avg@4 of Native and STAIR follows from these counts, Pass@4 and Vanilla's do not.
+    summary = found["artifact"] == "tab:continuous-summary"
+    follows = (found["metric"] == "Avg@4") & (found["turn"] == "T2-T4")
+    assert_equal(found[~summary | follows], 504 + 8 + 15 + 24)
+
+
+def test_turns_and_their_means(tmp_path: Path) -> None:
+    written(rows_by_turn("tab:turns-.*"), tmp_path)
+    found = joined(tmp_path, tmp_path / "out", ["tab:turns-.*", "tab:continuous-summary"])
+    assert_equal(found, 264 + 72)
+
+
+def test_lora(tmp_path: Path) -> None:
+    written(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
+    assert_equal(joined(tmp_path, tmp_path / "out", ["tab:lora-.*"]), 32 + 16)
+    text = (tmp_path / "out" / "lora_comparison.md").read_text()
+    assert "| **LoRA + STAIR** | 4,141,056 | **43.33** | **+3.89** | **63.33** | **+4.44** |" in text
+    assert "| **STAIR** | 12,288 | 38.06 | +3.61 | 52.22 | **+4.44** |" in text
+    assert "| Native | 0 | 34.44 | – | 47.78 | – |" in text
+
+
+def test_what_a_model_of_unknown_shape_trains_is_a_gap() -> None:
+    assert isinstance(trainable_parameters("mine", "lora"), Gap)
+    assert trainable_parameters("mine", "native") == 0
+
+
+@pytest.fixture
+def shared_rows() -> pd.DataFrame:
+    """The shared-T1 study and its bank prefixes, with bank lengths that are cut as often as the paper says."""
+    rows = rows_by_turn("tab:shared-t1")
+    single = rows[~rows["condition"].isin(["random_reflector", "kv_permutation"])]
+    seeded = {"random_reflector": [(44, 18), (45, 19), (45, 20)], "kv_permutation": [(39, 18), (40, 18), (40, 19)]}
+    frames = [single, rows_by_turn("tab:bank-prefix-accuracy").query("condition.str.startswith('stair_prefix')")]
+    for family, counts in seeded.items():
+        for seed, (correct, passed) in enumerate(counts):
+            grid = grid_with(30, correct, passed)
+            frames.append(grid_rows("qwen3.5-4b", "aime2025", f"{family}-{seed}", 2, grid, np.arange(30)))
+    whole = pd.concat(frames, ignore_index=True)
+    lengths = np.repeat([5_000, 20_000, 60_000], [120 - 114, 114 - 81, 81])
+    return whole.assign(bank_tokens=[lengths[seed] for seed in whole["seed"]])
+
+
+def test_the_shared_t1_study(shared_rows: pd.DataFrame, tmp_path: Path) -> None:
+    written(shared_rows, tmp_path / "shared_t1")
+    found = joined(tmp_path, tmp_path / "out", ["tab:shared-t1", "tab:bank-prefix-accuracy"])
+    assert_equal(found, 18 + 14)
+    text = (tmp_path / "out" / "shared_t1.md").read_text()
+    assert "| **STAIR** | **48.33** | **+26.67** | **80.00** |" in text
+    assert "| Random-reflector | 37.22 | +15.56 | 63.33 |" in text
+    prefixes = (tmp_path / "out" / "bank_prefix_accuracy.md").read_text()
+    assert "| STAIR 8K | 114/120 | 43.33 | **80.00** |" in prefixes
+    assert "| Native | – | 21.67 | 56.67 |" in prefixes
+
+
+def test_without_bank_lengths_the_cut_banks_are_a_gap(shared_rows: pd.DataFrame, tmp_path: Path) -> None:
+    written(shared_rows.drop(columns="bank_tokens"), tmp_path / "shared_t1")
+    tables = tables_from(tmp_path, tmp_path / "out", resolve(ROOT, {"run": "paper"}))
+    assert [reason for table in tables for reason in gap_reasons(table.values)] == [
+        "bank lengths are not recorded in these rows"
+    ]
