@@ -166,27 +166,55 @@ def _tex(text: str) -> str:
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
-def terminal(layout: Layout) -> RenderableType:
-    """The table for a terminal, its caption above and its notes below; numbers are never cut."""
-    from rich import box
+def terminal(layout: Layout, width: int = 80) -> RenderableType:
+    """The table for a terminal, its caption above and its notes below. What is too wide goes on in a second table."""
     from rich.console import Group
+    from rich.text import Text
+
+    notes = [Text(_plain(note), style="dim") for note in layout.notes]
+    parts = [_terminal_part(layout, columns) for columns in _fitting_columns(layout, width)]
+    return Group(Text(_plain(layout.caption), style="italic"), *parts, *notes)
+
+
+def _terminal_part(layout: Layout, columns: Sequence[int]) -> RenderableType:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for number, name in enumerate(_joined_header(layout)):
-        left = number < layout.left_columns
-        # A long first word breaks before the metric, which stands last.
-        title = name if left else "\n".join(name.rsplit(" ", 1))
-        table.add_column(title, justify="left" if left else "right", no_wrap=True, min_width=0 if left else 6)
+    titles = _joined_header(layout)
+    for column in columns:
+        left = column < layout.left_columns
+        title = titles[column] if left else "\n".join(titles[column].split())
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
     for row in layout.rows:
         if row.heading:
             table.add_section()
             table.add_row(Text(_plain(row.cells[0].text), style="bold italic"))
         else:
-            table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in row.cells))
-    notes = [Text(_plain(note), style="dim") for note in layout.notes]
-    return Group(Text(_plain(layout.caption), style="italic"), table, *notes)
+            shown = (row.cells[column] for column in columns)
+            table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in shown))
+    return table
+
+
+def _fitting_columns(layout: Layout, width: int) -> list[list[int]]:
+    """The columns of each part: those of text in every one, and as many others as fit."""
+    titles = _joined_header(layout)
+    needed = []
+    for column in range(layout.width):
+        texts = [row.cells[column].text for row in layout.rows if not row.heading]
+        texts += [titles[column]] if column < layout.left_columns else titles[column].split()
+        if column == 0:
+            texts += [row.cells[0].text for row in layout.rows if row.heading]
+        needed.append(max(map(len, texts), default=0) + 2)
+    text = list(range(layout.left_columns))
+    room = width - 2 - sum(needed[column] for column in text)
+    parts: list[list[int]] = [[]]
+    for column in range(layout.left_columns, layout.width):
+        if parts[-1] and sum(needed[other] for other in (*parts[-1], column)) > room:
+            parts.append([])
+        parts[-1].append(column)
+    return [[*text, *part] for part in parts]
 
 
 def _style(cell: Cell) -> str:

@@ -344,8 +344,7 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     settings, paths = open_run(run)
     layout = build(settings, paths, name).layout
     console = Console()
-    # Lines that a narrow terminal wraps are better than numbers that it cuts.
-    Console(width=max(console.width, layout.width * 8 + 16)).print(terminal(layout))
+    console.print(terminal(layout, console.width))
 
 
 @app.command()

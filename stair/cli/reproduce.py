@@ -156,7 +156,7 @@ def _show(config: Config, paths: RunPaths) -> None:
 
     console = Console()
     console.print()
-    console.print(terminal(build(config, paths, "continuous_summary").layout))
+    console.print(terminal(build(config, paths, "continuous_summary").layout, console.width))
     console.print(
         f"Made: {paths.table('continuous_summary', '.md')} (also .csv and .tex); everything is in {paths.folder}"
     )

@@ -114,7 +114,9 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> st
 
 def scores(config: Config, benchmark: str) -> str:
     """Verdicts on one benchmark's responses, and the code that gives them."""
-    return digest_of({"kind": config.benchmarks[benchmark].kind, "code": modules_digest("stair.evaluation.scores")})
+    # Nothing imports the worker: it is started as a program.
+    code = modules_digest("stair.evaluation.scores", "stair.scoring.worker")
+    return digest_of({"kind": config.benchmarks[benchmark].kind, "code": code})
 
 
 def checks(config: Config) -> str:

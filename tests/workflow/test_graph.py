@@ -32,7 +32,7 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
     before = contents(results, *RESULTS)
     native = results / "responses" / "qwen3-4b-instruct" / "math500" / "native.parquet"
     native.unlink()
-    expected = {"seal_evaluation": 1, "check": 1, "score_condition": 1, "table": 5, "figure": 1, "all": 1}
+    expected = {"seal_evaluation": 1, "check": 1, "score_condition": 1, "table": 7, "figure": 1, "all": 1}
     assert jobs_of(snakemake(copied_run, "-n")) == expected
     snakemake(copied_run)
     assert contents(results, *RESULTS) == before

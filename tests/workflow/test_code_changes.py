@@ -1,0 +1,92 @@
+"""A change of code runs again what is cheap and depends on it, and never what generates."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.conftest import MICRO, ROOT, environment, jobs_of
+
+pytestmark = pytest.mark.xdist_group("workflow")
+
+SCORES = {"score_condition": 3, "table": 7, "figure": 1, "all": 1}
+TABLES = {"table": 7, "figure": 1, "all": 1}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the code, which the workflow then uses in place of the installed one."""
+    folder = tmp_path / "code"
+    for name in ("stair", "snakemake_logger_plugin_stair"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def jobs_with(package: Path, run: Path) -> dict[str, int]:
+    """What would run with a copy of the code."""
+    done = subprocess.run(
+        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={MICRO}"],
+        cwd=run,
+        env=environment() | {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return jobs_of(done)
+
+
+def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: Path) -> None:
+    assert jobs_with(package, finished_run) == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "expected"),
+    [
+        ("stair/scoring/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
+        ("stair/scoring/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
+        ("stair/scoring/worker.py", "", "\nADDED = 1\n", SCORES),
+        ("stair/scoring/extraction.py", "", "\n# A comment.\n", {}),
+        ("stair/artifacts/tables/turns.py", "Mean averages", "The mean averages", TABLES),
+        ("stair/artifacts/figures/figure.py", "#2f8f6b", "#2f8f6c", TABLES),
+        ("stair/engines/transformers/engine.py", "", "\nADDED = 1\n", {}),
+        ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
+        ("stair/training/loop.py", "", "\nADDED = 1\n", {}),
+        ("stair/rollouts/stage.py", "", "\nADDED = 1\n", {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
+)
+def test_a_change_of_code(
+    finished_run: Path, package: Path, file: str, before: str, after: str, expected: dict[str, int]
+) -> None:
+    path = package / file
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after) if before else text + after)
+    assert jobs_with(package, finished_run) == expected
+
+
+def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, package: Path) -> None:
+    """The scorer's change goes through to the tables, with the weights gone."""
+    path = package / "stair/scoring/score.py"
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    results = copied_run / "results" / "micro"
+    rows = results / "evaluation/qwen3-4b-instruct/math500/vanilla.parquet"
+    responses = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"
+    before = rows.stat().st_mtime_ns, responses.stat().st_mtime_ns
+    weights = results / "backbones/qwen3-4b-instruct/model.safetensors"
+    size, stamp = weights.stat().st_size, weights.stat().st_mtime_ns
+    weights.write_bytes(b"\0" * size)
+    os.utime(weights, ns=(stamp, stamp))
+    subprocess.run(
+        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--config", f"run={MICRO}"],
+        cwd=copied_run,
+        env=environment() | {"PYTHONPATH": str(package)},
+        capture_output=True,
+        check=True,
+    )
+    assert rows.stat().st_mtime_ns > before[0]
+    assert responses.stat().st_mtime_ns == before[1]
