@@ -5,7 +5,7 @@ With l_j = q.k_j / sqrt(d), e_j = c.k_j / sqrt(d) and s = softmax(l), Eqs. 6 and
     pi_ref = (1 - eps) s + eps / M,    pi_R = pi_ref exp(e) / N,    N = sum_j pi_ref_j exp(e_j),
 
 so that two numbers a token, logsumexp(l) and log N, hold all that a pass over the bank has to find out, and a second pass
-sums the values under the difference weights pi_ref (exp(e - log N) - 1), which expm1 gives without cancellation.
+sums the values under the difference weights pi_ref (exp(e - log N) - 1).
 Because c = -2 (u.q) u, e_j = a_t w_j with one number a token and one a bank entry: no second product with the keys.
 
 The backward recomputes the weights block by block. With h_j = g.v_j for the output's gradient g, rho = exp(e - log N) and
@@ -35,7 +35,7 @@ from stair.method.reflection import unit_normals
 class Tiles:
     """How much is in flight at once: `rows` query rows (tokens x heads of a group) and `entries` of the bank.
 
-    Where that takes no more than `kept` bytes, the first pass keeps the logits of its rows for the second; `rows` may fall to
+    Where that takes no more than `kept` bytes, the first pass keeps the powers of its rows for the second; `rows` may fall to
     `LEAST_ROWS` for it.
     """
 
@@ -77,12 +77,17 @@ class _Head:
         tile = groups * self.step * width
         self.work = self.queries.new_empty(2, tile)
         self.kept = self.queries.new_empty(blocks, tile) if keeps else None
+        self.levels: dict[int, Tensor] = {}
         self.log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
         self.floor = self.smoothing / self.bank
         self.log_floor = math.log2(self.floor)
         # e_j = turn_t along_j, with the scale inside turn.
         self.turn = -2.0 * torch.einsum("gtd,gd->gt", self.queries, self.units)[..., None]
         self.along = torch.cat([self.units @ block.mT for _, block in self.key_blocks()], dim=-1)
+        # A product takes a difference along for nothing where the subtrahend is one more column against a column of ones.
+        self.wide_queries = torch.nn.functional.pad(self.queries, (0, 1))
+        self.wide_keys = self.keys.new_ones(width, self.keys.shape[1] + 1, dtype=self.queries.dtype)
+        self.wide_along = torch.stack((self.along, torch.ones_like(self.along)), dim=1)
 
     def key_blocks(self) -> Iterator[tuple[slice, Tensor]]:
         for start in range(0, self.bank, self.tiles.entries):
@@ -104,21 +109,20 @@ class _Head:
 
     def logits(self, tokens: slice, span: slice, keys: Tensor, less: Tensor | None = None) -> Tensor:
         """l of a tile, with `less` [groups, tokens, 1] taken off."""
-        queries = self.queries[:, tokens]
         buffer = self.work[0] if self.kept is None else self.kept[span.start // self.tiles.entries]
         logit = self.tile(buffer, tokens, span)
-        # One flat product is quicker than one for each head of the group, and takes a difference along for nothing.
-        flat, out = queries.reshape(-1, queries.shape[-1]), logit.view(-1, logit.shape[-1])
-        if less is None:
-            torch.mm(flat, keys.mT, out=out)
-        else:
-            torch.addmm(less.reshape(-1, 1), flat, keys.mT, beta=-1.0, out=out)
+        queries = self.wide_queries[:, tokens]
+        queries[..., -1:] = 0.0 if less is None else -less
+        block = self.wide_keys[: keys.shape[0]]
+        block[:, :-1] = keys
+        # One flat product is quicker than one for each head of the group.
+        torch.mm(queries.reshape(-1, queries.shape[-1]), block.mT, out=logit.view(-1, logit.shape[-1]))
         return logit
 
-    def extra(self, tokens: slice, span: slice) -> Tensor:
-        """e of a tile."""
-        out = self.tile(self.work[1], tokens, span)
-        return torch.mul(self.turn[:, tokens], self.along[:, None, span], out=out)
+    def extra(self, tokens: slice, span: slice, less: Tensor) -> Tensor:
+        """e of a tile, with `less` [groups, tokens, 1] taken off."""
+        sides = torch.cat((self.turn[:, tokens], -less), dim=-1)
+        return torch.bmm(sides, self.wide_along[..., span], out=self.tile(self.work[1], tokens, span))
 
     def normalisers(self, tokens: slice) -> tuple[Tensor, Tensor, Tensor]:
         """First pass: (logsumexp(l), log N, sum_j s_j rho_j) of every token of the tile, each [groups, tokens, 1]."""
@@ -128,29 +132,49 @@ class _Head:
         plain = torch.full_like(turn, -math.inf)
         shifted = torch.full_like(turn, -math.inf)
         change = torch.zeros_like(turn)
-        for span, keys in self.key_blocks():
-            logit = self.logits(tokens, span, keys)
-            top = logit.amax(-1, keepdim=True)
-            weight = torch.sub(logit, top, out=self.tile(self.work[0], tokens, span)).exp2_()
-            moved = self.extra(tokens, span).sub_(peak).exp2_()
-            plain = torch.logaddexp2(plain, top + weight.sum(-1, keepdim=True).log2_())
+        level: Tensor | None = None
+        for block, (span, keys) in enumerate(self.key_blocks()):
+            weight, total, level = self.powers(tokens, span, keys, level)
+            if self.kept is not None:
+                self.levels[block] = level
+            moved = self.extra(tokens, span, peak).exp2_()
+            plain = torch.logaddexp2(plain, level + total.log2())
             change += moved.sum(-1, keepdim=True)
             # The product stands for exp(l + e). What it loses to underflow is at most bank * 2 ** -126 in units of exp(peak), and
             # N is at least smoothing / bank in those units: nothing that float32 could show.
-            shifted = torch.logaddexp2(shifted, top + peak + weight.mul_(moved).sum(-1, keepdim=True).log2_())
+            shifted = torch.logaddexp2(shifted, level + peak + moved.mul_(weight).sum(-1, keepdim=True).log2_())
         mean = shifted - plain  # log sum_j s_j exp(e_j)
         log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
         return plain, log_n, (mean - log_n).exp2()
 
+    def powers(self, tokens: slice, span: slice, keys: Tensor, level: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(2 ** (l - level), its sums, level) of a tile; the level is the greatest logit of an earlier tile, while that serves.
+
+        Weights beyond one lose no precision, so a later tile needs no maximum of its own until they leave the number range.
+        """
+        if level is not None and level.is_cpu:
+            weight = self.logits(tokens, span, keys, level).exp2_()
+            total = weight.sum(-1, keepdim=True)
+            if bool((total < math.inf).all()):
+                return weight, total, level
+        logit = self.logits(tokens, span, keys)
+        top = logit.amax(-1, keepdim=True)
+        level = top if level is None else torch.maximum(level, top)
+        weight = logit.sub_(level).exp2_()
+        return weight, weight.sum(-1, keepdim=True), level
+
     def weights(self, tokens: slice, span: slice, keys: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
-        """(pi_ref, log rho) of a tile; with kept logits, of a tile that `normalisers` went through last."""
+        """(pi_ref, log rho) of a tile; with kept powers, of a tile that `normalisers` went through last."""
         less = plain - self.log_share
         if self.kept is None:
-            logit = self.logits(tokens, span, keys, less)
+            reference = self.logits(tokens, span, keys, less).exp2_()
         else:
-            kept = self.tile(self.kept[span.start // self.tiles.entries], tokens, span)
-            logit = torch.sub(kept, less, out=self.tile(self.work[0], tokens, span))
-        return logit.exp2_().add_(self.floor), self.extra(tokens, span).sub_(log_n)
+            block = span.start // self.tiles.entries
+            kept = self.tile(self.kept[block], tokens, span)
+            # No level is above the greatest logit, so this factor is at most one.
+            factor = (self.levels[block] - less).exp2_()
+            reference = torch.mul(kept, factor, out=self.tile(self.work[0], tokens, span))
+        return reference.add_(self.floor), self.extra(tokens, span, log_n)
 
 
 class _StreamingRead(torch.autograd.Function):
@@ -180,8 +204,11 @@ class _StreamingRead(torch.autograd.Function):
                 total = out[heads, tokens]
                 for span, block in head.key_blocks():
                     reference, ratio = head.weights(tokens, span, block, plain, log_n)
-                    weight = reference.mul_(ratio.mul_(LN2).expm1_() if variant == "differential" else ratio.exp2_())
-                    total += weight @ head.value_block(span)
+                    ratio.exp2_()
+                    if variant == "differential":
+                        # expm1 would cost five times as much, and what the subtraction loses is less than log N has lost.
+                        ratio.sub_(1.0)
+                    total += reference.mul_(ratio) @ head.value_block(span)
         ctx.save_for_backward(queries, units, keys, values, order, sums)
         ctx.settings = (smoothing, variant, tiles)
         return out
