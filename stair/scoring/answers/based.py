@@ -5,7 +5,7 @@ import re
 from stair.scoring.answers.kinds import Based
 from stair.scoring.answers.number_words import leading_number
 
-_DIGITS = r"\(?\s*(?P<digits>-?[0-9A-Z]+(?:\.[0-9A-Z]+)?)\s*\)?"
+_DIGITS = r"\(?\s*(?P<digits>-?(?:\d{1,3}(?:,\d{3})+|[0-9A-Z]+(?:\.[0-9A-Z]+)?))\s*\)?"
 _SUBSCRIPT = re.compile(_DIGITS + r"\s*_\s*(?:base\s*)?(?P<base>\d+|[a-z]+)", re.IGNORECASE)
 _SPOKEN = re.compile(_DIGITS + r"\s*\(?\s*(?:in )?base\s*[- ]?\s*(?P<base>\d+|[a-z]+)\s*\)?", re.IGNORECASE)
 _LARGEST = 36
@@ -16,7 +16,7 @@ def read_based(text: str) -> Based | None:
     match = _SUBSCRIPT.fullmatch(text) or _SPOKEN.fullmatch(text)
     if match is None:
         return None
-    digits, base = match["digits"].upper(), base_number(match["base"])
+    digits, base = match["digits"].upper().replace(",", ""), base_number(match["base"])
     if base is None or not any(character.isdigit() for character in digits):
         return None
     if not all(character in "-." or int(character, 36) < base for character in digits):

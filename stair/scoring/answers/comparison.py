@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from stair.scoring.answers.clocks import minutes
 from stair.scoring.answers.equations import same_solutions
-from stair.scoring.answers.forms import factor_count, is_expanded
+from stair.scoring.answers.forms import factor_count, has_common_divisor, is_expanded, with_constant_named
 from stair.scoring.answers.hints import Hint
 from stair.scoring.answers.kinds import (
     Answer,
@@ -20,6 +20,7 @@ from stair.scoring.answers.kinds import (
     Ratio,
     Relation,
     SetExpression,
+    SetOperator,
     Words,
 )
 from stair.scoring.answers.measures import same_measure
@@ -38,7 +39,7 @@ class Comparison:
         self.hint = hint
 
     def same(self, answer: Answer, reference: Answer) -> bool:
-        answer, reference = resolved(answer), resolved(reference)
+        answer, reference = _as_union(resolved(answer), resolved(reference)), _as_union(resolved(reference), answer)
         if isinstance(answer, Words) and isinstance(reference, Words):
             return answer.text == reference.text
         if is_region(answer) and is_region(reference) and not self._are_pairs(answer, reference):
@@ -68,9 +69,11 @@ class Comparison:
             return self._same_matrices(*matrices)
         if self.hint.wants_factors and factor_count(reference) > max(1, factor_count(answer)):
             return False
+        if self.hint.wants_factors and has_common_divisor(answer) and not has_common_divisor(reference):
+            return False
         if self.hint.wants_expansion and is_expanded(reference) and not is_expanded(answer):
             return False
-        if equal(answer, reference):
+        if equal(answer, with_constant_named(reference, answer)):
             return True
         degree = Constant("degree")
         if contains(answer, degree) == contains(reference, degree) or self.hint.wants_radians:
@@ -246,6 +249,14 @@ class Comparison:
                 return Ratio((value, _number(1)))
             case _:
                 return None
+
+
+def _as_union(answer: Answer, other: Answer) -> Answer:
+    """`(0,1) or (2,3)` as a union, where the other side is one."""
+    if not isinstance(other, SetExpression) or not isinstance(answer, Collection) or answer.joiner is not Joiner.OR:
+        return answer
+    intervals = all(isinstance(item, Group) and is_region(item) for item in answer.items)
+    return SetExpression(SetOperator.UNION, answer.items) if intervals else answer
 
 
 def _name_of(item: Answer) -> str:

@@ -156,6 +156,13 @@ class Hint:
         known = [unit for unit in named if unit is not None]
         return known[-1] if known else None
 
+    @property
+    def figure_unit(self) -> Unit | None:
+        """The unit of area or volume that the last sentence asks for."""
+        sentence = re.split(r"[.?!;:](?:\s|$)", self.text.rstrip(" .?!$"))[-1]
+        known = [unit for phrase in _UNIT.findall(sentence) if (unit := _named_unit(phrase)) is not None]
+        return known[-1] if known and dict(known[-1].dimensions).get("m", 0) > 1 else None
+
     def mentions(self, text: str) -> bool:
         """Whether the problem contains a formula or word, regardless of spaces."""
         return bool(text) and re.sub(r"[\s{}$\\]", "", text.lower()) in re.sub(r"[\s{}$\\]", "", self.text)

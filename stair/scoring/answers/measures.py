@@ -41,6 +41,10 @@ def _one_unit(answer: Quantity, reference: Quantity, hint: Hint, same: SameValue
     """One side has a unit. The other is in the unit that the problem asks for, or in the same one."""
     unit = answer.unit or reference.unit
     assert unit is not None
+    if answer.unit is not None and hint.figure_unit is not None:
+        exponents = [dict(each.dimensions) for each in (answer.unit, hint.figure_unit)]
+        if set(exponents[0]) == {"m"} and exponents[0] != exponents[1]:
+            return False  # a length where an area is asked for
     asked = hint.unit
     if asked is not None and asked.dimensions == unit.dimensions and asked.factor != unit.factor:
         if answer.unit is not None:

@@ -74,7 +74,7 @@ _DEFINITIONS: dict[str, Unit] = {
     "pa pascal pascals": _unit("kg m^-1 s^-2"),
     "v volt volts": _unit("volt"),
     "a amp amps ampere amperes": _unit("ampere"),
-    "ohm ohms": _unit("ohm"),
+    "ohm ohms \\Omega": _unit("ohm"),
     "ev": _unit("electronvolt"),
     "mol mole moles": _unit("mole"),
     "k kelvin kelvins": _unit("kelvin"),

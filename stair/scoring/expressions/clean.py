@@ -69,6 +69,9 @@ _DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _THIN = r"(?:\\[,:; ]|~|\\thinspace|[ ])"
 _THIN_GROUPS = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_THIN}\d{{3}})+(?!\d)")
 _THIN_DECIMALS = re.compile(rf"(?<=\.)\d{{3}}(?:{_THIN}\d{{3}})*{_THIN}\d{{1,3}}(?!\d)")
+_END = r"([^][(){}]{1,200}[,;][^][(){}]{1,200})"
+_REVERSED_OPENING = re.compile(rf"(^|\\in |\\cup |=)\s*\]{_END}(?=[][])")
+_REVERSED_CLOSING = re.compile(rf"([(\[]){_END}\[(?=\s*(?:$|\\cup|[.,;]))")
 _SPACES = re.compile(r"(?<!\\)\\[,;:! ]|\\(?:quad|qquad|enspace|thinspace|medspace|nobreakspace)(?![A-Za-z])|~")
 
 
@@ -84,7 +87,8 @@ def clean(text: str) -> str:
         text = pattern.sub(replacement, text)
     text = re.sub(r"(?<!\\)\\!", "", text)
     text = _SPACES.sub(" ", text)
-    return re.sub(r"\s+", " ", text).strip()
+    text = re.sub(r"\s+", " ", text).strip()
+    return _REVERSED_CLOSING.sub(r"\1\2)", _REVERSED_OPENING.sub(r"\1(\2", text))  # `]1,2[` is `(1,2)`
 
 
 def _replace_unicode(text: str) -> str:

@@ -47,7 +47,7 @@ class Parser(Cursor):
         self.operations = 0
 
     def expression(self) -> Node:
-        r"""Terms joined by `+`, `-`, `\pm` and `\mp`."""
+        r"""Terms joined by `+`, `-`, `\pm` and `\mp`, perhaps over others (`1 \over 4`)."""
         terms = [self._term()]
         while True:
             if self.take_sign("+"):
@@ -59,7 +59,12 @@ class Parser(Cursor):
             elif self.take_command("mp"):
                 terms.append(PlusMinus(self._term(), inverted=True))
             else:
-                return terms[0] if len(terms) == 1 else Sum(tuple(terms))
+                break
+        total = terms[0] if len(terms) == 1 else Sum(tuple(terms))
+        if self.take_command("over"):
+            self._count_operation()
+            return Quotient(total, self.expression())
+        return total
 
     # What stands between operators
 
