@@ -39,7 +39,8 @@ class Comparison:
         self.hint = hint
 
     def same(self, answer: Answer, reference: Answer) -> bool:
-        answer, reference = _as_union(resolved(answer), resolved(reference)), _as_union(resolved(reference), answer)
+        answer, reference = resolved(answer), resolved(reference)
+        answer, reference = _as_union(answer, reference), _as_union(reference, answer, is_reference=True)
         if isinstance(answer, Words) and isinstance(reference, Words):
             return answer.text == reference.text
         if is_region(answer) and is_region(reference) and not self._are_pairs(answer, reference):
@@ -251,11 +252,23 @@ class Comparison:
                 return None
 
 
-def _as_union(answer: Answer, other: Answer) -> Answer:
-    """`(0,1) or (2,3)` as a union, where the other side is one."""
-    if not isinstance(other, SetExpression) or not isinstance(answer, Collection) or answer.joiner is not Joiner.OR:
+def _is_plainly_interval(answer: Answer) -> bool:
+    """Whether brackets differ or an end is infinite, as with no point."""
+    if not isinstance(answer, Group):
+        return False
+    ends = [item.value for item in answer.items if isinstance(item, Quantity)]
+    return (answer.opening == "(") != (answer.closing == ")") or any(
+        contains(end, Constant("infinity")) for end in ends
+    )
+
+
+def _as_union(answer: Answer, other: Answer, *, is_reference: bool = False) -> Answer:
+    """`(0,1) or (2,3)`, or with a comma, as a union where the other side is one."""
+    if not isinstance(other, SetExpression) or not isinstance(answer, Collection) or answer.joiner is Joiner.AND:
         return answer
     intervals = all(isinstance(item, Group) and is_region(item) for item in answer.items)
+    if is_reference and not any(_is_plainly_interval(item) for item in answer.items):
+        return answer  # points, perhaps
     return SetExpression(SetOperator.UNION, answer.items) if intervals else answer
 
 

@@ -1,5 +1,6 @@
 """The form of an expression, where the problem asks for one: factored or expanded."""
 
+from itertools import permutations
 from math import gcd, prod
 
 from stair.scoring.expressions.nodes import (
@@ -69,7 +70,7 @@ def is_expanded(node: Node) -> bool:
 def with_constant_named(node: Node, other: Node) -> Node:
     """`f(x) + C` as `f(x) + c` where the other formula, of the same one variable, has its constant in that letter."""
     names, others = symbols(node), symbols(other)
-    for name, letter in (("C", "c"), ("c", "C")):
+    for name, letter in permutations("CcKk", 2):
         if len(names) == 2 and names - {name} == others - {letter} and names - others == {name}:
             constant, named = Symbol(name), Symbol(letter)
             both_stand_alone = all(

@@ -123,6 +123,10 @@ class Hint:
         return re.search(r"\bratio\b", self.text) is not None
 
     @property
+    def wants_remainder(self) -> bool:
+        return re.search(r"remainder|\bp?mod\b|modulo|residue|divided by", self.text) is not None
+
+    @property
     def wants_equation(self) -> bool:
         return self._says(_EQUATION)
 

@@ -12,6 +12,7 @@ from stair.scoring.expressions.parser import Parser
 from stair.scoring.expressions.tokens import Kind, Token
 
 _ORDINALS = ("st", "nd", "rd", "th")
+_CURRENCY_CODES = ("USD", "EUR", "GBP", "JPY", "INR")
 _HEDGES = ("approximately", "about", "around", "roughly")
 
 
@@ -64,6 +65,8 @@ def without_ordinal(tokens: list[Token]) -> list[Token]:
 
 def _currency(token: Token) -> Unit | None:
     name = CURRENCY_COMMANDS.get(token.text) if token.kind is Kind.COMMAND else None
+    if token.is_wordlike and token.text in _CURRENCY_CODES:
+        name = token.text.lower()
     return UNITS[name] if name else None
 
 

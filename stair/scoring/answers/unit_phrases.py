@@ -26,7 +26,8 @@ _FILLERS = _words("of the a an in total exactly each only approximately about")
 _NO_UNIT = _words(
     "or and not no to more less least most at than over under above below between from through until if when where for "
     "with without except plus minus times divided squared cubed factorial is are was equals am pm base mod either "
-    "neither nor but maybe possibly unless left right false true"
+    "neither nor but maybe possibly unless left right false true "
+    "extraneous rejected invalid impossible incorrect wrong undefined unknown excluded"
 )
 _DIMENSION_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _IRREGULAR = {"people": "person", "persons": "person", "children": "child", "men": "man", "women": "woman"}

@@ -16,6 +16,7 @@ from stair.scoring.bounds import MAX_BITS, MAX_EXPONENT, MAX_WORK, TooComplex
 
 DIGITS = 150
 _NOISE = Fraction(1, 10 ** (DIGITS - 20))
+_LEAST = Fraction(1, 10 ** (DIGITS // 3))
 
 Value = Any
 """Fraction, mpf or mpc. mpmath has no types."""
@@ -45,6 +46,7 @@ class Arithmetic:
     def __post_init__(self) -> None:
         self.context = _THREAD.context
         self.noise = self.inexact(_NOISE)
+        self.least = self.inexact(_LEAST)
 
     def inexact(self, value: Value) -> Value:
         """The value as an mpmath number."""
@@ -72,6 +74,9 @@ class Arithmetic:
         total = self.tidy(left + right)
         if self.context.isinf(total):
             return total
+        small, large = sorted((abs(left), abs(right)))
+        if 0 < small <= self.noise * large:
+            raise TooComplex("a term that is lost beside another")
         return Fraction(0) if abs(total) <= self.noise * max(abs(left), abs(right)) else total
 
     def multiply(self, left: Value, right: Value) -> Value:
@@ -111,6 +116,7 @@ class Arithmetic:
         if value == 0:
             return Fraction(1)
         self.bound_magnitude(value)
+        self.bound_smallness(value)
         return self.tidy(self.context.exp(self.inexact(value)))
 
     def log(self, value: Value) -> Value:
@@ -118,12 +124,18 @@ class Arithmetic:
             raise Undefined("the logarithm of zero")
         if value == 1:
             return Fraction(0)
+        self.bound_smallness(value - 1)
         return self.tidy(self.context.log(self.inexact(value)))
 
     def bound_magnitude(self, value: Value, limit: int = MAX_EXPONENT) -> None:
         """Refuses arguments for which a function would need more digits than there are."""
         if abs(value) > limit:
             raise TooComplex("a number of a magnitude beyond the bounds")
+
+    def bound_smallness(self, value: Value) -> None:
+        """Refuses numbers so small that a function of them could not be told from its value at zero."""
+        if 0 < abs(self.inexact(value)) < self.least:
+            raise TooComplex("a number too small to be told from zero")
 
     def tidy(self, value: Value) -> Value:
         """Drops the rounding noise in one part of a complex number; refuses what is no number."""

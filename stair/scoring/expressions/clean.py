@@ -69,6 +69,7 @@ _DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _THIN = r"(?:\\[,:; ]|~|\\thinspace|[ ])"
 _THIN_GROUPS = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_THIN}\d{{3}})+(?!\d)")
 _THIN_DECIMALS = re.compile(rf"(?<=\.)\d{{3}}(?:{_THIN}\d{{3}})*{_THIN}\d{{1,3}}(?!\d)")
+_BRACED_DIGITS = re.compile(r"(?<![\w^{}.\\\s\]])(\d+)\{(\d+)\}")
 _END = r"([^][(){}]{1,200}[,;][^][(){}]{1,200})"
 _REVERSED_OPENING = re.compile(rf"(^|\\in |\\cup |=)\s*\]{_END}(?=[][])")
 _REVERSED_CLOSING = re.compile(rf"([(\[]){_END}\[(?=\s*(?:$|\\cup|[.,;]))")
@@ -86,6 +87,7 @@ def clean(text: str) -> str:
     for pattern, replacement in _COMPILED:
         text = pattern.sub(replacement, text)
     text = re.sub(r"(?<!\\)\\!", "", text)
+    text = _BRACED_DIGITS.sub(r"\1\2", text)
     text = _SPACES.sub(" ", text)
     text = re.sub(r"\s+", " ", text).strip()
     return _REVERSED_CLOSING.sub(r"\1\2)", _REVERSED_OPENING.sub(r"\1(\2", text))  # `]1,2[` is `(1,2)`

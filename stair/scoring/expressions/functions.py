@@ -45,6 +45,7 @@ def _of_one(name: str, argument: Value, arithmetic: Arithmetic) -> Value:
     imaginary = argument.imag if arithmetic.is_complex(argument) else 0
     arithmetic.bound_magnitude(imaginary)
     arithmetic.bound_magnitude(argument, 100 if name.endswith("h") and not name.startswith("arc") else _LARGEST_ANGLE)
+    arithmetic.bound_smallness(argument)
     try:
         value = _ANALYTIC[name](arithmetic, arithmetic.inexact(argument))
     except (ZeroDivisionError, ValueError) as error:
@@ -99,13 +100,20 @@ def _integers(arguments: list[Value]) -> list[int]:
 
 
 def _binomial(arguments: list[Value], arithmetic: Arithmetic) -> Value:
-    """n over k for an integer k; n may be any number, as in n (n - 1) / 2."""
+    """n over k; neither need be an integer, so that formulas can be compared anywhere."""
     if len(arguments) != 2:
         raise Undefined("a binomial coefficient takes two arguments")
     n, k = arguments
     if isinstance(n, Fraction) and isinstance(k, Fraction) and n.denominator == k.denominator == 1 and n >= k >= 0:
         k = min(k, n - k)
-    if not isinstance(k, Fraction) or k.denominator != 1 or k < 0:
+    if not isinstance(k, Fraction) or k.denominator != 1:
+        for argument in (n, k):
+            arithmetic.bound_magnitude(argument, MAX_FACTORIAL)
+        value = arithmetic.context.binomial(arithmetic.inexact(n), arithmetic.inexact(k))
+        if arithmetic.context.isinf(value):
+            raise Undefined("a binomial coefficient at a pole")
+        return arithmetic.tidy(value)
+    if k < 0:
         raise Undefined("a binomial coefficient outside of its domain")
     if k > MAX_FACTORIAL:
         raise TooComplex("a binomial coefficient with too many digits")
