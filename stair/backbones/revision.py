@@ -13,12 +13,13 @@ _SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
 _IGNORED = ("manifest.json", "fetched.json")
 
 
-def model_revision(folder: Path, memo: Path) -> str:
+def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
     """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
 
     Args:
         folder: the model folder.
         memo: a file that remembers digests by size and modification time, so that gigabytes are read once.
+        remember: whether the memo may be written.
     """
     remembered = json.loads(memo.read_text()) if memo.is_file() else {}
     known: dict[str, list] = {}
@@ -31,6 +32,6 @@ def model_revision(folder: Path, memo: Path) -> str:
         entry = remembered.get(path.name)
         known[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
         digest.update(f"{path.name}\0{known[path.name][2]}\0".encode())
-    if known != remembered:
+    if remember and known != remembered:
         write_json(memo, known)
     return digest.hexdigest()

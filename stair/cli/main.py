@@ -112,6 +112,7 @@ def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's ke
     from stair.tiny.stage import write_raw
 
     write_raw(*open_run(run), name)
+    _record(run, "raw", name)
 
 
 @app.command()
@@ -121,6 +122,7 @@ def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> 
     from stair.tiny.stage import train
 
     train(*open_run(run), model)
+    _record(run, "backbone", model)
 
 
 @app.command()
@@ -137,8 +139,10 @@ def data(
         raise ValueError("give --benchmark or --model")
     if benchmark is not None:
         stage.benchmark(settings, paths, benchmark)
+        _record(run, "benchmark", benchmark)
     elif model is not None:
         stage.training_pool(settings, paths, model)
+        _record(run, "training_pool", model)
 
 
 @app.command()
@@ -158,6 +162,7 @@ def rollouts(
 
     if seal:
         stage.seal(*open_run(run), model)
+        _record(run, "rollouts", model)
     else:
         stage.generate(*open_run(run), model, shard, of)
 
@@ -176,8 +181,10 @@ def sessions(
         raise ValueError("give --model or --benchmark")
     if model is not None:
         stage.training(settings, paths, model)
+        _record(run, "training_sessions", model)
     elif benchmark is not None:
         stage.evaluation(settings, paths, benchmark)
+        _record(run, "evaluation_sessions", benchmark)
 
 
 @app.command()
@@ -192,6 +199,7 @@ def train(
     from stair.training import stage
 
     stage.run(*open_run(run), model, controller)
+    _record(run, "controller", model, controller)
 
 
 @app.command()
@@ -211,6 +219,7 @@ def evaluate(
 
     if seal:
         stage.seal(*open_run(run), model, benchmark, condition)
+        _record(run, "responses", model, benchmark, condition)
     else:
         stage.generate(*open_run(run), model, benchmark, condition, shard, of)
 
@@ -227,6 +236,7 @@ def scores(
     from stair.evaluation.scores import score_condition
 
     score_condition(*open_run(run), model, benchmark, condition, threads)
+    _record(run, "scores", model, benchmark, condition)
 
 
 @app.command()
@@ -235,6 +245,7 @@ def check(run: RunOption) -> None:
     from stair.checks.stage import run as run_checks
 
     checks = run_checks(*open_run(run))
+    _record(run, "check")
     for one in checks:
         print(f"holds: {one.name} ({one.scope}, {one.rows} rows)" + (f": {one.detail}" if one.detail else ""))
 
@@ -313,6 +324,7 @@ def tables(
     table = build(settings, paths, name)
     write(table, Labels.of(settings), lambda suffix: paths.table(name, suffix))
     _tell_gaps([table])
+    _record(run, "table", name)
 
 
 def _tell_gaps(tables: Sequence[Table]) -> None:
@@ -331,6 +343,7 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
 
     settings, paths = open_run(run)
     write(build_figure(settings, paths, name), Labels.of(settings), lambda suffix: paths.figure(name, suffix))
+    _record(run, "figure", name)
 
 
 @app.command()
@@ -370,6 +383,75 @@ def budget(
         return
     for line in costs.overruns(found, costs.documented(text)):
         print(f"warning: {line} ({against})", file=sys.stderr)
+
+
+@app.command()
+def verify(
+    run: RunOption,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: a JSON object an output, one a line.")] = False,
+) -> None:
+    """Say of every output whether it is whole, and made by what the configuration and its inputs are now.
+
+    Reads everything and changes nothing. Ends with 1 when an output is missing, damaged or stale.
+    """
+    import json
+
+    from stair.provenance.record import shown
+    from stair.provenance.verify import Verification
+
+    settings, paths = open_run(run)
+    counts: dict[str, int] = {}
+    notes: dict[str, int] = {}
+    for finding in Verification(settings, paths).findings():
+        counts[finding.state] = counts.get(finding.state, 0) + 1
+        name = shown(finding.artefact.files[0], paths)
+        for note in finding.notes:
+            notes[note] = notes.get(note, 0) + 1
+        if json_:
+            told = {"file": name, "state": finding.state, "reasons": finding.reasons, "notes": finding.notes}
+            print(json.dumps(told, ensure_ascii=False))
+        elif finding.state != "ok":
+            print(f"{finding.state}: {name}: {'; '.join(finding.reasons)}")
+    if not json_:
+        for note, count in notes.items():
+            print(f"note, of {count} outputs: {note}")
+        print(", ".join(f"{counts.get(state, 0)} {state}" for state in ("ok", "missing", "damaged", "stale")))
+    if set(counts) - {"ok"}:
+        raise SystemExit(1)
+
+
+@app.command()
+def why(
+    file: Annotated[Path, typer.Argument(help="An output of a run: a table, rows, a controller, ...")],
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", help="The run's folder; found from the file when left out.", metavar="FOLDER"),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Tell what made a file, back to data, weights, settings, code and versions, and what would make it stale."""
+    import json
+
+    from stair.config.resolve import RESOLVED
+    from stair.provenance.lineage import as_json, lineage, told
+    from stair.provenance.verify import Verification
+
+    folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
+    if folder is None:
+        raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
+    verification = Verification(*open_run(folder))
+    root = lineage(verification, file)
+    if json_:
+        print(json.dumps(as_json(verification, root), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(told(verification, root)))
+
+
+def _record(run: Path, rule: str, *name: str) -> None:
+    """Writes into the manifests of a job's outputs what they were made from."""
+    from stair.provenance.record import record
+
+    record(*open_run(run), rule, *name)
 
 
 class ScoringProgress:

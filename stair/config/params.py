@@ -1,7 +1,8 @@
-"""What each rule depends on: a digest of exactly the configuration keys that it uses.
+"""What each rule depends on: exactly the configuration keys that it uses, each under its place in the configuration.
 
-Labels, resources, shard counts and batch widths are in none of the digests of rules that generate. The cheap rules that
-only calculate (scores, tables) add a digest of the modules that they import, so that they rerun when their code changes.
+Labels, resources, shard counts and batch widths are in none of the settings of rules that generate. The cheap rules that
+only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun when
+their code changes. A rule's params are the digest of its settings; a manifest keeps the settings themselves.
 """
 
 from __future__ import annotations
@@ -12,130 +13,147 @@ from stair.config.model import Config, Dataset, Model
 from stair.config.sources import modules_digest
 from stair.records.keys import digest_of
 
+Settings = dict[str, Any]
+"""Values by their place in the configuration (`evaluation.seed`)."""
 
-def _source(item: Model | Dataset) -> dict[str, Any]:
-    return item.model_dump(mode="json", include={"repository", "revision", "file", "path", "tiny"})
-
-
-def _model(config: Config, model: str) -> dict[str, Any]:
-    settings = config.models[model]
-    return {"source": _source(settings), "thinking": settings.thinking, "dtype": settings.dtype}
+CODE = "code"
+"""The key of the code's digest; every other key is a place in the configuration."""
 
 
-def backbone(config: Config, model: str) -> str:
+def digest(settings: Settings) -> str:
+    """A rule's params."""
+    return digest_of(settings)
+
+
+def _chosen(place: str, item: Any, *keys: str) -> Settings:
+    """Some keys of an item, or all, under their places."""
+    values = item.model_dump(mode="json", include=set(keys) or None)
+    return {f"{place}.{key}": value for key, value in values.items()}
+
+
+def _source(place: str, item: Model | Dataset) -> Settings:
+    return _chosen(place, item, "repository", "revision", "file", "path", "tiny")
+
+
+def _model(config: Config, model: str) -> Settings:
+    settings, place = config.models[model], f"models.{model}"
+    return _source(place, settings) | _chosen(place, settings, "thinking", "dtype")
+
+
+def backbone(config: Config, model: str) -> Settings:
     """Training of a small backbone."""
-    settings = config.models[model]
-    return digest_of({"source": _source(settings), "thinking": settings.thinking, "prompts": config.prompts})
+    place, settings = f"models.{model}", config.models[model]
+    return _source(place, settings) | _chosen(place, settings, "thinking") | {"prompts": config.prompts}
 
 
-def raw(config: Config, name: str) -> str:
+def raw(config: Config, name: str) -> Settings:
     """A generated data set: a benchmark's key, or `training_pool`."""
-    return digest_of(
-        {
-            "name": name,
-            "tiny": _dataset(config, name).tiny,
-            "benchmarks": _sizes(config) if name == "training_pool" else None,
-        }
-    )
+    if name != "training_pool":
+        return {f"benchmarks.{name}.tiny": config.benchmarks[name].tiny}
+    sizes = {f"benchmarks.{key}.tiny": benchmark.tiny for key, benchmark in config.benchmarks.items()}
+    return {"training_pool.tiny": config.training_pool.tiny, **sizes}
 
 
-def _dataset(config: Config, name: str) -> Dataset:
-    return config.training_pool if name == "training_pool" else config.benchmarks[name]
-
-
-def _sizes(config: Config) -> dict[str, int | None]:
-    return {key: benchmark.tiny for key, benchmark in config.benchmarks.items()}
-
-
-def benchmark(config: Config, benchmark: str) -> str:
+def benchmark(config: Config, benchmark: str) -> Settings:
     """A benchmark's table."""
-    return digest_of(config.benchmarks[benchmark].model_dump(mode="json", exclude={"label", "prompt", "mathematical"}))
+    settings, place = config.benchmarks[benchmark], f"benchmarks.{benchmark}"
+    return _source(place, settings) | _chosen(place, settings, "columns", "exclude_ids", "kind", "rows")
 
 
-def training_pool(config: Config, model: str) -> str:
+def training_pool(config: Config, model: str) -> Settings:
     """A model's training problems."""
-    pool = config.training_pool.model_dump(mode="json", exclude={"name", "prompt", "exclude_more"})
-    return digest_of({"pool": pool, "more": config.training_pool.exclude_more.get(model, ())})
+    keys = ("columns", "exclude_ids", "strip_prefixes", "strip_suffixes", "validation_problems", "seed")
+    pool = config.training_pool
+    more = {f"training_pool.exclude_more.{model}": list(pool.exclude_more.get(model, ()))}
+    return _source("training_pool", pool) | _chosen("training_pool", pool, *keys, "exclude_benchmarks") | more
 
 
-def rollouts(config: Config, model: str) -> str:
+def rollouts(config: Config, model: str) -> Settings:
     """A model's training responses."""
-    return digest_of(
-        {
-            "model": _model(config, model),
-            "sampling": config.models[model].rollout_sampling.model_dump(),
-            "prompt": config.prompts[config.training_pool.prompt],
-            "samples": config.rollouts.samples,
-            "seed": [config.rollouts.seed, config.training_pool.name],
-            "engine": config.rollouts.engine,
-            "attention": config.transformers.attention,
-        }
-    )
+    return {
+        **_model(config, model),
+        **_chosen(f"models.{model}", config.models[model], "rollout_sampling"),
+        f"prompts.{config.training_pool.prompt}": config.prompts[config.training_pool.prompt],
+        **_chosen("rollouts", config.rollouts, "samples", "seed", "engine"),
+        "training_pool.name": config.training_pool.name,
+        "transformers.attention": config.transformers.attention,
+    }
 
 
-def sessions(config: Config) -> str:
+def sessions(config: Config) -> Settings:
     """Any sessions."""
-    return digest_of({"seed": config.sessions.seed})
+    return {"sessions.seed": config.sessions.seed}
 
 
-def training(config: Config, model: str, controller: str) -> str:
+def training(config: Config, model: str, controller: str) -> Settings:
     """A controller on a model."""
-    return digest_of(
-        {
-            "model": _model(config, model),
-            "controller": config.controllers[controller].model_dump(mode="json", exclude={"models"}),
-            "training": config.training.model_dump(mode="json"),
-            "prompt": config.prompts[config.training_pool.prompt],
-            "attention": config.transformers.attention,
-        }
-    )
+    settings = config.controllers[controller].model_dump(mode="json", exclude={"models"})
+    return {
+        **_model(config, model),
+        **{f"controllers.{controller}.{key}": value for key, value in settings.items()},
+        **_chosen("training", config.training),
+        f"prompts.{config.training_pool.prompt}": config.prompts[config.training_pool.prompt],
+        "transformers.attention": config.transformers.attention,
+    }
 
 
-def evaluation(config: Config, model: str, benchmark: str, condition: str) -> str:
+def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Settings:
     """The responses of a condition."""
-    settings = config.conditions[condition]
-    controller = config.controllers[settings.controller] if settings.controller else None
-    return digest_of(
-        {
-            "model": _model(config, model),
-            "sampling": config.models[model].sampling_for(benchmark).model_dump(),
-            "prompt": config.prompts[config.benchmarks[benchmark].prompt],
-            "condition": settings.model_dump(mode="json", exclude={"label", "models", "benchmarks"}),
-            "controller": controller.model_dump(mode="json", include={"kind", "layers", "smoothing"})
-            if controller
-            else None,
-            "samples": config.evaluation.samples,
-            "seed": config.evaluation.seed,
-            "engine": config.evaluation.engine,
-            "attention": config.transformers.attention,
-        }
-    )
+    settings, prompt = config.conditions[condition], config.benchmarks[benchmark].prompt
+    # The sampling that comes out, so that saying again what holds already is no change.
+    sampling = {
+        f"models.{model}.evaluation_sampling.{key}": value
+        for key, value in config.models[model].sampling_for(benchmark).model_dump().items()
+    }
+    found = {
+        **_model(config, model),
+        **sampling,
+        f"prompts.{prompt}": config.prompts[prompt],
+        **_chosen(f"conditions.{condition}", settings, "turns", "first_turn", "controller", "variant"),
+        **_chosen("evaluation", config.evaluation, "samples", "seed", "engine"),
+        "transformers.attention": config.transformers.attention,
+    }
+    if settings.controller is not None:
+        controller = config.controllers[settings.controller]
+        found |= _chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")
+    return found
 
 
-def scores(config: Config, benchmark: str) -> str:
+def scores(config: Config, benchmark: str) -> Settings:
     """Verdicts on one benchmark's responses, and the code that gives them."""
     # Nothing imports the worker: it is started as a program.
     code = modules_digest("stair.evaluation.scores", "stair.scoring.worker")
-    return digest_of({"kind": config.benchmarks[benchmark].kind, "code": code})
+    return {f"benchmarks.{benchmark}.kind": config.benchmarks[benchmark].kind, CODE: code}
 
 
-def checks(config: Config) -> str:
+def checks(config: Config) -> Settings:
     """The invariants, and the code that checks them."""
-    conditions = {key: item.model_dump(mode="json", exclude={"label"}) for key, item in config.conditions.items()}
-    return digest_of(
-        {"conditions": conditions, "samples": config.evaluation.samples, "code": modules_digest("stair.checks.stage")}
-    )
+    pool = config.training_pool.model_dump(mode="json", include={"exclude_benchmarks", "exclude_more"})
+    return {
+        **{f"models.{key}.thinking": model.thinking for key, model in config.models.items()},
+        **{
+            f"conditions.{key}": item.model_dump(mode="json", exclude={"label"})
+            for key, item in config.conditions.items()
+        },
+        **{f"training_pool.{key}": value for key, value in pool.items()},
+        "evaluation.samples": config.evaluation.samples,
+        CODE: modules_digest("stair.checks.stage"),
+    }
 
 
-def tables(config: Config) -> str:
+def tables(config: Config) -> Settings:
     """Tables: labels, what was run, and the code."""
-    layout = {
+    return {
         "note": config.note,
         "transitions": config.transitions.model_dump(),
         "overview": config.overview.model_dump(mode="json"),
-        "models": {key: model.label for key, model in config.models.items()},
-        "benchmarks": {key: (item.label, item.mathematical) for key, item in config.benchmarks.items()},
-        "conditions": {key: item.model_dump(mode="json") for key, item in config.conditions.items()},
-        "samples": config.evaluation.samples,
+        **{f"models.{key}.label": model.label for key, model in config.models.items()},
+        **{
+            f"benchmarks.{key}.{name}": value
+            for key, item in config.benchmarks.items()
+            for name, value in (("label", item.label), ("mathematical", item.mathematical))
+        },
+        **{f"conditions.{key}": item.model_dump(mode="json") for key, item in config.conditions.items()},
+        "evaluation.samples": config.evaluation.samples,
+        CODE: modules_digest("stair.artifacts.stage"),
     }
-    return digest_of({"layout": layout, "code": modules_digest("stair.artifacts.stage")})

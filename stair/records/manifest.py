@@ -59,21 +59,26 @@ def write_manifest(output: Path, *, stage: str, settings: Mapping[str, Any], **f
     else:
         files = [output]
     path = manifest_path(output)
+    names = {file: file.name if file is output else file.relative_to(output).as_posix() for file in files}
     write_json(
         path,
         {
-            "stage": stage,
-            "files": {
-                file.name if file is output else file.relative_to(output).as_posix(): file_digest(file)
-                for file in files
-            },
+            **manifest_facts(stage),
+            "files": {name: file_digest(file) for file, name in names.items()},
             "settings": settings,
-            "protocol_version": PROTOCOL_VERSION,
-            "source": source_fingerprint(),
-            "versions": package_versions(),
-            "machine": {"system": platform.platform(), "processor": platform.machine()},
-            "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **facts,
         },
     )
     return path
+
+
+def manifest_facts(stage: str) -> dict[str, Any]:
+    """What every manifest says: the stage, the code, the versions, the machine, the time."""
+    return {
+        "stage": stage,
+        "protocol_version": PROTOCOL_VERSION,
+        "source": source_fingerprint(),
+        "versions": package_versions(),
+        "machine": {"system": platform.platform(), "processor": platform.machine()},
+        "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }

@@ -67,7 +67,9 @@ RESULTS = (
     "controllers/**/*.safetensors",
     "controllers/**/curve.csv",
     "evaluation/**/*.parquet",
-    "tables/*",
+    "tables/*.csv",
+    "tables/*.md",
+    "tables/*.tex",
 )
 """What must be the same, byte for byte, however often a run was cut off."""
 

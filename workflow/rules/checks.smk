@@ -18,6 +18,6 @@ rule check:
         ENVIRONMENT
     params:
         run=run_folder,
-        settings=digests.checks(cfg),
+        settings=digests.digest(digests.checks(cfg)),
     shell:
         "stair check --run {params.run} > {log} 2>&1"

@@ -105,34 +105,36 @@ def rollout_shards(wildcards):
 
 
 def backbone_settings(wildcards):
-    return digests.backbone(cfg, wildcards.model)
+    return digests.digest(digests.backbone(cfg, wildcards.model))
 
 
 def raw_settings(wildcards):
-    return digests.raw(cfg, wildcards.name)
+    return digests.digest(digests.raw(cfg, wildcards.name))
 
 
 def benchmark_settings(wildcards):
-    return digests.benchmark(cfg, wildcards.benchmark)
+    return digests.digest(digests.benchmark(cfg, wildcards.benchmark))
 
 
 def pool_settings(wildcards):
-    return digests.training_pool(cfg, wildcards.model)
+    return digests.digest(digests.training_pool(cfg, wildcards.model))
 
 
 def rollout_settings(wildcards):
-    return digests.rollouts(cfg, wildcards.model)
+    return digests.digest(digests.rollouts(cfg, wildcards.model))
 
 
 def training_settings(wildcards):
-    return digests.training(cfg, wildcards.model, wildcards.controller)
+    return digests.digest(digests.training(cfg, wildcards.model, wildcards.controller))
 
 
 def evaluation_settings(wildcards):
-    return digests.evaluation(
-        cfg, wildcards.model, wildcards.benchmark, wildcards.condition
+    return digests.digest(
+        digests.evaluation(
+            cfg, wildcards.model, wildcards.benchmark, wildcards.condition
+        )
     )
 
 
 def score_settings(wildcards):
-    return digests.scores(cfg, wildcards.benchmark)
+    return digests.digest(digests.scores(cfg, wildcards.benchmark))

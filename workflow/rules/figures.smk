@@ -28,6 +28,6 @@ rule figure:
         ENVIRONMENT
     params:
         run=run_folder,
-        settings=digests.tables(cfg),
+        settings=digests.digest(digests.tables(cfg)),
     shell:
         "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"

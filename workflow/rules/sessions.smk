@@ -21,7 +21,7 @@ rule training_sessions:
         ENVIRONMENT
     params:
         run=run_folder,
-        settings=digests.sessions(cfg),
+        settings=digests.digest(digests.sessions(cfg)),
     shell:
         "stair sessions --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
@@ -39,6 +39,6 @@ rule evaluation_sessions:
         ENVIRONMENT
     params:
         run=run_folder,
-        settings=digests.sessions(cfg),
+        settings=digests.digest(digests.sessions(cfg)),
     shell:
         "stair sessions --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"

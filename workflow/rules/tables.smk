@@ -30,6 +30,6 @@ rule table:
         ENVIRONMENT
     params:
         run=run_folder,
-        settings=digests.tables(cfg),
+        settings=digests.digest(digests.tables(cfg)),
     shell:
         "stair tables --run {params.run} --name {wildcards.table} > {log} 2>&1"

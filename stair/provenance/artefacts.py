@@ -1,0 +1,221 @@
+"""Every output of a run with the rule that makes it, its inputs and its settings: the graph, for those who ask about it.
+
+The Snakefile has the same edges, for those who run it; a test holds the two together. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from stair.artifacts.names import FIGURES, table_names
+from stair.config import params
+from stair.config.model import Config
+from stair.config.params import Settings
+from stair.config.paths import RunPaths
+from stair.records import schemas
+
+BACKBONE_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "chat_template.jinja",
+    "model.safetensors",
+)
+CONTROLLER_FILES = ("controller.safetensors", "curve.csv")
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """What one job of a rule makes."""
+
+    rule: str
+    name: tuple[str, ...]
+    """What tells the rule's jobs apart: a model, a benchmark, a condition."""
+    files: tuple[Path, ...]
+    inputs: tuple[Path, ...]
+    """Files of earlier stages."""
+    models: tuple[str, ...]
+    """Models whose weights are used; their contents count as one input each."""
+    settings_of: Callable[[], Settings]
+    manifest: Path
+    schema: pa.Schema | None = None
+    """Of a Parquet table."""
+    rows: tuple[tuple[str, str], ...] = ()
+    """Columns that hold one value in every row."""
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The rule's settings; those with code in them take a moment, so they are looked up when they are asked for."""
+        return self.settings_of()
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return " ".join((self.rule, *self.name))
+
+
+class Artefacts:
+    """All outputs of a run, in the order of the graph."""
+
+    def __init__(self, config: Config, paths: RunPaths) -> None:
+        self._config, self._paths = config, paths
+
+    @cached_property
+    def all(self) -> tuple[Artefact, ...]:
+        """Every output that the configuration asks for."""
+        return tuple(self._find())
+
+    @cached_property
+    def by_file(self) -> dict[Path, Artefact]:
+        """The output that a file belongs to, manifests included."""
+        return {file: artefact for artefact in self.all for file in (*artefact.files, artefact.manifest)}
+
+    def of(self, rule: str, *name: str) -> list[Artefact]:
+        """The outputs of one job. Raises KeyError where the configuration asks for none."""
+        found = [artefact for artefact in self.all if (artefact.rule, artefact.name) == (rule, name)]
+        if not found:
+            raise KeyError(f"{rule} {' '.join(name)}")
+        return found
+
+    def _find(self) -> Iterator[Artefact]:
+        config, paths = self._config, self._paths
+        for name in ("training_pool", *config.benchmarks):
+            dataset = config.training_pool if name == "training_pool" else config.benchmarks[name]
+            if dataset.tiny is not None:
+                yield self._file(
+                    "raw", (name,), paths.dataset_file(config, name), (), partial(params.raw, config, name)
+                )
+        for model, settings in config.models.items():
+            if settings.tiny is not None:
+                folder = paths.backbone(model)
+                files = tuple(folder / name for name in BACKBONE_FILES)
+                found = partial(params.backbone, config, model)
+                yield Artefact("backbone", (model,), files, (), (), found, folder / "manifest.json")
+        for key in config.benchmarks:
+            yield self._table(
+                "benchmark", (key,), paths.benchmark(key), (paths.dataset_file(config, key),),
+                partial(params.benchmark, config, key), schemas.BENCHMARK,
+            )  # fmt: skip
+        for key in config.benchmarks:
+            yield self._table(
+                "evaluation_sessions", (key,), paths.evaluation_sessions(key), (paths.benchmark(key),),
+                partial(params.sessions, config), schemas.EVALUATION_SESSIONS,
+            )  # fmt: skip
+        for model in config.models:
+            yield from self._training_data(model)
+        for controller in config.controllers:
+            for model in config.trained(controller):
+                yield self._controller(model, controller)
+        for condition in config.conditions:
+            for model, benchmark in config.evaluated(condition):
+                yield from self._evaluation(model, benchmark, condition)
+        yield from self._results()
+
+    def _training_data(self, model: str) -> Iterator[Artefact]:
+        config, paths = self._config, self._paths
+        excluded = (paths.benchmark(key) for key in config.training_pool.excluded_for(model))
+        yield self._table(
+            "training_pool", (model,), paths.training_pool(model),
+            (paths.dataset_file(config, "training_pool"), *excluded),
+            partial(params.training_pool, config, model), schemas.TRAINING_POOL,
+        )  # fmt: skip
+        yield self._table(
+            "rollouts", (model,), paths.rollouts(model), (paths.training_pool(model),),
+            partial(params.rollouts, config, model), schemas.ROLLOUTS, (model,), (("model", model),),
+        )  # fmt: skip
+        for file in (paths.training_sessions(model), paths.validation_sessions(model)):
+            yield self._table(
+                "training_sessions", (model,), file, (paths.training_pool(model), paths.rollouts(model)),
+                partial(params.sessions, config), schemas.TRAINING_SESSIONS,
+            )  # fmt: skip
+
+    def _controller(self, model: str, controller: str) -> Artefact:
+        paths = self._paths
+        folder = paths.controller(model, controller)
+        return Artefact(
+            "controller",
+            (model, controller),
+            tuple(folder / name for name in CONTROLLER_FILES),
+            (
+                paths.training_pool(model),
+                paths.rollouts(model),
+                paths.training_sessions(model),
+                paths.validation_sessions(model),
+            ),
+            (model,),
+            partial(params.training, self._config, model, controller),
+            folder / "manifest.json",
+        )
+
+    def _evaluation(self, model: str, benchmark: str, condition: str) -> Iterator[Artefact]:
+        config, paths = self._config, self._paths
+        settings, name = config.conditions[condition], (model, benchmark, condition)
+        inputs = [paths.benchmark(benchmark), paths.evaluation_sessions(benchmark)]
+        if settings.first_turn is not None:
+            inputs.append(paths.responses(model, benchmark, settings.first_turn))
+        if settings.controller is not None:
+            inputs.append(paths.weights(model, settings.controller))
+        rows = (("model", model), ("benchmark", benchmark), ("condition", condition))
+        yield self._table(
+            "responses", name, paths.responses(*name), tuple(inputs),
+            partial(params.evaluation, config, *name), schemas.RESPONSES, (model,), rows,
+        )  # fmt: skip
+        yield self._table(
+            "scores", name, paths.evaluation(*name), (paths.responses(*name), paths.benchmark(benchmark)),
+            partial(params.scores, config, benchmark), schemas.SCORED, (), rows,
+        )  # fmt: skip
+
+    def _results(self) -> Iterator[Artefact]:
+        config, paths = self._config, self._paths
+        evaluated = [(m, b, c) for c in config.conditions for m, b in config.evaluated(c)]
+        benchmarks = tuple(paths.benchmark(key) for key in config.benchmarks)
+        checked = (
+            *benchmarks,
+            *(paths.evaluation_sessions(key) for key in config.benchmarks),
+            *(
+                path(model)
+                for path in (
+                    paths.training_pool,
+                    paths.rollouts,
+                    paths.training_sessions,
+                    paths.validation_sessions,
+                )
+                for model in config.models
+            ),
+            *(paths.responses(*place) for place in evaluated),
+        )
+        yield self._file("check", (), paths.checks, checked, partial(params.checks, config))
+        shown = (*benchmarks, *(paths.evaluation(*place) for place in evaluated), paths.checks)
+        for name in table_names(config.models, config.conditions):
+            files = tuple(paths.table(name, suffix) for suffix in (".csv", ".md", ".tex"))
+            manifest = paths.table(name, ".manifest.json")
+            yield Artefact("table", (name,), files, shown, (), partial(params.tables, config), manifest)
+        for name in FIGURES:
+            files = tuple(paths.figure(name, suffix) for suffix in (".pdf", ".png", ".csv"))
+            manifest = paths.figure(name, ".manifest.json")
+            yield Artefact("figure", (name,), files, shown, (), partial(params.tables, config), manifest)
+
+    @staticmethod
+    def _file(
+        rule: str, name: tuple[str, ...], file: Path, inputs: tuple[Path, ...], settings: Callable[[], Settings]
+    ) -> Artefact:
+        return Artefact(rule, name, (file,), inputs, (), settings, file.with_name(f"{file.name}.manifest.json"))
+
+    @staticmethod
+    def _table(
+        rule: str,
+        name: tuple[str, ...],
+        file: Path,
+        inputs: tuple[Path, ...],
+        settings: Callable[[], Settings],
+        schema: pa.Schema,
+        models: tuple[str, ...] = (),
+        rows: tuple[tuple[str, str], ...] = (),
+    ) -> Artefact:
+        manifest = file.with_name(f"{file.name}.manifest.json")
+        return Artefact(rule, name, (file,), inputs, models, settings, manifest, schema, rows)

@@ -1,0 +1,267 @@
+"""A finished run is sound; every damage and every change of mind is told, with its reason, and nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import RESOLVED, load_run, merge
+from stair.provenance.artefacts import Artefacts
+from stair.provenance.record import shown
+from stair.provenance.verify import Verification
+from tests.workflow.conftest import MICRO, ROOT, contents, environment, run_in, snakemake
+
+pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
+
+
+def verified(folder: Path) -> dict[str, tuple[str, str]]:
+    """(state, reasons) of every output that is not sound."""
+    results = folder / "results" / "micro"
+    verification = Verification(load_run(results), RunPaths(results))
+    return {
+        shown(finding.artefact.files[0], verification.paths): (finding.state, "; ".join(finding.reasons))
+        for finding in verification.findings()
+        if finding.state != "ok"
+    }
+
+
+def changed_settings(folder: Path, changes: dict) -> None:
+    """The run's resolved configuration with changes, as the workflow would write it."""
+    path = folder / "results/micro" / RESOLVED
+    path.write_text(yaml.safe_dump(merge(yaml.safe_load(path.read_text()), changes)))
+
+
+def test_a_finished_run_is_sound(finished_run: Path) -> None:
+    assert verified(finished_run) == {}
+    done = run_in(finished_run, "stair", "verify", "--run", "results/micro")
+    assert done.stdout.splitlines()[-1].endswith(" ok, 0 missing, 0 damaged, 0 stale")
+
+
+def test_what_is_not_sound_is_told_and_ends_with_1(copied_run: Path) -> None:
+    (copied_run / "results/micro" / SCORED).unlink()
+    done = run_in(copied_run, "stair", "verify", "--run", "results/micro", check=False)
+    assert done.returncode == 1
+    assert f"missing: {SCORED}: {SCORED} is not there; run the workflow to make it" in done.stdout.splitlines()
+    lines = run_in(copied_run, "stair", "verify", "--run", "results/micro", "--json", check=False).stdout.splitlines()
+    assert {json.loads(line)["state"] for line in lines} == {"ok", "missing", "stale"}
+
+
+def test_the_graph_here_is_snakemakes(finished_run: Path) -> None:
+    """Every output, with the inputs that Snakemake's own rules give it."""
+    done = snakemake(finished_run, "--detailed-summary")
+    lines = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
+    header = lines[0]
+    inputs_of = {
+        row[header.index("output_file")]: set(filter(None, row[header.index("input-file(s)")].split(",")))
+        for row in lines[1:]
+    }
+    folder = finished_run / "results" / "micro"
+    artefacts = Artefacts(load_run(folder), RunPaths(Path("results/micro")))
+    ours = {str(file): artefact for artefact in artefacts.all for file in artefact.files}
+    shards = {name for name in inputs_of if "/work/" in name}
+    assert inputs_of.keys() - shards == ours.keys()
+    for name, artefact in ours.items():
+        theirs = {source for source in inputs_of[name] if "/work/" not in source and "/backbones/" not in source}
+        # A seal reads its shards' logs; what the shards read, it was made from.
+        expected = {str(source) for source in artefact.inputs}
+        assert theirs == expected, name
+        # A seal needs no weights; its shards do.
+        if artefact.models and artefact.rule == "controller":
+            assert any("/backbones/" in source for source in inputs_of[name]), name
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def swap(one: str, other: str) -> Callable[[Path], None]:
+    """Two outputs and their manifests change places."""
+
+    def swapped(folder: Path) -> None:
+        for ending in ("", ".manifest.json"):
+            first, second = folder / f"{one}{ending}", folder / f"{other}{ending}"
+            kept = first.read_bytes()
+            first.write_bytes(second.read_bytes())
+            second.write_bytes(kept)
+
+    return swapped
+
+
+def reseal(folder: Path, name: str) -> None:
+    """Makes a manifest agree with a changed file, so that only what is in the file can betray it."""
+    import hashlib
+
+    path = folder / f"{name}.manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["origin"]["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    path.write_text(json.dumps(manifest))
+
+
+def other_columns(folder: Path) -> None:
+    name = f"evaluation/{PLACE}/native.parquet"
+    pq.write_table(pq.read_table(folder / name).drop(["verdict"]), folder / name)
+    reseal(folder, name)
+
+
+def other_model(folder: Path) -> None:
+    name = f"responses/{PLACE}/native.parquet"
+    table = pq.read_table(folder / name)
+    index = table.schema.get_field_index("model")
+    pq.write_table(table.set_column(index, table.schema.field(index), [["another"] * len(table)]), folder / name)
+    reseal(folder, name)
+
+
+def on(name: str, change: Callable[[Path], object]) -> Callable[[Path], None]:
+    return lambda folder: (change(folder / name), None)[1]
+
+
+NATIVE, STAIR = f"responses/{PLACE}/native.parquet", f"responses/{PLACE}/stair.parquet"
+SCORED, ROLLOUTS = f"evaluation/{PLACE}/native.parquet", f"rollouts/{MODEL}.parquet"
+SESSIONS, POOL = f"sessions/training/{MODEL}.parquet", f"data/training/{MODEL}.parquet"
+CONTROLLER, WEIGHTS = f"controllers/{MODEL}/stair/controller.safetensors", f"backbones/{MODEL}/model.safetensors"
+MANIFEST = f"{ROLLOUTS}.manifest.json"
+
+
+def text(content: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(content)
+
+
+DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
+    (on(STAIR, truncate), STAIR, "damaged", "checksum"),
+    (on(STAIR, Path.unlink), STAIR, "missing", "not there"),
+    (on(SCORED, truncate), SCORED, "damaged", "checksum"),
+    (on(SCORED, text("")), SCORED, "damaged", "checksum"),
+    (other_columns, SCORED, "damaged", "does not have the columns"),
+    (other_model, NATIVE, "damaged", "rows of the model 'another'"),
+    (swap(NATIVE, STAIR), NATIVE, "damaged", "checksum"),
+    (on(ROLLOUTS, truncate), ROLLOUTS, "damaged", "checksum"),
+    (on(MANIFEST, Path.unlink), ROLLOUTS, "damaged", "nothing tells what made it"),
+    (on(MANIFEST, text("{")), ROLLOUTS, "damaged", "cannot be read"),
+    (on(MANIFEST, text("[]")), ROLLOUTS, "damaged", "cannot be read"),
+    (on(SESSIONS, truncate), SESSIONS, "damaged", "checksum"),
+    (on("sessions/evaluation/math500.parquet", Path.unlink), "sessions/evaluation/math500.parquet", "missing", "run"),
+    (on(POOL, truncate), POOL, "damaged", "checksum"),
+    (on("data/benchmarks/math500.parquet", truncate), "data/benchmarks/math500.parquet", "damaged", "checksum"),
+    (on("raw/math500.jsonl", text("{}\n")), "raw/math500.jsonl", "damaged", "checksum"),
+    (on(CONTROLLER, truncate), CONTROLLER, "damaged", "checksum"),
+    (on(WEIGHTS, truncate), f"backbones/{MODEL}/config.json", "damaged", f"{WEIGHTS} is not what was sealed"),
+    (on("checks.csv", text("name\n")), "checks.csv", "damaged", "checksum"),
+    (on("tables/intervals.md", text("?")), "tables/intervals.csv", "damaged", "tables/intervals.md is not what"),
+    (on("figures/overview.png", Path.unlink), "figures/overview.pdf", "missing", "figures/overview.png is not there"),
+]
+
+
+@pytest.mark.parametrize(("damage", "file", "state", "reason"), DAMAGES)
+def test_a_damage_is_one_line_and_nothing_is_touched(
+    copied_run: Path, damage: Callable[[Path], None], file: str, state: str, reason: str
+) -> None:
+    results = copied_run / "results" / "micro"
+    damage(results)
+    before = contents(results, "**/*.*")
+    found = verified(copied_run)
+    assert found[file][0] == state
+    assert reason in found[file][1]
+    assert contents(results, "**/*.*") == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file_is_told(copied_run: Path) -> None:
+    path = copied_run / "results/micro/rollouts" / f"{MODEL}.parquet"
+    path.chmod(0)
+    assert "cannot be read" in verified(copied_run)[f"rollouts/{MODEL}.parquet"][1]
+
+
+def test_what_was_made_from_something_unsound_is_stale(copied_run: Path) -> None:
+    (copied_run / f"results/micro/rollouts/{MODEL}.parquet").unlink()
+    found = verified(copied_run)
+    assert found[f"rollouts/{MODEL}.parquet"][0] == "missing"
+    assert found[f"controllers/{MODEL}/stair/controller.safetensors"][0] == "stale"
+    assert found[f"responses/{PLACE}/stair.parquet"][0] == "stale"
+    assert f"responses/{PLACE}/native.parquet" not in found
+
+
+@pytest.mark.parametrize(
+    ("changes", "file", "reason"),
+    [
+        (
+            {"evaluation": {"seed": "other"}},
+            f"responses/{PLACE}/vanilla.parquet",
+            'evaluation.seed was "evaluation", is "other"',
+        ),
+        (
+            {"models": {MODEL: {"evaluation_changes": {"math500": {"temperature": 0.9}}}}},
+            f"responses/{PLACE}/stair.parquet",
+            f"models.{MODEL}.evaluation_sampling.temperature was 0.7, is 0.9",
+        ),
+        ({"training": {"kl": 0.5}}, f"controllers/{MODEL}/stair/controller.safetensors", "training.kl was 1.0, is 0.5"),
+        (
+            {"conditions": {"native": {"label": "Plain"}}},
+            "tables/intervals.csv",
+            'conditions.native.label was "Native"',
+        ),
+    ],
+)
+def test_a_change_of_mind_is_told_down_to_the_value(copied_run: Path, changes: dict, file: str, reason: str) -> None:
+    changed_settings(copied_run, changes)
+    found = verified(copied_run)
+    assert found[file][0] == "stale"
+    assert reason in found[file][1]
+    assert ROLLOUTS not in found
+
+
+def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_scorer_is_stale(
+    finished_run: Path, tmp_path: Path
+) -> None:
+    code = tmp_path / "code"
+    shutil.copytree(ROOT / "stair", code / "stair", ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("engines/sampling.py", "scoring/verdict.py"):
+        path = code / "stair" / file
+        path.write_text(path.read_text() + "\nADDED = 1\n")
+    done = subprocess.run(
+        ["stair", "verify", "--run", "results/micro"],
+        cwd=finished_run,
+        env=environment() | {"PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    stale = [line for line in lines if line.startswith("stale: evaluation/")]
+    assert len(stale) == 3
+    assert all("the code that makes it has changed" in line for line in stale)
+    assert not any("responses/" in line and not line.startswith("note") for line in lines if "its input" not in line)
+    assert any("made by other code" in line for line in lines if line.startswith("note, of"))
+
+
+def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
+    table = f"results/micro/tables/history_{MODEL}.md"
+    text = run_in(finished_run, "stair", "why", table).stdout
+    for name in (
+        f"evaluation/{PLACE}/stair.parquet", f"responses/{PLACE}/stair.parquet", f"controllers/{MODEL}/stair",
+        f"rollouts/{MODEL}.parquet", f"backbones/{MODEL}/config.json", "raw/training_pool.parquet", "transformers",
+        "controllers.stair.smoothing", "It would be made again", "when the code of this stage changes",
+    ):  # fmt: skip
+        assert name in text, name
+    told = json.loads(run_in(finished_run, "stair", "why", table, "--json").stdout)
+    assert told["file"] == f"tables/history_{MODEL}.csv"
+    assert told["outputs"][f"responses/{PLACE}/stair.parquet"]["settings"]["evaluation.seed"] == "evaluation"
+    assert f"rollouts/{MODEL}.parquet" in told["outputs"][f"sessions/training/{MODEL}.parquet"]["inputs"]
+
+
+def test_why_of_a_file_that_is_no_output(finished_run: Path) -> None:
+    done = run_in(finished_run, "stair", "why", f"results/micro/{RESOLVED}", check=False)
+    assert done.returncode == 2
+    assert "is not an output of the run" in done.stderr
+    outside = run_in(finished_run, "stair", "why", str(MICRO), check=False)
+    assert "name the run with --run" in outside.stderr
