@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, pairwise
 
 from stair.scoring.answers.kinds import Quantity, Relation
 from stair.scoring.bounds import TooComplex
@@ -12,6 +12,7 @@ from stair.scoring.expressions.evaluate import Evaluation
 from stair.scoring.expressions.nodes import Negative, Node, Sum, symbols
 
 _ENOUGH = 5
+_PLACES = tuple(Fraction(place, 3) for place in (-7, -1, 1, 4))
 _FLIPPED = {"<": ">", ">": "<", "le": "ge", "ge": "le", "=": "=", "ne": "ne"}
 
 
@@ -41,7 +42,7 @@ def same_solutions(left: Relation, right: Relation) -> bool:
 
 def _difference(relation: Relation) -> Node | None:
     left, right = relation.sides
-    if not isinstance(left, Quantity) or not isinstance(right, Quantity):
+    if not isinstance(left, Quantity) or not isinstance(right, Quantity) or left.unit or right.unit:
         return None
     return Sum((left.value, Negative(right.value)))
 
@@ -79,15 +80,14 @@ def _same_root(one: Node, other: Node, name: str, names: Sequence[str], arithmet
 def _linear_root(node: Node, name: str, point: dict[str, Fraction], arithmetic: Arithmetic) -> Value | None:
     """The root in one variable, if the expression is linear in it at this point."""
     try:
-        values = [
-            Evaluation({**point, name: Fraction(place, 3)}, arithmetic=arithmetic).value(node) for place in (1, 4, 7)
-        ]
+        values = [Evaluation({**point, name: place}, arithmetic=arithmetic).value(node) for place in _PLACES]
     except Undefined:
         return None
-    slope = arithmetic.add(values[1], -values[0])
-    if slope == 0 or not same_value(slope, arithmetic.add(values[2], -values[1]), arithmetic):
+    rises = [arithmetic.add(high, -low) for low, high in pairwise(values)]
+    slopes = [arithmetic.divide(rise, high - low) for rise, (low, high) in zip(rises, pairwise(_PLACES), strict=True)]
+    if slopes[0] == 0 or not all(same_value(slope, slopes[0], arithmetic) for slope in slopes[1:]):
         return None
-    return arithmetic.add(Fraction(1, 3), -arithmetic.divide(values[0], slope))
+    return arithmetic.add(_PLACES[0], -arithmetic.divide(values[0], slopes[0]))
 
 
 def _values(one: Node, other: Node, point: dict[str, Fraction], arithmetic: Arithmetic) -> tuple[Value, Value] | None:

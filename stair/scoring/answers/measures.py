@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from stair.scoring.answers.hints import Hint
 from stair.scoring.answers.kinds import Quantity, Unit
-from stair.scoring.answers.units import DEGREE, PERCENT, RADIAN, find_unit
-from stair.scoring.expressions.nodes import Constant, Node, Number, Product, Quotient, Symbol, contains
+from stair.scoring.answers.units import DEGREE, PERCENT, RADIAN, find_unit, power
+from stair.scoring.expressions.nodes import Constant, Node, Number, Power, Product, Quotient, Symbol, contains
 
 SameValue = Callable[[Node, Node], bool]
 
@@ -108,12 +108,23 @@ def _times(value: Node, factor: Fraction) -> Node:
     return value if factor == 1 else Product((Number(factor), value))
 
 
+def _bare_unit(node: Node) -> Unit | None:
+    match node:
+        case Symbol(name):
+            return find_unit(name)
+        case Power(Symbol(name), Number(exponent)) if exponent in (2, 3):
+            unit = find_unit(name)
+            return None if unit is None else power(unit, int(exponent))
+        case _:
+            return None
+
+
 def _with_bare_unit(quantity: Quantity, other: Quantity) -> Quantity:
     """Reads `5m` as five metres where the other side is in metres."""
     if quantity.unit is not None or other.unit is None or not isinstance(quantity.value, Product):
         return quantity
     *factors, last = quantity.value.factors
-    unit = find_unit(last.name) if isinstance(last, Symbol) else None
+    unit = _bare_unit(last)
     if unit is None or unit.dimensions != other.unit.dimensions or not factors:
         return quantity
     return Quantity(factors[0] if len(factors) == 1 else Product(tuple(factors)), unit)

@@ -88,6 +88,8 @@ def _read_measured(tokens: list[Token]) -> Quantity | None:
 
 
 def _leading_value(tokens: list[Token]) -> tuple[Node, list[Token]] | None:
+    if [token.kind for token in tokens[:2]] == [Kind.WORD, Kind.WORD] and tokens[0].text in ("a", "A"):
+        return None  # an article
     words = []
     for token in tokens:
         if not token.is_wordlike:

@@ -4,7 +4,7 @@ Two regions are compared at points: at every end of an interval, just beside it,
 further places. Membership is decided exactly, by putting the point into the inequality.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -120,14 +120,23 @@ class _Region:
             case SetExpression(SetOperator.DIFFERENCE, parts):
                 return self._has(parts[0], point) and not any(self._has(part, point) for part in parts[1:])
             case Collection(items, joiner):
-                combine = all if joiner is Joiner.AND else any
-                return combine(self._has(item, point) for item in items)
+                return self._has_among(items, joiner, point)
             case Relation(sides, ("in",)):
                 return self._has(sides[1], point)
             case Relation():
                 return self._satisfies(answer, point)
             case _:
                 raise NoRegion
+
+    def _has_among(self, items: Sequence[Answer], joiner: Joiner, point: Value) -> bool:
+        """`x < 1, x > 2` are alternatives; `x \\ne 1` and `x \\in \\mathbb{R}` in a list are conditions."""
+        if joiner is not Joiner.COMMA:
+            return (all if joiner is Joiner.AND else any)(self._has(item, point) for item in items)
+        conditions = [item for item in items if _is_condition(item)]
+        alternatives = [item for item in items if not _is_condition(item)]
+        return all(self._has(item, point) for item in conditions) and (
+            not alternatives or any(self._has(item, point) for item in alternatives)
+        )
 
     def _satisfies(self, relation: Relation, point: Value) -> bool:
         try:
@@ -175,6 +184,12 @@ class _Region:
             value = self._constant(node)
             if not self.arithmetic.context.isinf(self.arithmetic.inexact(value)):
                 yield value
+
+
+def _is_condition(answer: Answer) -> bool:
+    if not isinstance(answer, Relation):
+        return False
+    return answer.operators == ("ne",) or (answer.operators == ("in",) and isinstance(answer.sides[1], NamedSet))
 
 
 def _constants(answer: Answer) -> Iterator[Node]:

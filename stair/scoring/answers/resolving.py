@@ -11,6 +11,8 @@ from stair.scoring.answers.kinds import (
     NamedSet,
     Quantity,
     Relation,
+    SetExpression,
+    SetOperator,
 )
 from stair.scoring.answers.names import is_name
 from stair.scoring.answers.regions import is_region, lone_symbol
@@ -25,6 +27,10 @@ def resolved(answer: Answer) -> Answer:
             return Collection(tuple(replace(answer, value=each) for each in sign_values(value)))
         case Relation(sides, ("in",)) if lone_symbol(sides[0]) is not None:
             return resolved(sides[1])
+        case Relation((first, FiniteSet()), ("=",)) if lone_symbol(first) is not None:
+            return resolved(answer.sides[1])
+        case SetExpression(SetOperator.UNION, parts) if all(isinstance(part, FiniteSet) for part in parts):
+            return resolved(FiniteSet(tuple(item for part in parts for item in items_of(part, FiniteSet))))
         case Relation((Group(names), Group(values)), ("=",)) if len(names) == len(values) and all(
             map(lone_symbol, names)
         ):

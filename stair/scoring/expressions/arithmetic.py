@@ -42,6 +42,8 @@ class Arithmetic:
     """The four operations and powers, with one work allowance. Not shared between threads."""
 
     work: int = 0
+    met_complex: bool = False
+    """whether any result was not real, perhaps one that was computed with further"""
 
     def __post_init__(self) -> None:
         self.context = _THREAD.context
@@ -144,6 +146,7 @@ class Arithmetic:
             raise Undefined("no number")
         if not self.is_complex(value):
             return value
+        self.met_complex = True
         if abs(value.imag) <= self.noise * abs(value):
             return value.real
         if abs(value.real) <= self.noise * abs(value):

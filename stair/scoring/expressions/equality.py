@@ -77,12 +77,13 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
     agreements = complex_agreements = complex_differences = 0
     for index, point in enumerate(points(names)):
         evaluation = Evaluation(point, degree_is_one, arithmetic)
+        arithmetic.met_complex = False
         try:
             values = evaluation.value(left), evaluation.value(right)
         except Undefined:
             continue
         same = same_value(*values, arithmetic)
-        if everywhere or not any(map(arithmetic.is_complex, values)):
+        if everywhere or not arithmetic.met_complex:
             if not same:
                 return False
             agreements += 1

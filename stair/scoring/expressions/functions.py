@@ -88,6 +88,8 @@ def _factorial(name: str, argument: Value, arithmetic: Arithmetic) -> Value:
         if n > MAX_FACTORIAL:
             raise TooComplex("a factorial with too many digits")
         return arithmetic.exact(Fraction(math.factorial(n) if name == "factorial" else math.prod(range(n, 0, -2))))
+    if name == "double_factorial":
+        raise Undefined("a double factorial of no integer")
     arithmetic.bound_magnitude(argument, MAX_FACTORIAL)
     return arithmetic.tidy(arithmetic.context.gamma(arithmetic.inexact(argument) + 1))
 
