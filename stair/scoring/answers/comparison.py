@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from stair.scoring.answers.clocks import minutes
-from stair.scoring.answers.equations import same_solutions
+from stair.scoring.answers.equations import same_solutions, turned
 from stair.scoring.answers.forms import factor_count, has_common_divisor, is_expanded, with_constant_named
 from stair.scoring.answers.hints import Hint
 from stair.scoring.answers.kinds import (
@@ -25,7 +25,7 @@ from stair.scoring.answers.kinds import (
 )
 from stair.scoring.answers.measures import same_measure
 from stair.scoring.answers.names import is_name, is_quantity_name, is_variable
-from stair.scoring.answers.regions import is_region, same_region
+from stair.scoring.answers.regions import is_region, lone_symbol, same_region
 from stair.scoring.answers.resolving import are_named, is_several, items_of, matrix_of, resolved, stated_value
 from stair.scoring.expressions.equality import equal, exact_value
 from stair.scoring.expressions.matrices import as_matrix
@@ -39,6 +39,7 @@ class Comparison:
         self.hint = hint
 
     def same(self, answer: Answer, reference: Answer) -> bool:
+        answer, reference = _without_condition(answer, reference), _without_condition(reference, answer)
         answer, reference = resolved(answer), resolved(reference)
         answer, reference = _as_union(answer, reference), _as_union(reference, answer, is_reference=True)
         if isinstance(answer, Words) and isinstance(reference, Words):
@@ -99,6 +100,8 @@ class Comparison:
             return self._group_without_brackets(answer, reference)
         answers, references = items_of(answer, Collection, FiniteSet), items_of(reference, Collection, FiniteSet)
         if sets:
+            if _holds_sets(answers) != _holds_sets(references):
+                return False
             return self._match(self._distinct(answers), self._distinct(references))
         if isinstance(answer, Collection) and len(references) == 1 and answer.joiner is Joiner.OR:
             return all(self.same(each, references[0]) for each in answers)
@@ -147,7 +150,7 @@ class Comparison:
                 return True
             values = stated_value(answer), stated_value(reference)
             if values[0] is None or values[1] is None:
-                return answer.operators == reference.operators and all(map(self.same, answer.sides, reference.sides))
+                return self._same_chain(answer, reference) or self._same_chain(turned(answer), reference)
             names = answer.source[0], reference.source[0]
             return (names[0] == names[1] or _is_formula_name(*names)) and self.same(values[0], values[1])
         if isinstance(answer, Relation):
@@ -159,6 +162,9 @@ class Comparison:
         if self.hint.wants_equation and isinstance(value, Quantity) and symbols(value.value):
             return False
         return self.same(answer, value)
+
+    def _same_chain(self, answer: Relation, reference: Relation) -> bool:
+        return answer.operators == reference.operators and all(map(self.same, answer.sides, reference.sides))
 
     def _states(self, answer: Relation, reference: Answer) -> bool:
         """Whether an equation, or a chain with an approximation at its end, states the reference's value."""
@@ -270,6 +276,34 @@ def _as_union(answer: Answer, other: Answer, *, is_reference: bool = False) -> A
     if is_reference and not any(_is_plainly_interval(item) for item in answer.items):
         return answer  # points, perhaps
     return SetExpression(SetOperator.UNION, answer.items) if intervals else answer
+
+
+def _holds_sets(items: Sequence[Answer]) -> bool:
+    return any(isinstance(item, FiniteSet) for item in items)
+
+
+def _without_condition(answer: Answer, other: Answer) -> Answer:
+    r"""`\\pi k, k \\in \\mathbb{Z}` without what it says of k, where the other side leaves that out."""
+    if not isinstance(answer, Collection) or _condition(answer) is None or _condition(other) is not None:
+        return answer
+    rest = answer.items[:-1]
+    return rest[0] if len(rest) == 1 else Collection(rest, answer.joiner)
+
+
+def _condition(answer: Answer) -> str | None:
+    """The variable that the last part of an answer calls an integer, if the parts before it have that variable."""
+    last = answer.items[-1] if isinstance(answer, Collection) else None
+    if not isinstance(last, Relation) or last.operators != ("in",) or last.sides[1] != NamedSet("Z"):
+        return None
+    assert isinstance(answer, Collection)
+    values = [value for item in answer.items[:-1] for value in _values(item)]
+    name = lone_symbol(last.sides[0])
+    return name if name is not None and any(name in symbols(value) for value in values) else None
+
+
+def _values(item: Answer) -> list[Node]:
+    sides = item.sides if isinstance(item, Relation) else (item,)
+    return [side.value for side in sides if isinstance(side, Quantity)]
 
 
 def _name_of(item: Answer) -> str:

@@ -31,13 +31,19 @@ def same_solutions(left: Relation, right: Relation) -> bool:
         multiple = _constant_multiple(one, other, names, arithmetic)
         if multiple is not None:
             operator = right.operators[0]
-            turned = _FLIPPED.get(operator) if not arithmetic.is_complex(multiple) and multiple < 0 else operator
-            return left.operators[0] == turned
+            flipped = _FLIPPED.get(operator) if not arithmetic.is_complex(multiple) and multiple < 0 else operator
+            return left.operators[0] == flipped
         if left.operators == right.operators == ("=",):
             return any(_same_root(one, other, name, names, arithmetic) for name in names)
     except TooComplex:
         return False
     return False
+
+
+def turned(relation: Relation) -> Relation:
+    """`c > b > a` for `a < b < c`."""
+    operators = tuple(_FLIPPED.get(operator, operator) for operator in reversed(relation.operators))
+    return Relation(relation.sides[::-1], operators, relation.source[::-1])
 
 
 def _difference(relation: Relation) -> Node | None:

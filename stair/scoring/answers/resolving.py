@@ -27,6 +27,9 @@ def resolved(answer: Answer) -> Answer:
             return Collection(tuple(replace(answer, value=each) for each in sign_values(value)))
         case Relation(sides, ("in",)) if lone_symbol(sides[0]) is not None:
             return resolved(sides[1])
+        case Group(items) if (index := _signed_entry(items)) is not None:
+            entries = items_of(resolved(items[index]), Collection)
+            return Collection(tuple(replace(answer, items=_with(items, index, entry)) for entry in entries))
         case Relation((first, FiniteSet()), ("=",)) if lone_symbol(first) is not None:
             return resolved(answer.sides[1])
         case SetExpression(SetOperator.UNION, parts) if all(isinstance(part, FiniteSet) for part in parts):
@@ -93,6 +96,16 @@ def _row(item: Answer) -> tuple[Node, ...] | None:
     return entries if len(entries) == len(item.items) else None
 
 
+def _signed_entry(items: Sequence[Answer]) -> int | None:
+    """Which entry of a tuple has a plus-minus sign, if one alone has."""
+    signed = [i for i, item in enumerate(items) if isinstance(item, Quantity) and contains(item.value, PlusMinus)]
+    return signed[0] if len(signed) == 1 else None
+
+
+def _with(items: Sequence[Answer], index: int, entry: Answer) -> tuple[Answer, ...]:
+    return (*items[:index], entry, *items[index + 1 :])
+
+
 def _spread_relation(relation: Relation) -> Answer:
     last = resolved(relation.sides[-1])
     if not isinstance(last, Collection) or len(relation.sides) != 2:
@@ -104,7 +117,7 @@ def _named_alike(items: Sequence[Answer]) -> Sequence[Answer]:
     first = items[0]
     if (
         not isinstance(first, Relation)
-        or stated_value(first) is None
+        or (stated_value(first) is None and not (first.operators == ("ne",) and lone_symbol(first.sides[0])))
         or any(isinstance(i, Relation) for i in items[1:])
     ):
         return items

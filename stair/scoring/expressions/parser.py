@@ -270,6 +270,9 @@ class Parser(Cursor):
         """A variable with its primes and subscript."""
         while self.take_sign("'"):
             name += "'"
+        if name[0] == "f" and self.next_is_sign("("):
+            self.position += 1
+            return Call(name, self.bracketed("("))  # a function that nothing is known of
         if self.take_sign("_"):
             name += "_" + self._subscript()
         return Symbol(name)
