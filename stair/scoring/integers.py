@@ -29,7 +29,7 @@ def same_integer(answer: str, reference: str, problem_hint: str | None = None) -
         given = _single(read_answer(answer))
         if given is None or (given.unit == PERCENT and not hint.wants_percent):
             return False
-        if given.unit is not None and given.unit.noun.startswith("mod ") and not hint.wants_remainder:
+        if given.unit is not None and given.unit.noun.startswith("mod ") and hint and not hint.wants_remainder:
             return False
         return same_measure(given, expected, hint, equal)
     except TooComplex:

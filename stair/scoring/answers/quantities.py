@@ -7,7 +7,7 @@ from stair.scoring.answers.number_words import leading_number
 from stair.scoring.answers.unit_phrases import Phrase, read_unit_phrase
 from stair.scoring.answers.units import CURRENCY_COMMANDS, DEGREE, UNITS
 from stair.scoring.expressions.cursor import NotAnExpression
-from stair.scoring.expressions.nodes import Constant, Negative, Node, Number, Product, Sum
+from stair.scoring.expressions.nodes import Constant, Negative, Node, Number, Product, Sum, Symbol
 from stair.scoring.expressions.parser import Parser
 from stair.scoring.expressions.tokens import Kind, Token
 
@@ -113,6 +113,9 @@ def _measured(value: Node, phrase: Phrase) -> Quantity:
         stripped = _without_degree(value)
         if stripped is not None:
             return Quantity(stripped, DEGREE)
+        match value:
+            case Product((Number() as number, Symbol("\\Omega"))):
+                return Quantity(number, UNITS["ohm"])
     return Quantity(value, phrase.unit)
 
 

@@ -71,7 +71,7 @@ _THIN_GROUPS = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_THIN}\d{{3}})+(?!\d)")
 _THIN_DECIMALS = re.compile(rf"(?<=\.)\d{{3}}(?:{_THIN}\d{{3}})*{_THIN}\d{{1,3}}(?!\d)")
 _BRACED_DIGITS = re.compile(r"(?<![\w^{}.\\\s\]])(\d+)\{(\d+)\}")
 _END = r"([^][(){}]{1,200}[,;][^][(){}]{1,200})"
-_REVERSED_OPENING = re.compile(rf"(^|\\in |\\cup |=)\s*\]{_END}(?=[][])")
+_REVERSED_OPENING = re.compile(rf"(^|\\in|\\cup|=)\s*\]{_END}(?=[][])")
 _REVERSED_CLOSING = re.compile(rf"([(\[]){_END}\[(?=\s*(?:$|\\cup|[.,;]))")
 _SPACES = re.compile(r"(?<!\\)\\[,;:! ]|\\(?:quad|qquad|enspace|thinspace|medspace|nobreakspace)(?![A-Za-z])|~")
 

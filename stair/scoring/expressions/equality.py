@@ -7,6 +7,7 @@ rational points in 130 digits, and evaluation is exact for rational functions. U
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 
 from stair.scoring.bounds import TooComplex
@@ -19,6 +20,7 @@ _FIRST_POINTS = 7
 """The first eight have all signs."""
 _ENOUGH = 4
 _MOST_OPERANDS = 30
+_MOST_COMPARISONS = 1_000
 
 
 def equal(left: Node, right: Node, *, degree_is_one: bool = False) -> bool:
@@ -26,17 +28,30 @@ def equal(left: Node, right: Node, *, degree_is_one: bool = False) -> bool:
 
     Expressions that cannot be computed (too large, undefined) are equal only if they are built alike.
     """
+    return _equal(left, right, degree_is_one, Arithmetic(), _Effort())
+
+
+@dataclass
+class _Effort:
+    """How many subexpressions have been compared."""
+
+    comparisons: int = 0
+
+
+def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
+    effort.comparisons += 1
     if left == right:
         return True
+    if effort.comparisons > _MOST_COMPARISONS:
+        return False
     try:
         names = symbols(left) | symbols(right)
-        arithmetic = Arithmetic()
         if names:
             return _equal_at_points(left, right, sorted(names), degree_is_one, arithmetic)
         evaluation = Evaluation(degree_is_one=degree_is_one, arithmetic=arithmetic)
         return same_value(evaluation.value(left), evaluation.value(right), arithmetic)
     except (TooComplex, Undefined):
-        return _built_alike(left, right, degree_is_one)
+        return _built_alike(left, right, degree_is_one, arithmetic, effort)
 
 
 def exact_value(node: Node) -> Fraction | None:
@@ -93,10 +108,12 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
             complex_differences += 1
         if index >= _FIRST_POINTS and agreements >= _ENOUGH:
             return True
+    if not agreements + complex_agreements + complex_differences:
+        raise Undefined("no value at any point")
     return agreements + complex_agreements >= _ENOUGH and (agreements >= _ENOUGH or complex_differences == 0)
 
 
-def _built_alike(left: Node, right: Node, degree_is_one: bool) -> bool:
+def _built_alike(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
     """The same operations on equal operands; the operands of sums and products in any order."""
     if left == right:
         return True
@@ -106,9 +123,11 @@ def _built_alike(left: Node, right: Node, degree_is_one: bool) -> bool:
     if getattr(left, "function", None) != getattr(right, "function", None):
         return False
     if not isinstance(left, Sum | Product):
-        return all(equal(one, other, degree_is_one=degree_is_one) for one, other in zip(ours, theirs, strict=True))
+        return all(
+            _equal(one, other, degree_is_one, arithmetic, effort) for one, other in zip(ours, theirs, strict=True)
+        )
     for one in ours:
-        match = next((other for other in theirs if equal(one, other, degree_is_one=degree_is_one)), None)
+        match = next((other for other in theirs if _equal(one, other, degree_is_one, arithmetic, effort)), None)
         if match is None:
             return False
         theirs.remove(match)
