@@ -119,6 +119,8 @@ def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's ke
 def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
     """Train a small backbone that stands for a model. Writes backbones/MODEL, an ordinary Hugging Face folder."""
     set_threads(threads)
+    if _taken_over(run, "backbone", model):
+        return
     from stair.tiny.stage import train
 
     train(*open_run(run), model)
@@ -196,6 +198,8 @@ def train(
 ) -> None:
     """Train a controller on a model's sessions. Writes controllers/MODEL/CONTROLLER."""
     set_threads(threads)
+    if _taken_over(run, "controller", model, controller):
+        return
     from stair.training import stage
 
     stage.run(*open_run(run), model, controller)
@@ -445,6 +449,16 @@ def why(
         print(json.dumps(as_json(verification, root), indent=2, ensure_ascii=False))
     else:
         print("\n".join(told(verification, root)))
+
+
+def _taken_over(run: Path, rule: str, *name: str) -> bool:
+    """Whether another run that is reused had a job's outputs."""
+    from stair.provenance.reuse import take_over
+
+    source = take_over(*open_run(run), rule, *name)
+    if source is not None:
+        print(f"{' '.join((rule, *name))}: taken over from the run '{source}'")
+    return source is not None
 
 
 def _record(run: Path, rule: str, *name: str) -> None:

@@ -276,6 +276,9 @@ class Config(Strict):
 
     run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
     results: str = Field("results", description="The folder that holds all runs.")
+    reuse: Texts = Field(
+        (), description="Runs, by name or folder, whose finished work is taken where it is the same as this run's."
+    )
     expensive: bool = Field(True, description="Whether `make reproduce` asks for GO=1 before it starts this run.")
     note: str | None = Field(None, description="A sentence that stands under every table of this run.")
     models: dict[Key, Model] = Field(min_length=1, description="The backbones.")

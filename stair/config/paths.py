@@ -8,6 +8,16 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.resolve import RESOLVED, ConfigError
 
+BACKBONE_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "model.safetensors",
+)
+"""Everything in a small backbone's folder that a response can depend on."""
+
 
 @dataclass(frozen=True)
 class RunPaths:
@@ -106,6 +116,10 @@ class RunPaths:
     def figure(self, name: str, suffix: str = ".png") -> Path:
         """A figure."""
         return self.folder / "figures" / f"{name}{suffix}"
+
+    def reused(self, config: Config) -> dict[str, RunPaths]:
+        """The runs whose finished work may be taken over, by how the configuration names them."""
+        return {run: RunPaths(Path(run) if "/" in run else Path(config.results) / run) for run in config.reuse}
 
     # ---------------------------------------------------------------- sources
 

@@ -27,6 +27,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
         ConfigError: one line that names the key and the file, column or layer.
     """
     _check_sizes(config, paths)
+    _check_reuse(config, paths)
     for model in config.models:
         for key, controller in config.controllers.items():
             if model in config.trained(key):
@@ -38,6 +39,15 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
             _check_file(f"benchmarks.{key}.path", Path(benchmark.path), benchmark_columns(benchmark))
     if config.training_pool.path is not None:
         _check_file("training_pool.path", Path(config.training_pool.path), pool_columns(config.training_pool))
+
+
+def _check_reuse(config: Config, paths: RunPaths) -> None:
+    """Runs that are to be reused are there, and are other runs."""
+    for run, other in paths.reused(config).items():
+        if not other.resolved.is_file():
+            raise ConfigError(f"reuse: there is no run '{run}' ({other.resolved} does not exist)")
+        if other.folder.resolve() == paths.folder.resolve():
+            raise ConfigError(f"reuse: '{run}' is this run itself")
 
 
 def _check_sizes(config: Config, paths: RunPaths) -> None:

@@ -112,6 +112,7 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
         lambda: study.backbone.load_engine(config, study.layers),
         (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
         paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),
+        {run: other.work("evaluation") for run, other in paths.reused(config).items()},
     )
 
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from stair.engines.base import Engine, Request
 from stair.protocol.chain import Chain
 from stair.records.progress import Progress
-from stair.records.worklog import WorkLog, WorkLogWriter
+from stair.records.worklog import WorkLogWriter
+
+
+class Records(Protocol):
+    """Finished work by key: `WorkLog`, or `SharedLog` with other runs behind it."""
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The record of a key, without its key; None where there is none."""
+        ...
 
 
 def run_chains(
-    chains: Sequence[Chain], engine: Engine, log: WorkLog, writer: WorkLogWriter, progress: Progress
+    chains: Sequence[Chain], engine: Engine, log: Records, writer: WorkLogWriter, progress: Progress
 ) -> None:
     """Runs every chain to its end.
 
@@ -73,7 +82,7 @@ def run_chains(
                 engine.submit(request)
 
 
-def finished(chains: Iterable[Chain], log: WorkLog) -> tuple[int, list[Chain]]:
+def finished(chains: Iterable[Chain], log: Records) -> tuple[int, list[Chain]]:
     """Takes chains as far as the log allows, without an engine.
 
     Returns:

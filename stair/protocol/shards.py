@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from stair.protocol.chain import Chain
 from stair.protocol.runner import finished, run_chains
 from stair.records.files import write_json
 from stair.records.progress import Progress
+from stair.records.reuse import SharedLog
 from stair.records.worklog import WorkLog, WorkLogWriter
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ def run_shard(
     load: Callable[[], Engine],
     progress: tuple[Path, str],
     marker: Path,
+    reuse: Mapping[str, Path] | None = None,
 ) -> None:
     """Generates what the logs lack of one shard.
 
@@ -46,16 +48,23 @@ def run_shard(
         load: loads the engine; not called when nothing is missing.
         progress: folder and name of the progress file.
         marker: written when the shard has ended.
+        reuse: folders of other runs, by the run's name, with logs of this stage.
     """
-    log = WorkLog(work / "log")
-    if problems := log.counts.problems():
+    own = WorkLog(work / "log")
+    if problems := own.counts.problems():
         print(f"{work / 'log'}: {problems}")
+    log = SharedLog(own, reuse or {})
     done, missing = finished(chains(False), log)
     told = Progress(*progress, total=responses, unit="responses", done=done)
-    if missing:
+    if missing or log.waiting:
         with WorkLogWriter(work / "log", f"shard-{shard[0]}-of-{shard[1]}") as writer:
-            run_chains(chains(True), load(), log, writer, told)
-    write_json(marker, {"shard": shard[0], "of": shard[1], "responses": responses})
+            log.write_to(writer)
+            if missing:
+                run_chains(chains(True), load(), log, writer, told)
+    for run, count in log.reused.items():
+        print(f"{count} records taken over from the run '{run}'")
+    facts = {"shard": shard[0], "of": shard[1], "responses": responses, "reused": dict(log.reused)}
+    write_json(marker, facts)
 
 
 def sealed_chains(chains: list[Chain], work: Path) -> list[Chain]:

@@ -16,16 +16,9 @@ from stair.artifacts.names import FIGURES, table_names
 from stair.config import params
 from stair.config.model import Config
 from stair.config.params import Settings
-from stair.config.paths import RunPaths
+from stair.config.paths import BACKBONE_FILES, RunPaths
 from stair.records import schemas
 
-BACKBONE_FILES = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "chat_template.jinja",
-    "model.safetensors",
-)
 CONTROLLER_FILES = ("controller.safetensors", "curve.csv")
 
 

@@ -30,16 +30,21 @@ def record(config: Config, paths: RunPaths, rule: str, *name: str) -> None:
         write_json(artefact.manifest, found)
 
 
-def origin(artefact: Artefact, config: Config, paths: RunPaths) -> dict[str, Any]:
-    """Where an output comes from, as it stands on disk now; files are named from the run's folder."""
-    return {
+def origin(artefact: Artefact, config: Config, paths: RunPaths, *, files: bool = True) -> dict[str, Any]:
+    """Where an output comes from, as it stands on disk now; files are named from the run's folder.
+
+    Without `files` the output itself is left out: it may not be there yet.
+    """
+    found = {
         "rule": artefact.rule,
         "name": list(artefact.name),
         "settings": artefact.settings,
         "inputs": {shown(file, paths): file_digest(file) for file in artefact.inputs},
         "models": {model: revision(config, paths, model) for model in artefact.models},
-        "files": {shown(file, paths): file_digest(file) for file in artefact.files},
     }
+    if files:
+        found["files"] = {shown(file, paths): file_digest(file) for file in artefact.files}
+    return found
 
 
 def shown(file: Path, paths: RunPaths) -> str:

@@ -50,6 +50,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
         lambda: backbone.load_engine(config, layers=()),
         (paths.progress, f"rollouts/{model}/{shard}"),
         paths.shard(str(shard), str(of), "rollouts", model),
+        {run: other.work("rollouts") for run, other in paths.reused(config).items()},
     )
 
 

@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 from stair.config import params as digests
+from stair.config.paths import BACKBONE_FILES
 
 cfg, paths = run.config, run.paths
 RUN = str(paths.folder)
@@ -35,15 +36,6 @@ def model_files(wildcards):
     if cfg.models[wildcards.model].path is not None:
         return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
     return folder / "config.json"
-
-
-BACKBONE_FILES = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "chat_template.jinja",
-    "model.safetensors",
-)
 
 
 def of_each_model(path):

@@ -1,0 +1,74 @@
+"""A variant of a run generates only what differs; the rest is taken over from the run that has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.conftest import MICRO, RESULTS, contents, run_in
+
+pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+MODEL = "qwen3-4b-instruct"
+
+
+def variant(folder: Path, changes: str = "", reuse: str = "[micro]") -> Path:
+    """An overlay like the micro run's, which reuses it."""
+    overlay = folder / "variant.yaml"
+    overlay.write_text(f"{MICRO.read_text()}\nreuse: {reuse}\n{changes}")
+    return overlay
+
+
+def markers(results: Path, stage: str) -> list[dict]:
+    return [json.loads(path.read_text()) for path in (results / "work" / stage).glob("**/shard-*.json")]
+
+
+def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
+    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)))
+    micro, again = (copied_run / "results" / name for name in ("micro", "variant"))
+    assert contents(again, *RESULTS) == contents(micro, *RESULTS)
+    for stage in ("rollouts", "evaluation"):
+        for marker in markers(again, stage):
+            assert marker["reused"].keys() == {"micro"}
+            assert marker["reused"]["micro"] >= marker["responses"]
+    for name in (f"backbones/{MODEL}/model.safetensors", f"controllers/{MODEL}/stair/controller.safetensors"):
+        assert (again / name).stat().st_ino == (micro / name).stat().st_ino, "a hard link"
+    log = (again / "logs" / "training" / MODEL / "stair.log").read_text()
+    assert "taken over from the run 'micro'" in log
+    manifest = json.loads((again / f"controllers/{MODEL}/stair/manifest.json").read_text())
+    assert manifest["reused_from"] == "results/micro"
+    assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/variant").stdout
+
+
+def test_another_temperature_at_evaluation_generates_those_responses_alone(copied_run: Path) -> None:
+    change = f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}"
+    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--set", change)
+    micro, again = (copied_run / "results" / name for name in ("micro", "variant"))
+    assert all(marker["reused"]["micro"] == marker["responses"] for marker in markers(again, "rollouts"))
+    assert all(marker["reused"] == {} for marker in markers(again, "evaluation"))
+    same = contents(micro, "rollouts/*.parquet", "controllers/**/*.safetensors", "sessions/**/*.parquet")
+    assert contents(again, "rollouts/*.parquet", "controllers/**/*.safetensors", "sessions/**/*.parquet") == same
+    assert contents(again, "responses/**/*.parquet") != contents(micro, "responses/**/*.parquet")
+
+
+def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
+    weights = copied_run / "results/micro/controllers" / MODEL / "stair/controller.safetensors"
+    sound = weights.read_bytes()
+    weights.write_bytes(sound[:-1] + b"?")
+    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)))
+    made = copied_run / "results/variant/controllers" / MODEL / "stair/controller.safetensors"
+    assert made.read_bytes() == sound, "trained again, to the same weights"
+    assert "reused_from" not in json.loads((made.parent / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("reuse", "message"),
+    [("[absent]", "reuse: there is no run 'absent'"), ("[variant]", "reuse: 'variant' is this run itself")],
+)
+def test_a_run_that_cannot_be_reused_is_one_line(finished_run: Path, tmp_path: Path, reuse: str, message: str) -> None:
+    (tmp_path / "results/variant").mkdir(parents=True)
+    (tmp_path / "results/variant/config.resolved.yaml").write_text("")
+    done = run_in(tmp_path, "stair", "reproduce", "--run", str(variant(tmp_path, reuse=reuse)), check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
