@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.records.worklog import WorkLog
 from tests.workflow.conftest import MICRO, RESULTS, contents, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -22,6 +23,16 @@ def variant(folder: Path, changes: str = "", reuse: str = "[micro]") -> Path:
 
 def markers(results: Path, stage: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in (results / "work" / stage).glob("**/shard-*.json")]
+
+
+def reused_fields(results: Path, other: Path) -> set[str]:
+    """The fields of all records that two runs' evaluation logs have in common."""
+    logs = [{}, {}]
+    for found, run in zip(logs, (results, other), strict=True):
+        for folder in (run / "work/evaluation").glob("**/log"):
+            log = WorkLog(folder)
+            found |= dict(log.items())
+    return {name for key in logs[0].keys() & logs[1].keys() for name in logs[0][key]}
 
 
 def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
@@ -46,7 +57,8 @@ def test_another_temperature_at_evaluation_generates_those_responses_alone(copie
     run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--set", change)
     micro, again = (copied_run / "results" / name for name in ("micro", "variant"))
     assert all(marker["reused"]["micro"] == marker["responses"] for marker in markers(again, "rollouts"))
-    assert all(marker["reused"] == {} for marker in markers(again, "evaluation"))
+    # Where both temperatures gave a problem the same first answer, its states are the same too; no response is taken over.
+    assert reused_fields(again, micro) <= {"segment", "captured_tokens"}
     same = contents(micro, "rollouts/*.parquet", "controllers/**/*.safetensors", "sessions/**/*.parquet")
     assert contents(again, "rollouts/*.parquet", "controllers/**/*.safetensors", "sessions/**/*.parquet") == same
     assert contents(again, "responses/**/*.parquet") != contents(micro, "responses/**/*.parquet")
