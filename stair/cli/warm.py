@@ -163,6 +163,8 @@ class _Jobs:
         except (OSError, struct.error):
             connection.close()
             return
+        # A signal that comes before the job handles signals waits; ignored as they are here, it would be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         job = os.fork()
         if job == 0:
             self._listener.close()
@@ -170,6 +172,7 @@ class _Jobs:
             for other in (connection, *self._connections.values()):
                 other.close()
             _work(json.loads(body), list(files))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         for file in files:
             os.close(file)
         with suppress(OSError):
@@ -200,6 +203,7 @@ def _work(request: dict[str, object], files: list[int]) -> None:
             os.close(file)
         for number in _PASSED_ON:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         os.chdir(str(request["folder"]))
         os.environ.clear()
         os.environ.update(request["environment"])  # type: ignore[call-overload]
