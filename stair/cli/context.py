@@ -12,6 +12,7 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
+from stair.records.interruption import EXIT_AGAIN
 
 DRIVER = "STAIR_DRIVER"
 """Environment: `host:process` of the command that drives the workflow on this machine."""
@@ -45,7 +46,7 @@ def watch_driver() -> None:
         while True:
             time.sleep(0.5)
             if not Path(f"/proc/{process}").exists() and not _alive(int(process)):
-                os._exit(75)
+                os._exit(EXIT_AGAIN)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stair.cli.context import open_run, set_threads, watch_driver
+from stair.records.interruption import EXIT_AGAIN, Interrupted, listen
 from stair.records.progress import duration
 
 if TYPE_CHECKING:
@@ -484,10 +485,17 @@ class ScoringProgress:
 
 
 def main() -> None:
-    """Runs a command; an error is one line on stderr and exit code 2 (1 for what the program promised itself)."""
+    """Runs a command; an error is one line on stderr and exit code 2 (1 for what the program promised itself).
+
+    A command that SIGTERM or SIGUSR1 has stopped ends with 75: run it again.
+    """
     watch_driver()
+    listen()
     try:
         app(standalone_mode=True, prog_name="stair")
+    except Interrupted as stop:
+        print(f"stair: {stop}", file=sys.stderr)
+        raise SystemExit(EXIT_AGAIN) from None
     except (ValueError, OSError, FloatingPointError, MemoryError) as error:
         if os.environ.get("STAIR_TRACEBACK"):
             traceback.print_exc()

@@ -7,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +23,11 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, resolve
+from stair.records.interruption import Interrupted
+
+_LOOK_SECONDS = 0.2
+_IDLE_SECONDS = 20.0
+"""How long Snakemake may go on after its last job has ended when it was asked to stop."""
 
 
 def project_root() -> Path:
@@ -90,17 +96,65 @@ def _explain(config: Config, command: list[str]) -> None:
 
 
 def _snakemake(command: list[str]) -> int:
-    """Runs Snakemake as a child that ends with this process."""
+    """Runs Snakemake as a child that ends with this process.
+
+    Raises:
+        Interrupted: SIGTERM or SIGUSR1 came; every job has put away what it had finished.
+    """
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
     with _warm_process(environment):
-        child = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent)
+        child = subprocess.Popen(command, env=environment, preexec_fn=_begin_child)
         while True:
             try:
                 return child.wait()
             except KeyboardInterrupt:
                 child.send_signal(signal.SIGINT)
+            except Interrupted:
+                print("stair: stopping: jobs put away what they have finished; once more ends at once", file=sys.stderr)
+                _stop(child)
+                raise
+
+
+def _begin_child() -> None:
+    """In the child: it dies with its parent, and Slurm's warning, which it does not know, does not kill it."""
+    end_with_parent()
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """Has Snakemake start no more jobs, asks those that run to stop, and waits until all have ended."""
+    child.send_signal(signal.SIGTERM)
+    asked: set[int] = set()
+    idle = 0.0
+    while child.poll() is None:
+        jobs = [process for process in _descendants(child.pid) if _is_job(process)]
+        for job in jobs:
+            if job.pid not in asked:
+                asked.add(job.pid)
+                with suppress(psutil.Error):
+                    job.terminate()
+        # Its own handling of the signal takes a lock that it may hold.
+        idle = 0.0 if jobs else idle + _LOOK_SECONDS
+        if idle > _IDLE_SECONDS:
+            child.kill()
+        time.sleep(_LOOK_SECONDS)
+
+
+def _descendants(process: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(process).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _is_job(process: psutil.Process) -> bool:
+    """Whether a process is a `stair` command: the workers and servers that a command starts are its own affair."""
+    try:
+        return any(Path(word).name == "stair" for word in process.cmdline()[:3])
+    except psutil.Error:
+        return False
 
 
 @contextmanager

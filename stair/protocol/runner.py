@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from stair.engines.base import Engine, Request
 from stair.protocol.chain import Chain
+from stair.records import interruption
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLogWriter
 
@@ -35,6 +36,9 @@ def run_chains(
         log: finished work of earlier attempts.
         writer: this attempt's log.
         progress: told of every response that is generated here.
+
+    Raises:
+        Interrupted: a signal has asked to stop; responses under way are not kept, finished ones are.
     """
     pending: dict[str, list[Chain]] = defaultdict(list)
 
@@ -75,6 +79,7 @@ def run_chains(
         writer.append(completion.key, record)
         tokens += completion.usage.response_tokens
         progress.advance(note=f"{tokens / (time.monotonic() - started):.0f} tokens/s")
+        interruption.check()  # where an engine's library has swallowed the stop itself
         for chain in waiting:
             chain.take(record)
             request = advance(chain)

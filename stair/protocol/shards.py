@@ -10,6 +10,7 @@ from stair.engines.base import Engine
 from stair.protocol.chain import Chain
 from stair.protocol.runner import finished, run_chains
 from stair.records.files import write_json
+from stair.records.interruption import Interrupted
 from stair.records.progress import Progress
 from stair.records.reuse import SharedLog
 from stair.records.worklog import WorkLog, WorkLogWriter
@@ -60,7 +61,12 @@ def run_shard(
         with WorkLogWriter(work / "log", f"shard-{shard[0]}-of-{shard[1]}") as writer:
             log.write_to(writer)
             if missing:
-                run_chains(chains(True), load(), log, writer, told)
+                try:
+                    run_chains(chains(True), load(), log, writer, told)
+                except Interrupted as stop:
+                    raise Interrupted(
+                        f"{told.job} ({told.done} of {responses} responses are in the log): {stop}"
+                    ) from None
     for run, count in log.reused.items():
         print(f"{count} records taken over from the run '{run}'")
     facts = {"shard": shard[0], "of": shard[1], "responses": responses, "reused": dict(log.reused)}

@@ -28,6 +28,8 @@ PROGRESS_NAMES = {
 """The progress file's name of the rules that write one."""
 
 _DEFAULT_SECONDS = 3.0
+_STOPPED = ": stopped by SIG"
+"""In the last line of a job that was asked to stop, and did."""
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.5, 10.0
 
 
@@ -141,7 +143,10 @@ class LogHandler(LogHandlerBase):
         logs = [str(path) for path in (getattr(record, "log", None) or (job.log if job else []))]
         name = job.name if job else getattr(record, "rule_name", "a job")
         reason = next((line for path in logs if (line := _last_line(Path(path)))), "it left no message")
-        self._say(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
+        if _STOPPED in reason:
+            self._say(f"stopped: {name}: {reason.removeprefix('stair: ')}")
+        else:
+            self._say(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
 
     # ---------------------------------------------------------------- how far it is
 

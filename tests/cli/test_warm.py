@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from stair.cli.warm import SOCKET
+from stair.records.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("warm")]
@@ -87,7 +88,9 @@ def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm:
 def test_a_signal_reaches_the_job(warm: Warm, tmp_path: Path) -> None:
     client, job = warm.waiting_job(tmp_path)
     client.send_signal(signal.SIGTERM)
-    assert client.wait(30) == 128 + signal.SIGTERM
+    assert client.wait(30) == EXIT_AGAIN
+    assert client.stderr is not None
+    assert "stair: stopped by SIGTERM" in client.stderr.read()
     until(lambda: not job.is_running())
 
 

@@ -10,8 +10,9 @@ RUN = str(paths.folder)
 # For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
 ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
-# Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says.
-shell.prefix(f'export PATH="{Path(sys.executable).parent}:$PATH"; ')
+# Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says. Every rule's line is one command,
+# which takes the shell's place, so that a signal to the job (a cluster's warning, a stop) reaches it.
+shell.prefix(f'export PATH="{Path(sys.executable).parent}:$PATH"; exec ')
 
 
 wildcard_constraints:
