@@ -87,7 +87,9 @@ def sessions(config: Config) -> Settings:
 
 def training(config: Config, model: str, controller: str) -> Settings:
     """A controller on a model."""
-    settings = config.controllers[controller].model_dump(mode="json", exclude={"models"})
+    chosen = config.controllers[controller]
+    unused = {"models"} if chosen.reads else {"models", "smoothing"}
+    settings = chosen.model_dump(mode="json", exclude=unused, exclude_none=True)
     return {
         **_model(config, model),
         **{f"controllers.{controller}.{key}": value for key, value in settings.items()},

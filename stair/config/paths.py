@@ -93,8 +93,17 @@ class RunPaths:
         return self.folder / "controllers" / model / controller
 
     def weights(self, model: str, controller: str) -> Path:
-        """A trained controller's weights."""
+        """A trained controller's normals or scales."""
         return self.controller(model, controller) / "controller.safetensors"
+
+    def controller_files(self, config: Config, model: str, controller: str) -> list[Path]:
+        """Every file of a trained controller but its manifest: what its kind has."""
+        return [self.controller(model, controller) / name for name in config.controllers[controller].files]
+
+    def controller_weights(self, config: Config, model: str, controller: str) -> list[Path]:
+        """The files that decide what a trained controller does: normals or scales, and the adapter's."""
+        files = self.controller_files(config, model, controller)
+        return [path for path in files if path.suffix == ".safetensors" or path.name == "adapter_config.json"]
 
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
         """Generated rows."""

@@ -31,7 +31,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     for model in config.models:
         for key, controller in config.controllers.items():
             if model in config.trained(key):
-                _check_layers(config, paths, model, key, controller.layers)
+                _check_layers(config, paths, model, key, controller.controlled_layers)
         if config.models[model].path is not None:
             require_folder(Path(str(config.models[model].path)), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():

@@ -54,7 +54,9 @@ class _Study:
             from stair.method import load_controller
 
             weights = load_controller(path, self.backbone.architecture)
-        return ControllerUse(file_digest(path), trained.layers, self.settings.variant, trained.smoothing, weights)
+        return ControllerUse(
+            file_digest(path), trained.controlled_layers, self.settings.variant, trained.smoothing, weights
+        )
 
     def chains(self, *, load: bool) -> list[SessionChain]:
         """All chains, by session and trajectory; `load` reads the controller's weights too."""
@@ -91,7 +93,8 @@ class _Study:
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers whose states are captured or controlled."""
-        return self.config.controllers[self.settings.controller].layers if self.settings.controller else ()
+        controller = self.settings.controller
+        return self.config.controllers[controller].controlled_layers if controller else ()
 
 
 def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:

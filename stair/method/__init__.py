@@ -1,5 +1,6 @@
 """STAIR as a library: a bank of earlier computation, a differential read of it, controllers on a model."""
 
+from stair.method.adapter import load_adapter
 from stair.method.attachment import Attachment
 from stair.method.bank import Bank
 from stair.method.capture import capture_length
@@ -23,6 +24,7 @@ __all__ = [
     "capture_length",
     "deviation",
     "differential_read",
+    "load_adapter",
     "load_controller",
     "replay",
 ]

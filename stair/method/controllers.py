@@ -100,7 +100,11 @@ class BankFree(Controller):
 
 
 def load_controller(path: str | Path, architecture: Architecture | None = None) -> Reflector | BankFree:
-    """Read a controller of whichever kind the file says. Errors as in `Controller.load`."""
+    """Read a controller of whichever kind the file says; a folder's is `controller.safetensors`.
+
+    Errors as in `Controller.load`.
+    """
+    path = Path(path) / "controller.safetensors" if Path(path).is_dir() else path
     kind = read_tensors(path)[1].get("kind")
     if kind == BankFree.kind:
         return BankFree.load(path, architecture)

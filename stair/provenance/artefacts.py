@@ -19,8 +19,6 @@ from stair.config.params import Settings
 from stair.config.paths import BACKBONE_FILES, RunPaths
 from stair.records import schemas
 
-CONTROLLER_FILES = ("controller.safetensors", "curve.csv")
-
 
 @dataclass(frozen=True)
 class Artefact:
@@ -133,7 +131,7 @@ class Artefacts:
         return Artefact(
             "controller",
             (model, controller),
-            tuple(folder / name for name in CONTROLLER_FILES),
+            tuple(paths.controller_files(self._config, model, controller)),
             (
                 paths.training_pool(model),
                 paths.rollouts(model),
@@ -152,7 +150,7 @@ class Artefacts:
         if settings.first_turn is not None:
             inputs.append(paths.responses(model, benchmark, settings.first_turn))
         if settings.controller is not None:
-            inputs.append(paths.weights(model, settings.controller))
+            inputs += paths.controller_weights(config, model, settings.controller)
         rows = (("model", model), ("benchmark", benchmark), ("condition", condition))
         yield self._table(
             "responses", name, paths.responses(*name), tuple(inputs),

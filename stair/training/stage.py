@@ -17,11 +17,13 @@ from stair.config.paths import RunPaths
 from stair.engines.transformers.engine import DTYPES
 from stair.method import Attachment, Reflector
 from stair.protocol.backbone import Backbone
+from stair.records.files import write_text
 from stair.records.manifest import write_manifest
 from stair.records.progress import Progress
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.seeds import hash_order, seed_of
 from stair.records.tables import read_table
+from stair.training.card import card
 from stair.training.loop import UpdateRecord, train, validate
 from stair.training.replay import RecordedTurn, SessionReplay
 
@@ -30,9 +32,10 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
     """Trains one controller on one model and writes its folder."""
     started = time.monotonic()
     settings = config.controllers[controller]
+    assert settings.optimizer is not None
     backbone = Backbone.open(config, paths, model)
     facts = backbone.architecture
-    facts.check_controlled_layers(settings.layers)
+    facts.check_controlled_layers(settings.controlled_layers)
     sessions = _sessions(config, paths, model, paths.training_sessions(model))
     held_out = _sessions(config, paths, model, paths.validation_sessions(model))
     measured = {
@@ -50,7 +53,7 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
         backbone.folder, dtype=DTYPES[backbone.settings.dtype], device=device, attention=config.transformers.attention
     )
     reflector = Reflector.draw(
-        settings.layers, facts.query_heads, facts.head_dim, seed_of(settings.seed, "initial values", model)
+        settings.controlled_layers, facts.query_heads, facts.head_dim, seed_of(settings.seed, "initial values", model)
     ).to(device)
     progress = Progress(paths.progress, f"training/{model}/{controller}", len(updates), "updates")
     curve: list[UpdateRecord] = []
@@ -59,7 +62,7 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
         curve.append(record)
         progress.advance(note=f"loss {record.loss:.4f}")
 
-    with Attachment(network, settings.layers) as attachment:
+    with Attachment(network, settings.controlled_layers) as attachment:
         replay = SessionReplay(
             model=network,
             attachment=attachment,
@@ -80,12 +83,18 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
     beside.mkdir(parents=True)
     reflector.save(beside / "controller.safetensors", model=model, controller=controller)
     _write_curve(beside / "curve.csv", curve)
+    parameters = {"normals": sum(parameter.numel() for parameter in reflector.parameters())}
+    told_facts = {"updates": len(updates), "training sessions": len(sessions)}
+    text = card(
+        controller, settings, backbone.settings, revision=backbone.revision, parameters=parameters, facts=told_facts
+    )
+    write_text(beside / "README.md", text)
     write_manifest(
         beside,
         stage="training",
         settings={"controller": settings.model_dump(mode="json"), "training": config.training.model_dump(mode="json")},
         model_revision=backbone.revision,
-        parameters=sum(parameter.numel() for parameter in reflector.parameters()),
+        parameters=sum(parameters.values()),
         updates=len(updates),
         objective={
             name: {"before": asdict(first), "after": asdict(last)}

@@ -23,6 +23,8 @@ PROGRESS_NAMES = {
     "backbone": "backbone/{model}",
     "rollout_shard": "rollouts/{model}/{shard}",
     "train_controller": "training/{model}/{controller}",
+    "train_lora": "training/{model}/{controller}",
+    "train_lora_stair": "training/{model}/{controller}",
     "evaluation_shard": "evaluation/{model}/{benchmark}/{condition}/{shard}",
 }
 """The progress file's name of the rules that write one."""

@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 from stair.config import params as digests
+from stair.config.model import CONTROLLER_FILES
 from stair.config.paths import BACKBONE_FILES
 
 cfg, paths = run.config, run.paths
@@ -82,7 +83,27 @@ def first_turns(wildcards):
 def controller_weights(wildcards):
     """The controller that a condition reads its bank with."""
     controller = cfg.conditions[wildcards.condition].controller
-    return paths.weights(wildcards.model, controller) if controller else []
+    return (
+        paths.controller_weights(cfg, wildcards.model, controller) if controller else []
+    )
+
+
+def controllers_of(*kinds):
+    """A pattern of the controllers of these kinds."""
+    return (
+        "|".join(
+            re.escape(key) for key, c in cfg.controllers.items() if c.kind in kinds
+        )
+        or "none"
+    )
+
+
+def controller_files(kind):
+    """What training writes for a controller of this kind."""
+    return [
+        str(paths.controller("{model}", "{controller}") / name)
+        for name in CONTROLLER_FILES[kind]
+    ]
 
 
 def rollout_shards(wildcards):

@@ -5,10 +5,7 @@ rule training:
             path
             for controller in cfg.controllers
             for model in cfg.trained(controller)
-            for path in (
-                paths.weights(model, controller),
-                paths.controller(model, controller) / "curve.csv",
-            )
+            for path in paths.controller_files(cfg, model, controller)
         ],
 
 
@@ -20,12 +17,13 @@ rule train_controller:
         sessions=paths.training_sessions("{model}"),
         validation=paths.validation_sessions("{model}"),
     output:
-        str(paths.weights("{model}", "{controller}")),
-        str(paths.controller("{model}", "{controller}") / "curve.csv"),
+        controller_files("stair"),
     log:
         str(paths.log("training", "{model}", "{controller}")),
     benchmark:
         str(paths.timing("train_controller", "{model}", "{controller}"))
+    wildcard_constraints:
+        controller=controllers_of("stair", "bank_free"),
     priority: 2
     conda:
         ENVIRONMENT
@@ -35,3 +33,22 @@ rule train_controller:
     shell:
         "stair train --run {params.run} --model {wildcards.model} --controller {wildcards.controller}"
         " --threads {threads} > {log} 2>&1"
+
+
+# The same command; what it writes depends on the kind.
+use rule train_controller as train_lora with:
+    output:
+        controller_files("lora"),
+    benchmark:
+        str(paths.timing("train_lora", "{model}", "{controller}"))
+    wildcard_constraints:
+        controller=controllers_of("lora"),
+
+
+use rule train_controller as train_lora_stair with:
+    output:
+        controller_files("lora_stair"),
+    benchmark:
+        str(paths.timing("train_lora_stair", "{model}", "{controller}"))
+    wildcard_constraints:
+        controller=controllers_of("lora_stair"),

@@ -1,0 +1,61 @@
+"""The model card of a trained controller: what it is, what it was trained on, how it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stair.config.model import Controller, Model
+
+_WHAT = {
+    "stair": "reflector normals of STAIR: at the control span of a prompt, a differential read of a bank of earlier states",
+    "bank_free": "scales on the attention output at the control span of a prompt; no bank is read",
+    "lora": "a LoRA adapter that acts on every token",
+    "lora_stair": "a LoRA adapter that acts on every token, and reflector normals of STAIR, trained jointly",
+}
+_READ = """```python
+from stair.method import Attachment, Bank, RowControl, load_controller
+
+controller = load_controller("{folder}")
+```
+"""
+_ADAPT = """```python
+from stair.method import load_adapter
+
+model = load_adapter(model, "{folder}")  # PEFT's own files: PeftModel.from_pretrained reads them too
+```
+"""
+
+
+def card(
+    key: str,
+    settings: Controller,
+    model: Model,
+    *,
+    revision: str,
+    parameters: Mapping[str, int],
+    facts: Mapping[str, Any],
+) -> str:
+    """The text of README.md.
+
+    Args:
+        key: the controller's key.
+        settings: its settings.
+        model: the backbone that it belongs to.
+        revision: digest of the backbone's contents.
+        parameters: trained parameters by part.
+        facts: what else is told, a line each.
+    """
+    base = f"base_model: {model.repository}\n" if model.repository else ""
+    library = "library_name: peft\n" if settings.adapts else ""
+    lines = [f"---\n{base}{library}tags: [stair, {settings.kind}]\n---", f"# {key} on {model.label}", ""]
+    lines += [f"Trained: {_WHAT[settings.kind]}. The backbone is frozen and not part of these files.", ""]
+    lines += [f"- backbone: {model.label}" + (f" (`{model.repository}`)" if model.repository else "")]
+    lines += [f"- backbone's contents (SHA-256): `{revision}`"]
+    if settings.controls:
+        lines += [f"- controlled layers, from zero: {', '.join(map(str, settings.controlled_layers))}"]
+    lines += [f"- trained parameters: {', '.join(f'{count:,} ({part})' for part, count in parameters.items())}"]
+    lines += [f"- {name}: {value}" for name, value in facts.items()]
+    lines += ["", "How it is loaded, from the folder that holds this file:", ""]
+    loaders = [*([_ADAPT] if settings.adapts else []), *([_READ] if settings.controls else [])]
+    return "\n".join(lines) + "\n" + "\n".join(loader.format(folder=".") for loader in loaders)
