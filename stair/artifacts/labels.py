@@ -20,6 +20,8 @@ class Labels:
     """Benchmarks of the pooled mathematical comparison."""
     marked: frozenset[str] = frozenset()
     """Benchmarks some of whose problems are left out: they carry a dagger."""
+    repetitions: Mapping[str, str] = field(default_factory=lambda: dict(mapping.REPETITIONS))
+    """Conditions that ask another one again, by key: their differences are noise."""
     note: str | None = None
     """A sentence under every table of this run."""
 
@@ -32,6 +34,7 @@ class Labels:
             {key: item.label for key, item in config.conditions.items()},
             frozenset(key for key, item in config.benchmarks.items() if item.mathematical),
             frozenset(key for key, item in config.benchmarks.items() if item.exclude_ids),
+            {key: item.repeats for key, item in config.conditions.items() if item.repeats is not None},
             config.note,
         )
 

@@ -16,6 +16,8 @@ CONDITIONS = {
     "stair": "STAIR",
     "lora": "LoRA",
     "lora_stair": "LoRA + STAIR",
+    "native_again": "Native again",
+    "stair_null": "STAIR times zero",
     "random_reflector": "Random-reflector",
     "direct_read": "Direct reflected-read",
     "bank_free": "Bank-free",
@@ -26,6 +28,9 @@ CONDITIONS = {
     "stair_prefix-full": "STAIR Full",
 }
 """The paper's labels of conditions, for those that a configuration does not name."""
+
+REPETITIONS = {"native_again": "native", "stair_null": "native"}
+"""Conditions that ask another one again, for rows without a configuration."""
 
 _HISTORY = {"qwen3-4b-instruct": "qwen3", "qwen3.5-4b": "qwen35-4b", "qwen3.5-9b": "qwen35-9b"}
 _TURNS = {

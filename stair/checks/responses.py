@@ -97,8 +97,12 @@ def _read(rows: Sequence[Row], settings: Condition) -> Iterator[str]:
         controlled, norm = row["controlled_tokens"], row["readout_norm"]
         if reads and controlled <= 0:
             yield f"{place(row)} has no controlled token"
-        # An empty bank (every earlier answer ended at once) has nothing to read.
-        if reads and row["bank_tokens"] and not 0 < norm < float("inf"):
+        # An empty bank (every earlier answer ended at once) has nothing to read; times zero leaves nothing of what is read.
+        if (
+            reads
+            and row["bank_tokens"]
+            and not (norm == 0.0 if settings.variant == "null" else 0 < norm < float("inf"))
+        ):
             yield f"{place(row)} has the readout norm {norm}"
         if not reads and (controlled or norm):
             yield f"{place(row)} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"

@@ -287,7 +287,18 @@ class Condition(Strict):
         None, description="The condition whose saved T1 responses are reused; null generates its own."
     )
     controller: Key | None = Field(None, description="The controller that reads the bank; null reads none.")
-    variant: Literal["differential"] = Field("differential", description="How the bank is read.")
+    variant: Literal["differential", "null"] = Field(
+        "differential", description='How the bank is read; "null" (in quotes) reads it and adds the readout times zero.'
+    )
+    repeats: Key | None = Field(
+        None,
+        description="The condition that this one asks again: their paired differences are noise, and no response is "
+        "taken over between them.",
+    )
+    batch_width: Positive | None = Field(
+        None, description="Rows of this condition's decoding batches, in place of transformers.batch_width."
+    )
+    shards: Positive | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
     models: Keys | None = Field(None, description="The models it is run for; null is all.")
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
 
@@ -401,6 +412,7 @@ class Config(Strict):
             where = f"conditions.{key}"
             known(f"{where}.controller", condition.controller, self.controllers, "controller")
             known(f"{where}.first_turn", condition.first_turn, self.conditions, "condition")
+            known(f"{where}.repeats", condition.repeats, self.conditions, "condition")
             for name in condition.models or ():
                 known(f"{where}.models", name, self.models, "model")
             for name in condition.benchmarks or ():
@@ -409,6 +421,8 @@ class Config(Strict):
         return self
 
     def _check_condition(self, key: str, condition: Condition) -> None:
+        if condition.repeats is not None:
+            self._check_repetition(key, condition, condition.repeats)
         if condition.turns == 1 and (condition.controller or condition.first_turn):
             raise ValueError(f"conditions.{key} has one turn, so it can have no controller and reuse no first turn")
         if condition.first_turn:
@@ -430,6 +444,24 @@ class Config(Strict):
                     raise ValueError(
                         f"conditions.{key} needs the controller '{condition.controller}' of {model}, which is not trained"
                     )
+
+    def _check_repetition(self, key: str, condition: Condition, repeated: str) -> None:
+        original = self.conditions[repeated]
+        if (condition.turns, condition.first_turn) != (original.turns, original.first_turn) or repeated == key:
+            raise ValueError(f"conditions.{key} must have the turns and first_turn of '{repeated}', which it repeats")
+        if condition.controller != original.controller and condition.variant != "null":
+            raise ValueError(
+                f"conditions.{key} repeats '{repeated}' with another controller; only the variant \"null\" changes nothing"
+            )
+        for place in self.evaluated(key):
+            if place not in self.evaluated(repeated):
+                raise ValueError(
+                    f"conditions.{key} repeats '{repeated}', which is not run for {place[0]} on {place[1]}"
+                )
+
+    def shards_of(self, condition: str) -> int:
+        """How many jobs share a condition."""
+        return self.conditions[condition].shards or self.evaluation.shards
 
     def evaluated(self, condition: str) -> list[tuple[str, str]]:
         """The (model, benchmark) pairs that a condition is run for."""

@@ -1,6 +1,7 @@
 """What each rule depends on: exactly the configuration keys that it uses, each under its place in the configuration.
 
-Labels, resources, shard counts and batch widths are in none of the settings of rules that generate. The cheap rules that
+Labels, resources, shard counts and batch widths are in none of the settings of rules that generate, but for conditions
+that ask whether the latter two matter. The cheap rules that
 only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun when
 their code changes. A rule's params are the digest of its settings; a manifest keeps the settings themselves.
 """
@@ -115,6 +116,9 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         **_chosen("evaluation", config.evaluation, "samples", "seed", "engine"),
         "transformers.attention": config.transformers.attention,
     }
+    # What a repetition changes on purpose, and should change nothing, is its identity.
+    layout = settings.model_dump(include={"repeats", "batch_width", "shards"}, exclude_none=True)
+    found |= {f"conditions.{condition}.{key}": value for key, value in layout.items()}
     if settings.controller is not None:
         controller = config.controllers[settings.controller]
         found |= _chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")

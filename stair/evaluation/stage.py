@@ -107,15 +107,17 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
         sessions = [everything[i : i + samples] for i in range(0, len(everything), samples)]
         return [chain for group in share(sessions, shard, of) for chain in group]
 
+    # What is asked again has to be generated again.
+    place = ("evaluation", model, benchmark, condition) if study.settings.repeats else ("evaluation",)
     run_shard(
         chains,
         len(chains(False)) * turns,
         study.work,
         (shard, of),
-        lambda: study.backbone.load_engine(config, study.layers),
+        lambda: study.backbone.load_engine(config, study.layers, study.settings.batch_width),
         (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
         paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),
-        {run: other.work("evaluation") for run, other in paths.reused(config).items()},
+        {run: other.work(*place) for run, other in paths.reused(config).items()},
     )
 
 

@@ -58,8 +58,10 @@ class Backbone:
             },
         )
 
-    def load_engine(self, config: Config, layers: tuple[int, ...]) -> TransformersEngine:
-        """Loads the model into the Transformers engine, with hooks on `layers`."""
+    def load_engine(
+        self, config: Config, layers: tuple[int, ...], batch_width: int | None = None
+    ) -> TransformersEngine:
+        """Loads the model into the Transformers engine, with hooks on `layers`; `batch_width` replaces the configured one."""
         from stair.engines.transformers import TransformersEngine
 
         options = config.transformers
@@ -70,7 +72,7 @@ class Backbone:
             attention=options.attention,
             tokens=self.renderer.tokens,
             layers=layers,
-            batch_width=options.batch_width,
+            batch_width=batch_width or options.batch_width,
             prefill_width=options.prefill_width,
             cache_block=options.cache_block,
         )

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from stair.artifacts.labels import Labels
-from stair.artifacts.layout import markdown, rounded, signed
+from stair.artifacts.layout import DASH, markdown, rounded, signed
 from stair.artifacts.stage import with_time_outs
 from stair.artifacts.tables import uncertainty
 from stair.scoring.estimates import condition_comparisons, turn_intervals
@@ -57,7 +57,37 @@ def test_conditions_are_compared_with_native_problem_by_problem(frame: pd.DataFr
     assert (
         f"| Bench | STAIR | +50.00 | {signed(row['low'])} to {signed(row['high'])} | {rounded(row['p'], 3)} |" in text
     )
-    assert "| Other | STAIR | – | – | – | – |" in text
+    assert "| Other | STAIR | – | – | – | – | – |" in text
+    assert not any("noise floor" in v.metric for v in table.values), "nothing asks Native again"
+
+
+def again(frame: pd.DataFrame, condition: str, flipped: int) -> pd.DataFrame:
+    """Native's rows of the first benchmark under another condition, with so many verdicts at T2 turned round."""
+    copy = frame[(frame["condition"] == "native") & (frame["benchmark"] == "b")].assign(condition=condition)
+    turned = copy.index[copy["turn"] == 2][:flipped]
+    copy.loc[turned, "correct"] = ~copy.loc[turned, "correct"].astype(bool)
+    return copy
+
+
+def test_what_asks_native_again_stands_beside_every_effect_as_its_noise(frame: pd.DataFrame) -> None:
+    both = pd.concat([frame, again(frame, "native_again", 0), again(frame, "stair_null", 3)], ignore_index=True)
+    table = uncertainty.comparisons(Responses.from_frame(both), LABELS)
+    assert table is not None
+    found = {(v.benchmark, v.condition, v.turn, v.metric): v.value for v in table.values}
+    floor = "Avg@4 minus Native noise floor"
+    # Three of sixteen verdicts at one of three turns.
+    assert found["b", "stair", "T2", floor] == pytest.approx(100 * 3 / 16)
+    assert found["b", "stair", "T2-T4", floor] == pytest.approx(100 * 3 / 48)
+    assert found["b", "stair", "T3", floor] == 0.0
+    assert found["b", "native_again", "T2-T4", "Avg@4 minus Native"] == 0.0
+    assert ("b", "stair_null", "T2", floor) not in found, "noise has no noise floor"
+    assert ("c", "stair", "T2", floor) not in found, "where it was not measured, nothing is said"
+    cells = {
+        row.cells[1].text: row.cells for row in table.layout.rows if not row.heading and row.cells[0].text == "Bench"
+    }
+    assert cells["STAIR"][-1].text == "6.25"
+    assert cells["STAIR times zero"][-1].text == cells["Native again"][-1].text == DASH
+    assert not any(cell.bold for name in ("STAIR times zero", "Native again") for cell in cells[name])
 
 
 def test_what_differs_beyond_chance_is_bold_and_nothing_else() -> None:

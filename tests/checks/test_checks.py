@@ -135,6 +135,16 @@ def test_a_break_between_conditions_is_noticed(break_: Callable[[Row], Any], nam
     assert failed(of_group(rows)) == {name}
 
 
+def test_times_zero_leaves_no_readout() -> None:
+    settings = CONDITIONS["stair"].model_copy(update={"variant": "null"})
+
+    def found(rows: list[Row]) -> set[str]:
+        return failed(condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, "stair_null"))
+
+    assert found([row | {"readout_norm": 0.0} for row in rows_of("stair")]) == set()
+    assert found(rows_of("stair")) == {"the bank is read after T1 and nowhere else"}
+
+
 def test_unusual_paths_are_counted() -> None:
     rows = rows_of("native")
     later(rows)["history_retokenised"] = True

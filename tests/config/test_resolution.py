@@ -145,7 +145,7 @@ def test_the_command_line_wins_and_its_nested_texts_become_typed() -> None:
         (7, 11),
     )
     assert stair.optimizer.betas == (0.9, 0.999), "what is not named stays"
-    assert list(config.conditions) == ["vanilla", "native"]
+    assert list(config.conditions) == ["vanilla", "native", "native_again", "stair_null"]
 
 
 MODEL = "qwen3-4b-instruct"
@@ -201,6 +201,13 @@ MODEL = "qwen3-4b-instruct"
             {"conditions": {"native": {"benchmarks": ["gsm8k"]}}},
             "conditions.native.benchmarks names the benchmark 'gsm8k'",
         ),
+        (
+            {"conditions": {"native_again": {"repeats": "zero"}}},
+            "conditions.native_again.repeats names the condition 'zero'",
+        ),
+        ({"conditions": {"native_again": {"repeats": "vanilla"}}}, "must have the turns and first_turn of 'vanilla'"),
+        ({"conditions": {"stair_null": {"variant": "differential"}}}, "repeats 'native' with another controller"),
+        ({"conditions": {"native": {"benchmarks": ["math500"]}}}, "repeats 'native', which is not run for"),
         ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
         ({"conditions": {"vanilla": {"controller": "stair"}}}, "conditions.vanilla has one turn"),
         (

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from stair.conversation.renderer import Renderer
-from stair.engines.base import Completion, Replay, Request, SamplingSettings
+from stair.engines.base import Completion, Replay, Request, SamplingSettings, Variant
 from stair.engines.transformers import TransformersEngine
 from stair.method import Reflector, Segment
 from stair.protocol.banks import BankStore
@@ -31,9 +31,15 @@ class WatchedEngine(TransformersEngine):
     """The Transformers engine, keeping what it was asked; stops like a killed process after some completions."""
 
     def __init__(
-        self, model: PreTrainedModel, *, layers: tuple[int, ...] = LAYERS, stop_after: int | None = None
+        self,
+        model: PreTrainedModel,
+        *,
+        layers: tuple[int, ...] = LAYERS,
+        stop_after: int | None = None,
+        width: int = 4,
+        prefill: int = 1,
     ) -> None:
-        super().__init__(model, tokens=TOKENS, layers=layers, batch_width=4, cache_block=32)
+        super().__init__(model, tokens=TOKENS, layers=layers, batch_width=width, prefill_width=prefill, cache_block=32)
         self.stop_after = stop_after
         self.requests: dict[str, Request] = {}
         self.replays: list[Replay] = []
@@ -88,7 +94,8 @@ class Study:
         if condition in ("vanilla", "native"):
             return None
         weights = Reflector.draw(LAYERS, 4, 16, seed=3)
-        return ControllerUse(weights.digest, LAYERS, "differential", 1e-6, weights)
+        variant: Variant = "null" if condition == "stair_null" else "differential"
+        return ControllerUse(weights.digest, LAYERS, variant, 1e-6, weights)
 
     def chains(self, condition: str) -> list[SessionChain]:
         """The chains afresh. `own_first` is STAIR with a T1 of its own, as the LoRA conditions have."""
@@ -100,9 +107,8 @@ class Study:
         found = []
         for session, problems in list(schedule.items())[: self.sessions]:
             for sample in range(self.samples):
-                first = (
-                    self.first_rows.get((problems[0].problem_id, sample)) if condition in ("native", "stair") else None
-                )
+                reused = condition in ("native", "stair", "stair_null")
+                first = self.first_rows.get((problems[0].problem_id, sample)) if reused else None
                 found.append(SessionChain(protocol, session, sample, problems[:turns], first))
         return found
 

@@ -67,7 +67,7 @@ def excluded(wildcards):
 
 def evaluation_shards(wildcards):
     """What says that each shard has ended."""
-    of = cfg.evaluation.shards
+    of = cfg.shards_of(wildcards.condition)
     place = ("evaluation", wildcards.model, wildcards.benchmark, wildcards.condition)
     return [paths.shard(str(shard), str(of), *place) for shard in range(of)]
 

@@ -70,7 +70,11 @@ def intervals(responses: Responses, labels: Labels) -> Table:
 
 
 def comparisons(responses: Responses, labels: Labels) -> Table | None:
-    """Every condition with later turns against Native, paired by problem; None where there is nothing to compare."""
+    """Every condition with later turns against Native, paired by problem; None where there is nothing to compare.
+
+    Conditions that ask Native again show what differs by itself: the noise floor, which stands beside every effect and is
+    tested for nothing.
+    """
     frames: list[pd.DataFrame] = []
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
@@ -84,7 +88,9 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
     found = pd.concat(frames, ignore_index=True).reset_index(names="place")
     average = f"Avg@{responses.samples}"
     shown = found[(found["turn"] == MEAN) & (found["metric"] == average)]
-    tested = shown[shown["gap"].isna()]
+    again = [condition for condition, repeated in labels.repetitions.items() if repeated == BASE]
+    floors = _noise_floors(found[found["condition"].isin(again)])
+    tested = shown[shown["gap"].isna() & ~shown["condition"].isin(again)]
     called = dict(zip(tested["place"], false_discoveries(list(tested["p"]), _FALSE_DISCOVERIES), strict=True))
     values: list[Value] = []
     for row in _records(found):
@@ -98,27 +104,49 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
         ):
             number = Gap(row["gap"]) if row["gap"] else float(row[column])
             values.append(Value(*keys, f"{row['metric']} {name}", number, unit))
+        floor = floors.get(_place(row))
+        if floor is not None and row["condition"] not in again:
+            values.append(Value(*keys, f"{row['metric']} minus Native noise floor", floor, "pp"))
     rows: list[Row] = []
     for model in responses.models:
         if not (shown["model"] == model).any():
             continue
         rows.append(Row((Cell(labels.model(model)),), heading=True))
         for row in _records(shown[shown["model"] == model]):
-            cells = [DASH] * 4
+            cells = [DASH] * 5
             if not row["gap"]:
                 interval = f"{signed(row['low'])} to {signed(row['high'])}"
+                floor = None if row["condition"] in again else floors.get(_place(row))
                 cells = [signed(row["value"]), interval, rounded(row["p"], 3), rounded(row["detectable"])]
+                cells.append(DASH if floor is None else rounded(floor))
             different = bool(called.get(row["place"], False))
             names = (benchmark_title(labels, row["benchmark"]), labels.condition(row["condition"]))
             rows.append(Row((*(Cell(name) for name in names), *(Cell(text, bold=different) for text in cells))))
-    header = (tuple((n, 1) for n in ("Benchmark", "Condition", "Difference", "95% interval", "p", "Detectable")),)
+    header = (
+        tuple((n, 1) for n in ("Benchmark", "Condition", "Difference", "95% interval", "p", "Detectable", "Noise")),
+    )
     caption = (
         f"{average} over T2--T4 minus Native's, in percentage points, paired by problem: bootstrap interval, p of the "
-        "sign-flip test, and the smallest true difference that this many problems show in four runs of five. Bold: different "
+        "sign-flip test, the smallest true difference that this many problems show in four runs of five, and the greatest "
+        "difference of conditions that ask Native again, where there are any. Bold: different "
         "from Native with at most 5% false discoveries over the table. The CSV has every turn and metric."
     )
     layout = Layout("comparisons", caption, header, tuple(rows), _notes(labels, values, responses), left_columns=2)
     return Table("comparisons", "comparisons", tuple(values), layout)
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    """What two rows must share to be beside each other."""
+    return row["model"], row["benchmark"], row["turn"], row["metric"]
+
+
+def _noise_floors(again: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
+    """The greatest difference, either way, of conditions that ask the same again; by `_place`."""
+    floors: dict[tuple[str, str, str, str], float] = {}
+    for row in _records(again):
+        if not row["gap"]:
+            floors[_place(row)] = max(floors.get(_place(row), 0.0), abs(float(row["value"])))
+    return floors
 
 
 def _notes(labels: Labels, values: Iterable[Value], responses: Responses) -> tuple[str, ...]:
