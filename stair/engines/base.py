@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class SamplingSettings:
 
     def as_dict(self) -> dict[str, Any]:
         """For response keys."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from stair.scoring.pool import score_many
 def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, workers: int) -> None:
     """Scores the responses of one condition."""
     problems = {row["problem_id"]: row for row in read_table(paths.benchmark(benchmark), BENCHMARK)}
-    rows = read_table(paths.responses(model, benchmark, condition), RESPONSES)
+    columns = [name for name in SCORED.names if name not in ("answer", "verdict", "correct")]
+    rows = read_table(paths.responses(model, benchmark, condition), RESPONSES, columns)
     items = []
     for row in rows:
         problem = problems[row["problem_id"]]
@@ -29,10 +30,8 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
             )
         )
     scores = score_many(items, workers=workers)
-    columns = [name for name in SCORED.names if name not in ("answer", "verdict", "correct")]
     scored = [
-        {name: row[name] for name in columns}
-        | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
+        row | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
         for row, score in zip(rows, scores, strict=True)
     ]
     output = paths.evaluation(model, benchmark, condition)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from stair.checks.responses import condition_checks
@@ -10,13 +12,18 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
-from stair.protocol.chain import Chain
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
-from stair.protocol.shards import run_shard, sealed_chains, share
+from stair.protocol.shards import run_shard, sealed_rows, share
 from stair.records.keys import file_digest
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
-from stair.records.tables import read_table, write_table
+from stair.records.tables import SavedRows, read_table, write_table
+
+_CHECKED = (
+    *("condition", "session_id", "turn", "sample", "problem_id", "response_tokens"),
+    *("captured_tokens", "bank_tokens", "controlled_tokens", "readout_norm"),
+)
+"""The columns that a condition's checks look at, besides the ids."""
 
 
 class _Study:
@@ -37,12 +44,12 @@ class _Study:
             self.sessions[row["session_id"]].append(row["problem_id"])
         self.first_rows = self._first_rows()
 
-    def _first_rows(self) -> dict[tuple[str, int], dict[str, Any]]:
+    def _first_rows(self) -> SavedRows | None:
         """The saved T1 rows that are reused, by problem and sample."""
         if self.settings.first_turn is None:
-            return {}
-        rows = read_table(self.paths.responses(self.model, self.benchmark, self.settings.first_turn), RESPONSES)
-        return {(row["problem_id"], row["sample"]): row for row in rows}
+            return None
+        path = self.paths.responses(self.model, self.benchmark, self.settings.first_turn)
+        return SavedRows(path, RESPONSES, ("problem_id", "sample"))
 
     def _control(self, load: bool) -> ControllerUse | None:
         if self.settings.controller is None:
@@ -58,8 +65,8 @@ class _Study:
             file_digest(path), trained.controlled_layers, self.settings.variant, trained.smoothing, weights
         )
 
-    def chains(self, *, load: bool) -> list[SessionChain]:
-        """All chains, by session and trajectory; `load` reads the controller's weights too."""
+    def chains(self, sessions: Iterable[str], *, load: bool) -> Iterator[SessionChain]:
+        """The chains of sessions, trajectory by trajectory, made as they are drawn; `load` reads the controller's weights too."""
         sampling = self.backbone.settings.sampling_for(self.benchmark)
         protocol = Protocol(
             model=self.model,
@@ -75,20 +82,19 @@ class _Study:
             control=self._control(load),
             banks=BankStore(self.work / "banks"),
         )
-        chains = []
-        for session, problems in self.sessions.items():
+        for session in sessions:
+            problems = self.sessions[session]
             for sample in range(self.config.evaluation.samples):
                 first = None
-                if self.settings.first_turn is not None:
+                if self.first_rows is not None:
                     first = self.first_rows.get((problems[0], sample))
                     if first is None:
                         raise ValueError(
-                            f"{self.paths.responses(self.model, self.benchmark, self.settings.first_turn)} has no response to "
-                            f"{problems[0]}, sample {sample}; run its condition again"
+                            f"{self.first_rows.path} has no response to {problems[0]}, sample {sample}; "
+                            "run its condition again"
                         )
                 turns = [self.problems[problem] for problem in problems[: self.settings.turns]]
-                chains.append(SessionChain(protocol, session, sample, turns, first))
-        return chains
+                yield SessionChain(protocol, session, sample, turns, first)
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -102,16 +108,12 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
     study = _Study(config, paths, model, benchmark, condition)
     samples, turns = config.evaluation.samples, study.settings.turns - (study.settings.first_turn is not None)
 
-    def chains(load: bool) -> list[Chain]:
-        everything = study.chains(load=load)
-        sessions = [everything[i : i + samples] for i in range(0, len(everything), samples)]
-        return [chain for group in share(sessions, shard, of) for chain in group]
-
+    sessions = share(list(study.sessions), shard, of)
     # What is asked again has to be generated again.
     place = ("evaluation", model, benchmark, condition) if study.settings.repeats else ("evaluation",)
     run_shard(
-        chains,
-        len(chains(False)) * turns,
+        lambda load: study.chains(sessions, load=load),
+        len(sessions) * samples * turns,
         study.work,
         (shard, of),
         lambda: study.backbone.load_engine(config, study.layers, study.settings.batch_width),
@@ -124,20 +126,28 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
 def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
     """Writes a condition's responses from the logs, without a model."""
     study = _Study(config, paths, model, benchmark, condition)
-    chains = study.chains(load=False)
-    sealed_chains(list(chains), study.work)
-    rows = [row for chain in chains for row in chain.rows]
-    rows.sort(key=lambda row: (row["session_id"], row["sample"], row["turn"]))
     output = paths.responses(model, benchmark, condition)
-    scope = f"{model}/{benchmark}/{condition}"
-    checks = condition_checks(rows, study.settings, study.sessions, config.evaluation.samples, scope)
-    for check in checks:
-        if not check.passed:
-            raise ValueError(f"{output} is not written: {check.name}: {check.detail}")
-    count = write_table(output, RESPONSES, rows)
+    count = write_table(output, RESPONSES, _checked(study, output))
     settings = {
         "sampling": study.backbone.settings.sampling_for(benchmark).model_dump(),
         "condition": study.settings.model_dump(mode="json"),
         "model_revision": study.backbone.revision,
     }
     write_manifest(output, stage="evaluation", settings=settings, responses=count)
+
+
+def _checked(study: _Study, output: Path) -> Iterator[dict[str, Any]]:
+    """The condition's rows in the order of the table, then its checks.
+
+    Raises:
+        ValueError: after the last row, when a check fails.
+    """
+    light: list[dict[str, Any]] = []
+    for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work):
+        # What the checks look at, without what makes rows large: of the ids their number counts.
+        light.append({name: row[name] for name in _CHECKED} | {"response_ids": range(len(row["response_ids"]))})
+        yield row
+    scope = f"{study.model}/{study.benchmark}/{study.condition}"
+    for check in condition_checks(light, study.settings, study.sessions, study.config.evaluation.samples, scope):
+        if not check.passed:
+            raise ValueError(f"{output} is not written: {check.name}: {check.detail}")

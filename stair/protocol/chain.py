@@ -24,6 +24,9 @@ class Step:
 class Chain(Protocol):
     """One conversation under way. `next`, `take` and the rows need no model, so a finished chain is sealed without one."""
 
+    rows: list[dict[str, Any]]
+    """What the chain has so far, as rows of its stage's table."""
+
     def next(self) -> Step | None:
         """The step that comes next; None when the chain has ended."""
         ...

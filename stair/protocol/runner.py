@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from stair.engines.base import Engine, Request
@@ -23,7 +23,7 @@ class Records(Protocol):
 
 
 def run_chains(
-    chains: Sequence[Chain], engine: Engine, log: Records, writer: WorkLogWriter, progress: Progress
+    chains: Iterable[Chain], engine: Engine, log: Records, writer: WorkLogWriter, progress: Progress
 ) -> None:
     """Runs every chain to its end.
 
@@ -31,7 +31,7 @@ def run_chains(
     before a new chain is begun, so that few banks are alive at once.
 
     Args:
-        chains: what is to be generated; progress counts their generated responses.
+        chains: what is to be generated, drawn as the engine has room; progress counts their generated responses.
         engine: where.
         log: finished work of earlier attempts.
         writer: this attempt's log.
@@ -87,21 +87,29 @@ def run_chains(
                 engine.submit(request)
 
 
-def finished(chains: Iterable[Chain], log: Records) -> tuple[int, list[Chain]]:
-    """Takes chains as far as the log allows, without an engine.
+def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:
+    """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn.
 
     Returns:
-        How many logged responses were taken, and the chains that have not ended.
+        How many logged responses were taken, and how many chains have not ended.
     """
-    taken, open_chains = 0, []
+    taken = unfinished = 0
     for chain in chains:
-        while (step := chain.next()) is not None:
-            record = log.get(step.key)
-            if record is None and chain.substitute(log.get):
+        responses, ended = walk(chain, log)
+        taken += responses
+        unfinished += not ended
+    return taken, unfinished
+
+
+def walk(chain: Chain, log: Records) -> tuple[int, bool]:
+    """Takes one chain as far as the log allows: how many logged responses it took, and whether it has ended."""
+    taken = 0
+    while (step := chain.next()) is not None:
+        record = log.get(step.key)
+        if record is None:
+            if chain.substitute(log.get):
                 continue
-            if record is None:
-                open_chains.append(chain)
-                break
-            chain.take(record)
-            taken += not step.replay
-    return taken, open_chains
+            return taken, False
+        chain.take(record)
+        taken += not step.replay
+    return taken, True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stair.engines.base import Engine
 from stair.protocol.chain import Chain
-from stair.protocol.runner import finished, run_chains
+from stair.protocol.runner import finished, run_chains, walk
 from stair.records.files import write_json
 from stair.records.interruption import Interrupted
 from stair.records.progress import Progress
@@ -30,7 +30,7 @@ def share(items: Sequence[T], shard: int, of: int) -> list[T]:
 
 
 def run_shard(
-    chains: Callable[[bool], list[Chain]],
+    chains: Callable[[bool], Iterable[Chain]],
     responses: int,
     work: Path,
     shard: tuple[int, int],
@@ -42,7 +42,7 @@ def run_shard(
     """Generates what the logs lack of one shard.
 
     Args:
-        chains: makes the shard's chains afresh; told whether anything will be generated with them.
+        chains: gives the shard's chains afresh, one by one; told whether anything will be generated with them.
         responses: how many responses the shard generates in all.
         work: the work folder, with all shards' logs.
         shard: this shard's number and how many there are.
@@ -55,12 +55,12 @@ def run_shard(
     if problems := own.counts.problems():
         print(f"{work / 'log'}: {problems}")
     log = SharedLog(own, reuse or {})
-    done, missing = finished(chains(False), log)
+    done, unfinished = finished(chains(False), log)
     told = Progress(*progress, total=responses, unit="responses", done=done)
-    if missing or log.waiting:
+    if unfinished or log.waiting:
         with WorkLogWriter(work / "log", f"shard-{shard[0]}-of-{shard[1]}") as writer:
             log.write_to(writer)
-            if missing:
+            if unfinished:
                 try:
                     run_chains(chains(True), load(), log, writer, told)
                 except Interrupted as stop:
@@ -73,16 +73,23 @@ def run_shard(
     write_json(marker, facts)
 
 
-def sealed_chains(chains: list[Chain], work: Path) -> list[Chain]:
-    """All chains, taken to their ends from the logs.
+def sealed_rows(chains: Iterable[Chain], work: Path) -> Iterator[dict[str, Any]]:
+    """The rows of all chains, taken to their ends from the logs one by one: no more than a chain is held.
 
     Raises:
-        ValueError: a chain has not ended; the message says how many and what to run.
+        ValueError: chains have not ended; the message says how many and what to run. It comes after the last row, so what is
+            written from the rows must be given up then, as `write_table` does.
     """
-    _, missing = finished(chains, WorkLog(work / "log"))
-    if missing:
+    log = WorkLog(work / "log")
+    unfinished = count = 0
+    for chain in chains:
+        count += 1
+        if not walk(chain, log)[1]:
+            unfinished += 1
+        elif not unfinished:
+            yield from chain.rows
+    if unfinished:
         raise ValueError(
-            f"{work}: {len(missing)} of {len(chains)} chains have not ended (their responses are not in the log, or were made "
+            f"{work}: {unfinished} of {count} chains have not ended (their responses are not in the log, or were made "
             "under other settings); run the stage's shards again"
         )
-    return chains

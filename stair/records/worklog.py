@@ -5,14 +5,20 @@ for writing), so a dead writer can only leave a torn last line in a file that no
 together, so the number of shards may change between two attempts. There is no lock and no database.
 
 A record is one line: `<CRC-32> <length> <JSON object with "key">`, the checksum and the length in hexadecimal and over the
-JSON's bytes. JSON holds no raw newline, so reading can resume at the next line after a damaged one.
+JSON's bytes. JSON holds no raw newline, so reading can resume at the next line after a damaged one. Token ids, the most of a
+record, stand in it as base64 of little-endian 32-bit integers: a quarter of the time to write, a tenth to read.
 """
 
 from __future__ import annotations
 
+import binascii
+import contextlib
 import os
 import time
+import weakref
 import zlib
+from array import array
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +32,15 @@ _SYNC_SECONDS = 0.5
 
 _HEADER = 18
 """Bytes of `<8 hex> <8 hex> `."""
+
+_KEY = b'{"key":"'
+"""How a record's JSON begins."""
+
+_IDS = "response_ids"
+"""The field whose list of integers is packed."""
+
+_OPEN_FILES = 64
+"""Log files that one reader keeps open."""
 
 
 class WorkLogWriter:
@@ -50,7 +65,7 @@ class WorkLogWriter:
 
     def append(self, key: str, record: Mapping[str, Any]) -> None:
         """Makes one record durable. `record` holds JSON values; a record of the same key is never written twice by one run."""
-        payload = orjson.dumps({"key": key, **record})
+        payload = orjson.dumps({"key": key, **record, **_packed(record)})
         line = b"%08x %08x " % (zlib.crc32(payload), len(payload)) + payload + b"\n"
         written = os.write(self._descriptor, line)
         while written < len(line):  # a nearly full disk takes a part: the next write then says so
@@ -113,10 +128,19 @@ class WorkLog:
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
+        self._open: OrderedDict[int, int] = OrderedDict()
+        weakref.finalize(self, _close, self._open)
+        self._read()
+
+    def _read(self) -> None:
+        _close(self._open)
+        self.counts = LogCounts()
         self._files = sorted(self.folder.glob("*.log")) if self.folder.is_dir() else []
         self._places: dict[str, _Place] = {}
         for number, path in enumerate(self._files):
-            self._read_file(number, path)
+            # A compaction can take a file away between the look and the read; its records are in the file that it made.
+            with contextlib.suppress(FileNotFoundError):
+                self._read_file(number, path)
 
     def _read_file(self, number: int, path: Path) -> None:
         self.counts.files += 1
@@ -131,8 +155,8 @@ class WorkLog:
                     else:
                         self.counts.torn += 1
                 else:
-                    place = _Place(number, offset + _HEADER, len(payload), zlib.crc32(payload))
-                    self._keep(orjson.loads(payload)["key"], place)
+                    place = _Place(number, offset + _HEADER, len(payload), int(line[:8], 16))
+                    self._keep(_key(payload), place)
                 offset += len(line)
 
     def _keep(self, key: str, place: _Place) -> None:
@@ -162,14 +186,34 @@ class WorkLog:
         place = self._places.get(key)
         if place is None:
             return None
-        with open(self._files[place.file], "rb") as handle:
-            handle.seek(place.offset)
-            record = orjson.loads(handle.read(place.length))
+        try:
+            payload = self._payload(place)
+        except FileNotFoundError:  # compacted since it was read
+            self._read()
+            payload = self._payload(self._places[key])
+        record: dict[str, Any] = orjson.loads(payload)
         del record["key"]
+        if isinstance(record.get(_IDS), str):
+            record[_IDS] = array("i", binascii.a2b_base64(record[_IDS])).tolist()
         return record
 
+    def _payload(self, place: _Place) -> bytes:
+        """The JSON of a record. Files stay open: a log of a hundred thousand records is read a record at a time."""
+        descriptor = self._open.get(place.file)
+        if descriptor is None:
+            if len(self._open) >= _OPEN_FILES:
+                os.close(self._open.popitem(last=False)[1])
+            descriptor = self._open[place.file] = os.open(self._files[place.file], os.O_RDONLY)
+        payload = os.pread(descriptor, place.length, place.offset)
+        while len(payload) < place.length:  # one read gives two gigabytes at most
+            more = os.pread(descriptor, place.length - len(payload), place.offset + len(payload))
+            if not more:
+                raise ValueError(f"{self._files[place.file]} has become shorter while it was read; run again")
+            payload += more
+        return payload
+
     def items(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every (key, record); reads each file once, in order."""
+        """Every (key, record), in the order of the files."""
         for key in self._places:
             record = self.get(key)
             assert record is not None
@@ -186,3 +230,26 @@ def _payload(line: bytes) -> bytes | None:
         return None
     payload = line[_HEADER:-1]
     return payload if len(payload) == length and zlib.crc32(payload) == checksum else None
+
+
+def _packed(record: Mapping[str, Any]) -> dict[str, str]:
+    """The token ids of a record as they are written; nothing where it has none."""
+    ids = record.get(_IDS)
+    if not isinstance(ids, list):
+        return {}
+    return {_IDS: binascii.b2a_base64(array("i", ids).tobytes(), newline=False).decode()}
+
+
+def _key(payload: bytes) -> str:
+    """A record's key, without reading its token ids where the key's text stands plainly."""
+    end = payload.find(b'"', len(_KEY))
+    if payload.startswith(_KEY) and end > 0 and b"\\" not in payload[:end]:
+        return payload[len(_KEY) : end].decode()
+    key: str = orjson.loads(payload)["key"]
+    return key
+
+
+def _close(descriptors: OrderedDict[int, int]) -> None:
+    for descriptor in descriptors.values():
+        os.close(descriptor)
+    descriptors.clear()

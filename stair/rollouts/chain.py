@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
@@ -15,6 +16,13 @@ from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:
     from stair.method import Segment
+
+
+class Prompt(NamedTuple):
+    """A rendered prompt and its identity."""
+
+    ids: tuple[int, ...]
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,16 @@ class RolloutSettings:
     prompt: str
     """The user message; {problem} stands for the problem's text."""
     seed_name: str
+    _prompts: dict[str, Prompt] = field(default_factory=dict, compare=False, repr=False)
+
+    def prompt_of(self, record: Mapping[str, Any]) -> Prompt:
+        """The prompt of a source record; the last one is remembered, for its samples stand together."""
+        name = record["record_id"]
+        if name not in self._prompts:
+            ids = tuple(self.renderer.prompt_ids([], self.prompt.replace("{problem}", record["problem"])))
+            self._prompts.clear()
+            self._prompts[name] = Prompt(ids, ids_digest(ids))
+        return self._prompts[name]
 
 
 @dataclass
@@ -41,18 +59,19 @@ class RolloutChain:
     record_row: Mapping[str, Any]
     sample: int
     rows: list[dict[str, Any]] = field(default_factory=list)
-    _prompt: tuple[int, ...] | None = None
+    _prompt: Prompt | None = None
 
-    @property
+    @cached_property
     def seed(self) -> int:
         """A function of data set, model, source record and sample."""
         settings = self.settings
         return seed_of(settings.seed_name, settings.data_set, settings.model, self.record_row["record_id"], self.sample)
 
-    def _prompt_ids(self) -> tuple[int, ...]:
+    @property
+    def prompt(self) -> Prompt:
+        """The only turn's prompt."""
         if self._prompt is None:
-            user = self.settings.prompt.replace("{problem}", self.record_row["problem"])
-            self._prompt = tuple(self.settings.renderer.prompt_ids([], user))
+            self._prompt = self.settings.prompt_of(self.record_row)
         return self._prompt
 
     def next(self) -> Step | None:
@@ -63,7 +82,7 @@ class RolloutChain:
         return Step(
             response_key(
                 model_revision=settings.model_revision,
-                prompt_ids_sha256=ids_digest(self._prompt_ids()),
+                prompt_ids_sha256=self.prompt.digest,
                 adapter=None,
                 controller=None,
                 bank=None,
@@ -84,8 +103,8 @@ class RolloutChain:
                 problem_id=self.record_row["problem_id"],
                 sample=self.sample,
                 seed=self.seed,
-                prompt_tokens=len(self._prompt_ids()),
-                prompt_ids_sha256=ids_digest(self._prompt_ids()),
+                prompt_tokens=len(self.prompt.ids),
+                prompt_ids_sha256=self.prompt.digest,
                 **record,
             )
         )
@@ -104,7 +123,7 @@ class RolloutChain:
         assert step is not None
         return Request(
             key=step.key,
-            prompt_ids=self._prompt_ids(),
+            prompt_ids=self.prompt.ids,
             sampling=self.settings.sampling,
             seed=self.seed,
             max_new_tokens=self.settings.max_new_tokens,

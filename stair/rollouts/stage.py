@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.protocol.backbone import Backbone, sampling_settings
-from stair.protocol.chain import Chain
-from stair.protocol.shards import run_shard, sealed_chains, share
+from stair.protocol.shards import run_shard, sealed_rows, share
 from stair.records.manifest import write_manifest
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import read_table, write_table
 from stair.rollouts.chain import RolloutChain, RolloutSettings
 
 
-def _chains(config: Config, paths: RunPaths, backbone: Backbone) -> list[RolloutChain]:
-    """All chains of a model, in the order of records and samples."""
+def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
+    """What all chains of a model share."""
     sampling = backbone.settings.rollout_sampling
-    settings = RolloutSettings(
+    return RolloutSettings(
         model=backbone.key,
         data_set=config.training_pool.name,
         model_revision=backbone.revision,
@@ -27,24 +29,26 @@ def _chains(config: Config, paths: RunPaths, backbone: Backbone) -> list[Rollout
         prompt=config.prompts[config.training_pool.prompt],
         seed_name=config.rollouts.seed,
     )
-    records = read_table(paths.training_pool(backbone.key), TRAINING_POOL)
-    return [RolloutChain(settings, record, sample) for record in records for sample in range(config.rollouts.samples)]
+
+
+def _records(paths: RunPaths, model: str) -> list[dict[str, Any]]:
+    """A model's source records."""
+    return read_table(paths.training_pool(model), TRAINING_POOL)
+
+
+def _chains(settings: RolloutSettings, records: Sequence[dict[str, Any]], samples: int) -> Iterator[RolloutChain]:
+    """Chains, made as they are drawn. A record's samples stay together: they share their prompt."""
+    return (RolloutChain(settings, record, sample) for record in records for sample in range(samples))
 
 
 def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
     """Generates one shard of a model's rollouts."""
     backbone = Backbone.open(config, paths, model)
-
-    def chains(generating: bool) -> list[Chain]:
-        # A record's samples stay together: they share their prompt.
-        everything = _chains(config, paths, backbone)
-        samples = config.rollouts.samples
-        groups = [everything[i : i + samples] for i in range(0, len(everything), samples)]
-        return [chain for group in share(groups, shard, of) for chain in group]
-
+    settings, samples = _settings(config, backbone), config.rollouts.samples
+    records = share(_records(paths, model), shard, of)
     run_shard(
-        chains,
-        len(chains(False)),
+        lambda generating: _chains(settings, records, samples),
+        len(records) * samples,
         paths.work("rollouts", model),
         (shard, of),
         lambda: backbone.load_engine(config, layers=()),
@@ -57,10 +61,8 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
 def seal(config: Config, paths: RunPaths, model: str) -> None:
     """Writes a model's rollouts from the logs, without a model."""
     backbone = Backbone.open(config, paths, model)
-    chains: list[RolloutChain] = _chains(config, paths, backbone)
-    sealed_chains(list(chains), paths.work("rollouts", model))
-    rows = [row for chain in chains for row in chain.rows]
+    chains = _chains(_settings(config, backbone), _records(paths, model), config.rollouts.samples)
     output = paths.rollouts(model)
-    count = write_table(output, ROLLOUTS, rows)
+    count = write_table(output, ROLLOUTS, sealed_rows(chains, paths.work("rollouts", model)))
     settings = {"sampling": backbone.settings.rollout_sampling.model_dump(), "model_revision": backbone.revision}
     write_manifest(output, stage="rollouts", settings=settings, responses=count)

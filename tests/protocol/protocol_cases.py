@@ -133,5 +133,9 @@ class Study:
 
 def rows_of(chains: list[SessionChain]) -> Rows:
     """All rows in the order in which they are sealed."""
-    rows = [row for chain in chains for row in chain.rows]
+    return in_order([row for chain in chains for row in chain.rows])
+
+
+def in_order(rows: Rows) -> Rows:
+    """Rows as a sealed table has them."""
     return sorted(rows, key=lambda row: (row["session_id"], row["sample"], row["turn"]))

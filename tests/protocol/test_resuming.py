@@ -12,10 +12,10 @@ from stair.method import Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.runner import finished
-from stair.protocol.shards import run_shard, sealed_chains, share
+from stair.protocol.shards import run_shard, sealed_rows, share
 from stair.records.keys import ids_digest
 from tests.conftest import LAYERS
-from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, rows_of
+from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order, rows_of
 
 
 def cut_off(study: Study, condition: str, after: int, writer: str = "shard-0-of-1") -> int:
@@ -70,6 +70,11 @@ def test_a_torn_log_costs_one_response(study: Study, tmp_path: Path) -> None:
     assert again.log("stair").counts.torn == 1
 
 
+def sealed(study: Study, condition: str) -> Rows:
+    """A condition's rows from its log alone."""
+    return in_order(list(sealed_rows(study.chains(condition), study.folder / condition)))
+
+
 def no_engine() -> Engine:
     raise AssertionError("an engine was loaded, though every response is in the log")
 
@@ -78,12 +83,9 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
     study.sessions = 3
     rows = study.go("stair", WatchedEngine(study.model))
     chains = study.chains("stair")
-    taken, open_chains = finished(chains, study.log("stair"))
-    assert (taken, open_chains) == (3 * 3 * 2, [])
+    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0)
     assert rows_of(chains) == rows
-    sealed = study.chains("stair")
-    sealed_chains(list(sealed), study.folder / "stair")
-    assert rows_of(sealed) == rows
+    assert sealed(study, "stair") == rows
     marker = study.folder / "marker.json"
     run_shard(
         lambda _: list(study.chains("stair")),
@@ -101,7 +103,7 @@ def test_sealing_an_unfinished_condition_says_how_much_is_missing(study: Study) 
     study.sessions = 2
     cut_off(study, "native", 11)
     with pytest.raises(ValueError, match=r"1 of 4 chains have not ended.*run the stage's shards again"):
-        sealed_chains(list(study.chains("native")), study.folder / "native")
+        sealed(study, "native")
 
 
 def test_the_number_of_shards_may_change_in_the_middle(study: Study, tmp_path: Path) -> None:
@@ -126,9 +128,7 @@ def test_the_number_of_shards_may_change_in_the_middle(study: Study, tmp_path: P
         shard(1, 2, stop_after=2)
     for number in range(3):
         shard(number, 3)
-    chains = again.chains("stair")
-    sealed_chains(list(chains), again.folder / "stair")
-    assert rows_of(chains) == expected
+    assert sealed(again, "stair") == expected
     keys = [key for engine in engines for key in engine.requests]
     assert len(set(keys)) == 15
     assert len(keys) <= 15 + 4, "what was under way when the second shard died is asked for again, nothing else"
@@ -190,18 +190,14 @@ def test_a_condition_with_lost_states_is_sealed_like_any_other(study: Study) -> 
     cut_off(study, "stair", 3)
     assert lose_banks(study, "stair", "deleted")
     rows = study.go("stair", WatchedEngine(study.model))
-    chains = study.chains("stair")
-    sealed_chains(list(chains), study.folder / "stair")
-    assert rows_of(chains) == rows
+    assert sealed(study, "stair") == rows
     # And cut off a second time, with what was kept since lost again.
     again = fresh(study, study.folder / "again")
     for _ in range(3):
         cut_off(again, "stair", 2)
         lose_banks(again, "stair", "deleted")
     rows = again.go("stair", WatchedEngine(study.model))
-    chains = again.chains("stair")
-    sealed_chains(list(chains), again.folder / "stair")
-    assert rows_of(chains) == rows
+    assert sealed(again, "stair") == rows
 
 
 def segment(seed: int, tokens: int = 4) -> Segment:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from array import array
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from stair.records.files import replacing, write_text_if_changed
 from stair.records.manifest import manifest_path, write_manifest
 from stair.records.progress import Progress, duration
 from stair.records.schemas import EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, SCORED
-from stair.records.tables import read_table, write_table
+from stair.records.tables import SavedRows, read_table, write_table
 
 SCHEMA = pa.schema(
     [
@@ -73,6 +75,40 @@ def test_a_table_comes_back_and_the_same_rows_have_the_same_bytes(tmp_path: Path
     assert read_table(tmp_path / "a.parquet", SCHEMA, ["name"]) == [{"name": row["name"]} for row in rows]
     write_table(tmp_path / "b.parquet", SCHEMA, iter([dict(reversed(row.items())) for row in rows]))
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_groups_of_rows_are_bounded_by_their_size(tmp_path: Path) -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        for number in range(6):
+            yield {"name": str(number), "ids": array("i", [number]) * 3_000_000, "answer": None}
+
+    path = tmp_path / "a.parquet"
+    assert write_table(path, SCHEMA, rows()) == 6
+    groups = pq.ParquetFile(path).metadata
+    assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [3, 3]
+    assert pq.read_table(path)["ids"][5].as_py()[-1] == 5
+
+
+def test_what_rows_raise_at_their_end_leaves_no_file(tmp_path: Path) -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        yield from ROWS
+        raise ValueError("a check of all rows failed")
+
+    with pytest.raises(ValueError, match="a check of all rows failed"):
+        write_table(tmp_path / "a.parquet", SCHEMA, rows())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saved_rows_are_found_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = [{"name": str(number), "ids": [number] * (number % 5), "answer": None} for number in range(3000)]
+    write_table(path, SCHEMA, rows)
+    saved = SavedRows(path, SCHEMA, ("name", "answer"))
+    assert len(saved) == 3000
+    assert [saved.get((row["name"], None)) for row in rows] == rows
+    assert saved.get(("3000", None)) is None
+    with pytest.raises(ValueError, match="does not exist"):
+        SavedRows(tmp_path / "b.parquet", SCHEMA, ("name",))
 
 
 def test_an_empty_table_is_a_table(tmp_path: Path) -> None:

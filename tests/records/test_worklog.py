@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import subprocess
@@ -70,6 +71,44 @@ def test_any_json_comes_back(records: dict[str, dict[str, Any]], tmp_path_factor
     folder = tmp_path_factory.mktemp("log")
     write(folder, list(records.items()))
     assert dict(WorkLog(folder).items()) == records
+
+
+def test_token_ids_are_packed_and_come_back(tmp_path: Path) -> None:
+    ids = [0, 1, 2**31 - 1, -5, 151_643]
+    path = write(tmp_path, [("key", {"response_ids": ids, "other_ids": ids}), ("none", {"response_ids": []})])
+    log = WorkLog(tmp_path)
+    assert log.get("key") == {"response_ids": ids, "other_ids": ids}
+    assert log.get("none") == {"response_ids": []}
+    packed = orjson.loads(path.read_bytes().splitlines()[0][18:])["response_ids"]
+    assert base64.b64decode(packed) == b"".join(number.to_bytes(4, "little", signed=True) for number in ids)
+
+
+@pytest.mark.parametrize("key", ['with "quotes"', "back\\slash", "", "é", "line\nbreak", "key"])
+def test_any_key_is_found(tmp_path: Path, key: str) -> None:
+    write(tmp_path, [("other", {"n": 1}), (key, {"key2": '{"key":"x"}'})])
+    assert WorkLog(tmp_path).get(key) == {"key2": '{"key":"x"}'}
+
+
+def test_more_files_than_are_kept_open(tmp_path: Path) -> None:
+    for number in range(70):
+        write(tmp_path, [(str(number), {"n": number})])
+    log = WorkLog(tmp_path)
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    for _ in range(2):
+        assert dict(log.items()) == {str(number): {"n": number} for number in range(70)}
+    if before:
+        assert len(os.listdir("/proc/self/fd")) - before <= 64
+        del log
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_reader_goes_on_when_its_files_were_made_one(tmp_path: Path) -> None:
+    paths = [write(tmp_path, RECORDS[:2], "shard-0-of-2"), write(tmp_path, RECORDS[2:], "shard-1-of-2")]
+    log = WorkLog(tmp_path)
+    (tmp_path / "whole.000.log").write_bytes(b"".join(path.read_bytes() for path in paths))
+    for path in paths:
+        path.unlink()
+    assert dict(log.items()) == dict(RECORDS)
 
 
 def test_a_last_record_torn_at_any_byte_is_dropped_and_the_others_stay(tmp_path: Path) -> None:
