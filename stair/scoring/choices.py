@@ -10,8 +10,12 @@ _STYLE = (
 )
 _STYLED = re.compile(rf"\\(?:{_STYLE})\*?\s*\{{([^{{}}]*)\}}")
 _SWITCH = re.compile(r"\\(?:bf|rm|it|sf|tt|large|Large|displaystyle|textstyle|bfseries)(?![A-Za-z])")
+_COLOUR = re.compile(r"\\(?:text)?color\s*\{[^{}]*\}")
 _SPACE = re.compile(r"\\[,;:! ]|\\(?:quad|qquad|left|right)(?![A-Za-z])|~|\s")
-_PAIRS = (("(", ")"), ("[", "]"), ("{", "}"), ("$", "$"), ("**", "**"), ('"', '"'), ("“", "”"), ("\\(", "\\)"))
+_PAIRS = (
+    *(("(", ")"), ("[", "]"), ("{", "}"), ("\\{", "\\}"), ("$", "$"), ("\\(", "\\)")),
+    *(("**", "**"), ("*", "*"), ("`", "`"), ('"', '"'), ("“", "”")),
+)
 
 
 def choice_letter(answer: str, letters: str = "ABCD") -> str | None:
@@ -58,7 +62,7 @@ def _strip_wrappers(answer: str) -> str:
     while True:
         before = text
         text = text.rstrip("\\")
-        text = _SPACE.sub("", _SWITCH.sub("", _STYLED.sub(r"\1", text)))
+        text = _SPACE.sub("", _STYLED.sub(r"\1", _SWITCH.sub("", _COLOUR.sub("", text))))
         for opening, closing in _PAIRS:
             if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):
                 text = text[len(opening) : -len(closing)]

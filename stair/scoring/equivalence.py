@@ -16,9 +16,12 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     Raises ValueError for an empty or overlong reference.
     """
     reference = bare_reference(reference)
-    if bare_text(clean(answer)) == bare_text(clean(reference)):
+    stated = bare_text(clean(answer))
+    if stated == bare_text(clean(reference)):
         return True
     hint = Hint.of(problem_hint)
+    if hint.poses(stated):
+        return False
     comparison = Comparison(hint)
     try:
         return any(

@@ -54,12 +54,16 @@ def score_file(
     A line has `id`, `kind` (`math`, `integer`, `choice`), `response` and `reference`, and may have `problem_hint`,
     `choices` (a list) and `finish_reason`; other keys are ignored. The target has `id`, `answer`, `verdict`, `correct`.
     Malformed and empty lines are left out of the target; malformed ones are named in the report. The target appears
-    when it is complete. `progress` is called with the bytes read so far and in total.
+    when it is complete. `progress` is called with the bytes read so far and in total. Raises ValueError where the target
+    is the source.
     """
+    if target.exists() and target.samefile(source):
+        raise ValueError(f"{target} holds the responses; give another file for the verdicts")
     report = FileReport()
     total, read = source.stat().st_size, 0
     beside = target.with_name(target.name + ".part")
-    with source.open("rb") as lines, beside.open("w", encoding="utf-8") as output:
+    # Half a surrogate pair, which JSON allows and UTF-8 does not, stays the escape that it was.
+    with source.open("rb") as lines, beside.open("w", encoding="utf-8", errors="backslashreplace") as output:
         for batch in _batches(lines):
             _score_batch(batch, report, output, workers, accept_choice_text)
             read += sum(len(line) for _, line in batch)
@@ -119,6 +123,8 @@ def read_line(line: bytes) -> tuple[object, ScoreItem]:
         raise ValueError(f"not UTF-8: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from error
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"not JSON that can be read: {error}") from error
     if not isinstance(record, dict):
         raise ValueError(f"a JSON object is expected, not {type(record).__name__}")
     absent = [key for key in ("id", "kind", "response", "reference") if key not in record]

@@ -7,6 +7,7 @@ from stair.scoring.answers.kinds import Answer, Based, Quantity, Relation
 from stair.scoring.answers.measures import same_measure
 from stair.scoring.answers.names import is_name
 from stair.scoring.answers.reading import read_answer
+from stair.scoring.answers.regions import lone_symbol
 from stair.scoring.answers.units import PERCENT
 from stair.scoring.bounds import TooComplex
 from stair.scoring.equivalence import bare_reference
@@ -39,11 +40,16 @@ def same_integer(answer: str, reference: str, problem_hint: str | None = None) -
 def _single(answer: Answer) -> Quantity | None:
     """The one value that an answer states."""
     if isinstance(answer, Relation):
-        values = [side for side in answer.sides if isinstance(side, Quantity)]
-        if set(answer.operators) != {"="} or len(values) != len(answer.sides):
+        if not set(answer.operators) <= {"=", "equiv"}:
             return None
-        if is_name(answer.source[0]):
-            values = values[1:]
+        sides, source = answer.sides, answer.source
+        if len(sides) == 2 and lone_symbol(sides[1]) is not None:
+            sides, source = sides[::-1], source[::-1]  # `24 = n`
+        if is_name(source[0]):
+            sides = sides[1:]
+        values = [side for side in sides if isinstance(side, Quantity)]
+        if len(values) != len(sides):
+            return None
         if not all(value.unit == values[-1].unit and equal(value.value, values[-1].value) for value in values):
             return None
         answer = values[-1]

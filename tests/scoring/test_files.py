@@ -52,6 +52,8 @@ def test_lines_are_scored_in_order(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON that can be read"),
+        (b'{"id": ' + b"9" * 5_000 + b"}", "not JSON that can be read"),
         (b"[1]", "a JSON object is expected, not list"),
         (b'{"id": "\xff"}', "not UTF-8"),
         ({"id": "x", "kind": "math"}, "missing response, reference"),
@@ -79,6 +81,23 @@ def test_malformed_lines_are_named_and_the_rest_is_scored(tmp_path: Path, line: 
     assert str(malformed).startswith("line 3: ")
     written = [json.loads(each)["id"] for each in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert written == ["a", "z"]
+
+
+def test_half_a_surrogate_pair_is_an_answer_like_any_other(tmp_path: Path) -> None:
+    source = write(
+        tmp_path / "in.jsonl", [GOOD, GOOD | {"id": "half", "response": "\\boxed{\ud83d}"}, GOOD | {"id": "z"}]
+    )
+    report = score_file(source, tmp_path / "out.jsonl", workers=1)
+    assert (report.verdicts, report.malformed) == ({"correct": 2, "wrong": 1}, [])
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert lines[1] == {"id": "half", "answer": "\ud83d", "verdict": "wrong", "correct": False}
+
+
+def test_the_responses_are_not_overwritten(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", [GOOD])
+    with pytest.raises(ValueError, match="holds the responses"):
+        score_file(source, source)
+    assert json.loads(source.read_text()) == GOOD
 
 
 def test_the_target_appears_only_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ HOSTILE = {
     "tower": r"\boxed{9^{9^{9^9}}}",
     "braces": r"\boxed{" + "{" * 10_000 + "5" + "}" * 10_000 + "}",
     "long response": "x" * 2_000_000 + r"\boxed{6}",
+    "commands that only begin like boxes": r"\boxedx \fboxed" * 150_000,
     "long box": r"\boxed{" + "1" * 2_000_000 + "}",
     "many boxes": r"\boxed{6} " * 200_000,
     "open boxes": r"\boxed{" * 280_000,

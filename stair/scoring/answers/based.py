@@ -6,13 +6,16 @@ from stair.scoring.answers.kinds import Based
 from stair.scoring.answers.number_words import leading_number
 
 _DIGITS = r"\(?\s*(?P<digits>-?(?:\d{1,3}(?:,\d{3})+|[0-9A-Z]+(?:\.[0-9A-Z]+)?))\s*\)?"
-_SUBSCRIPT = re.compile(_DIGITS + r"\s*_\s*(?:base\s*)?(?P<base>\d+|[a-z]+)", re.IGNORECASE)
+_SUBSCRIPT = re.compile(
+    _DIGITS + r"\s*_\s*(?:base\s*)?(?P<bracket>\()?\s*(?P<base>\d+|[a-z]+)\s*(?(bracket)\))", re.IGNORECASE
+)
 _SPOKEN = re.compile(_DIGITS + r"\s*\(?\s*(?:in )?base\s*[- ]?\s*(?P<base>\d+|[a-z]+)\s*\)?", re.IGNORECASE)
 _LARGEST = 36
 
 
 def read_based(text: str) -> Based | None:
     """A based numeral from plain text (without fonts and braces), or None."""
+    text = re.sub(r"(?<=[0-9A-Z]) (?=[0-9A-Z]+ ?_)", "", text)  # `2 B_16`, from a letter in a font of its own
     match = _SUBSCRIPT.fullmatch(text) or _SPOKEN.fullmatch(text)
     if match is None:
         return None

@@ -43,7 +43,7 @@ class Comparison:
         answer, reference = resolved(answer), resolved(reference)
         answer, reference = _as_union(answer, reference), _as_union(reference, answer, is_reference=True)
         if isinstance(answer, Words) and isinstance(reference, Words):
-            return answer.text == reference.text
+            return answer.text.replace(" ", "") == reference.text.replace(" ", "")
         if is_region(answer) and is_region(reference) and not self._are_pairs(answer, reference):
             relations = isinstance(answer, Relation) and isinstance(reference, Relation)
             return same_region(answer, reference) or (relations and self._same_relations(answer, reference))
@@ -96,7 +96,7 @@ class Comparison:
 
     def _same_several(self, answer: Answer, reference: Answer) -> bool:
         sets = isinstance(answer, FiniteSet) or isinstance(reference, FiniteSet)
-        if isinstance(answer, Group) or isinstance(reference, Group):
+        if not sets and (isinstance(answer, Group) or isinstance(reference, Group)):
             return self._group_without_brackets(answer, reference)
         answers, references = items_of(answer, Collection, FiniteSet), items_of(reference, Collection, FiniteSet)
         if sets:

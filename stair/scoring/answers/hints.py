@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from stair.scoring.answers.based import base_number
 from stair.scoring.answers.kinds import Unit
-from stair.scoring.answers.units import UNITS, multiply, power
+from stair.scoring.answers.phrases import bare_text
+from stair.scoring.answers.units import DEGREE, UNITS, multiply, power
+from stair.scoring.expressions.clean import clean
 
 _LONGEST = 8_000
 
@@ -22,7 +24,8 @@ _ONE_NUMBER = re.compile(
 _ORDERED = re.compile(
     r"in (?:the )?(?:increasing|decreasing|ascending|descending|numerical|alphabetical|chronological) order|"
     r"from (?:the )?(?:least|smallest|lowest|largest|greatest|highest|shortest|longest|youngest|oldest|left|first)|"
-    r"respectively|in order(?! to\b| for\b| that\b)|ordered (?:list|from)|(?:smallest|least|largest|greatest) (?:to|first)"
+    r"respectively|in order(?! to\b| for\b| that\b)|ordered (?:list|from)|(?:smallest|least|largest|greatest) to|"
+    r"(?:small|larg|great)(?:er|est) (?:\w+ )?first|least first"
 )
 _TUPLE = re.compile(
     r"ordered (?:pair|triple|quadruple|tuple)|coordinates|\bpoints?\b|\bvector|\bmidpoint|\bvertex\b|\bcenter\b|"
@@ -49,10 +52,16 @@ _FACTOR = re.compile(
     r"(?:^|[.?!:,]\s*|\bto |please |completely )factor(?:ize|ise)?\b|factored form|factori[sz]ation of|factor completely"
 )
 _EXPAND = re.compile(r"(?:^|[.?!:,]\s*|\bto |please |and )(?:fully )?expand\b|expanded form")
+_POSED = re.compile(
+    r"\b(?:express|write|rewrite|convert|simplify|change|rationalize|evaluate|compute|calculate)\b[a-z ]{0,60}:? ?"
+    r"\$+ ?([^$]{1,300}?)[ .,]*\$"
+)
 _UNIT = re.compile(
     r"(?:how many|number of|in|in terms of|nearest(?: whole| tenth of an?| hundredth of an?)?|express\w*[^.?]{0,40}? in|"
     r"units? (?:of|is|are)|what is[^.?]{0,60}?, in)\s+((?:square |cubic )?[a-z]+(?:\^\{?[23]\}?)?(?: per [a-z]+)?)\b"
 )
+
+_HOW_MANY = re.compile(r"how many ([a-z]+(?: per [a-z]+)?)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +170,31 @@ class Hint:
         return known[-1] if known else None
 
     @property
+    def counted_unit(self) -> Unit | None:
+        """The unit of length, time, mass and so on of which the problem asks how many."""
+        known = [unit for phrase in _HOW_MANY.findall(self.text) if (unit := _named_unit(phrase)) is not None]
+        return known[-1] if known and known[-1] != DEGREE else None
+
+    @property
     def figure_unit(self) -> Unit | None:
         """The unit of area or volume that the last sentence asks for."""
         sentence = re.split(r"[.?!;:](?:\s|$)", self.text.rstrip(" .?!$"))[-1]
         known = [unit for phrase in _UNIT.findall(sentence) if (unit := _named_unit(phrase)) is not None]
         return known[-1] if known and dict(known[-1].dimensions).get("m", 0) > 1 else None
+
+    @property
+    def temperature_scale(self) -> Unit | None:
+        """Celsius or Fahrenheit: the one asked for, or the only one named."""
+        asked = re.findall(r"(?:in|to|into|how many) (?:degrees )?(celsius|fahrenheit)", self.text)
+        named = set(re.findall(r"celsius|fahrenheit", self.text))
+        if asked:
+            return UNITS[asked[-1]]
+        return UNITS[named.pop()] if len(named) == 1 else None
+
+    def poses(self, answer: str) -> bool:
+        """Whether the answer only repeats the formula that the problem wants in another form."""
+        stated = re.sub(r"\\?%", "percent", answer.lower())
+        return any(bare_text(clean(formula)) == stated for formula in _POSED.findall(self.text))
 
     def mentions(self, text: str) -> bool:
         """Whether the problem contains a formula or word, regardless of spaces."""

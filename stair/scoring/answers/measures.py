@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from stair.scoring.answers.hints import Hint
 from stair.scoring.answers.kinds import Quantity, Unit
-from stair.scoring.answers.units import DEGREE, PERCENT, RADIAN, find_unit, power
+from stair.scoring.answers.units import DEGREE, PERCENT, RADIAN, UNITS, find_unit, multiply, power
 from stair.scoring.expressions.nodes import Constant, Node, Number, Power, Product, Quotient, Symbol, contains
 
 SameValue = Callable[[Node, Node], bool]
@@ -45,6 +45,8 @@ def _one_unit(answer: Quantity, reference: Quantity, hint: Hint, same: SameValue
         exponents = [dict(each.dimensions) for each in (answer.unit, hint.figure_unit)]
         if set(exponents[0]) == {"m"} and exponents[0] != exponents[1]:
             return False  # a length where an area is asked for
+    if answer.unit is not None and (_is_other_scale(answer.unit, hint) or _is_other_kind(answer.unit, hint)):
+        return False
     asked = hint.unit
     if asked is not None and asked.dimensions == unit.dimensions and asked.factor != unit.factor:
         if answer.unit is not None:
@@ -52,6 +54,20 @@ def _one_unit(answer: Quantity, reference: Quantity, hint: Hint, same: SameValue
         if same(_times(answer.value, asked.factor / unit.factor), reference.value):
             return True
     return same(answer.value, reference.value)
+
+
+def _is_other_scale(unit: Unit, hint: Hint) -> bool:
+    """Whether it is a temperature, and another scale is asked for."""
+    scale = hint.temperature_scale
+    return scale is not None and unit != scale and unit in (UNITS["celsius"], UNITS["fahrenheit"])
+
+
+def _is_other_kind(unit: Unit, hint: Hint) -> bool:
+    """Whether it is a time where the problem asks how many miles, and the like. Compound units are left alone."""
+    counted = hint.counted_unit
+    if counted is None or len(counted.dimensions) != 1 or len(unit.dimensions) != 1:
+        return False
+    return counted.dimensions[0][0] != unit.dimensions[0][0]
 
 
 def _same_noun(given: str, wanted: str) -> bool:
@@ -115,6 +131,9 @@ def _bare_unit(node: Node) -> Unit | None:
         case Power(Symbol(name), Number(exponent)) if exponent in (2, 3):
             unit = find_unit(name)
             return None if unit is None else power(unit, int(exponent))
+        case Quotient(numerator, denominator):
+            above, below = _bare_unit(numerator), _bare_unit(denominator)
+            return None if above is None or below is None else multiply(above, power(below, -1))
         case _:
             return None
 

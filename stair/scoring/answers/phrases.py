@@ -5,13 +5,13 @@ from fractions import Fraction
 
 from stair.scoring.answers.kinds import Answer, NamedSet, Quantity, Words
 from stair.scoring.answers.number_words import leading_number, ordinal_word, spoken_fraction
-from stair.scoring.expressions.nodes import Constant, Negative, Number
+from stair.scoring.expressions.nodes import Constant, Negative, Number, Symbol
 
 _FONT = re.compile(
     r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
     r"boldsymbol|bm|operatorname|underline|boxed|fbox|textsc)\*?\s*(?=\{)"
 )
-_ARTICLES = re.compile(r"^(?:the|an?)\s+")
+_ARTICLES = re.compile(r"^(?:the|an?|on(?=\s+[a-z]+day\b))\s+")
 _PHRASES: tuple[tuple[str, Answer], ...] = (
     (r"(?:there (?:is|are) )?no (?:real |integer |such |valid |possible )*(?:solutions?|roots?|values?|numbers?|answers?)"
      r"(?: exists?| of [a-z])?|none(?: exists?)?|(?:the )?(?:empty|null) set|unsolvable", NamedSet("empty")),
@@ -79,4 +79,7 @@ def read_words(text: str) -> Answer:
         return Quantity(Number(fraction))
     if len(words) == 1 and (value := ordinal_word(words[0])) is not None:
         return Quantity(Number(Fraction(value)))
+    letter = re.fullmatch(r"(?:the )?(?:answer|choice|option|point|plan|graph|figure|statement) ([a-z])", spoken)
+    if letter is not None:
+        return Quantity(Symbol(text.strip(" .,;:!?()")[-1]))
     return Words(normal_words(text))

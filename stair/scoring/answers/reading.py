@@ -79,7 +79,16 @@ def _without_introduction(tokens: list[Token]) -> list[Token]:
 
 _INTRODUCTIONS = [
     text.split()
-    for text in ("the final answer is", "the answer is", "final answer", "answer is", "answer", "so", "thus")
+    for text in (
+        "the final answer is",
+        "the correct answer is",
+        "the answer is",
+        "final answer",
+        "answer is",
+        "answer",
+        "so",
+        "thus",
+    )
 ]
 
 

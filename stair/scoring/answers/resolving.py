@@ -25,7 +25,7 @@ def resolved(answer: Answer) -> Answer:
     match answer:
         case Quantity(value) if contains(value, PlusMinus):
             return Collection(tuple(replace(answer, value=each) for each in sign_values(value)))
-        case Relation(sides, ("in",)) if lone_symbol(sides[0]) is not None:
+        case Relation(sides, ("in",)) if _is_variable_or_point(sides[0]):
             return resolved(sides[1])
         case Group(items) if (index := _signed_entry(items)) is not None:
             entries = items_of(resolved(items[index]), Collection)
@@ -94,6 +94,11 @@ def _row(item: Answer) -> tuple[Node, ...] | None:
         return None
     entries = tuple(entry.value for entry in item.items if isinstance(entry, Quantity))
     return entries if len(entries) == len(item.items) else None
+
+
+def _is_variable_or_point(answer: Answer) -> bool:
+    """Whether it is `x`, or `(x, y)`."""
+    return all(lone_symbol(item) is not None for item in (answer.items if isinstance(answer, Group) else (answer,)))
 
 
 def _signed_entry(items: Sequence[Answer]) -> int | None:
