@@ -391,6 +391,29 @@ def budget(
 
 
 @app.command()
+def compact(run: RunOption) -> None:
+    """Make the files of every work log one, without torn lines and duplicates, and remove what dead processes left unfinished.
+
+    No record is lost, whatever happens. A log that a process writes to is left as it is. Writes work/.
+    """
+    from stair.records.claims import ClaimedError
+    from stair.records.compaction import compact as compact_log
+    from stair.records.files import remove_leftovers
+
+    _, paths = open_run(run)
+    for folder in sorted(paths.work().glob("**/log")):
+        try:
+            done = compact_log(folder.parent, always=True)
+        except ClaimedError as error:
+            print(f"left as it is: {error}")
+            continue
+        if done is not None:
+            print(f"{folder}: {done.files} files with {done.records} records made one, {done.freed} bytes freed")
+    if count := remove_leftovers(paths.folder):
+        print(f"{count} unfinished files of processes that have ended removed")
+
+
+@app.command()
 def verify(
     run: RunOption,
     json_: Annotated[bool, typer.Option("--json", help="For programs: a JSON object an output, one a line.")] = False,

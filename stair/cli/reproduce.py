@@ -23,6 +23,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, resolve
+from stair.records.files import remove_leftovers
 from stair.records.interruption import Interrupted
 
 _LOOK_SECONDS = 0.2
@@ -75,6 +76,7 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
         _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])
         return
     _free_stale_lock()
+    remove_leftovers(paths.folder)
     code = _snakemake([*command, *tail])
     if code:
         raise SystemExit(code)

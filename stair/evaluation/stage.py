@@ -13,7 +13,7 @@ from stair.config.paths import RunPaths
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
-from stair.protocol.shards import run_shard, sealed_rows, share
+from stair.protocol.shards import run_shard, sealed_rows, share, tidy
 from stair.records.keys import file_digest
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
@@ -134,6 +134,7 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
         "model_revision": study.backbone.revision,
     }
     write_manifest(output, stage="evaluation", settings=settings, responses=count)
+    tidy(study.work)
 
 
 def _checked(study: _Study, output: Path) -> Iterator[dict[str, Any]]:

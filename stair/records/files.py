@@ -5,9 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 
 @contextlib.contextmanager
@@ -17,7 +22,7 @@ def replacing(path: Path) -> Iterator[Path]:
     A reader sees the old file or the new one, never a part. Works on network file systems: no lock is taken.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = partial_path(path)
     try:
         yield partial
         flush(partial)
@@ -27,6 +32,37 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
     with contextlib.suppress(OSError):  # some file systems refuse to open a folder
         flush(path.parent)
+
+
+def partial_path(path: Path) -> Path:
+    """Where this process writes what will become `path`."""
+    return path.with_name(f".{path.name}.{_HOST}.{os.getpid()}.partial")
+
+
+_HOST = socket.gethostname().replace(".", "-")
+_LEFTOVER = re.compile(r"^\..+\.(?:(?P<host>[^.]+)\.(?P<process>\d+)\.partial|\d+\.part)$")
+_FORGOTTEN_SECONDS = 24 * 3600.0
+"""After so long without a change, an unfinished file of another machine (or of nobody known) is left over."""
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Removes files below a folder that a process had begun to write when it died; returns how many."""
+    removed = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            found = _LEFTOVER.match(name)
+            if found is None:
+                continue
+            path = Path(place, name)
+            with contextlib.suppress(OSError):
+                if found["host"] == _HOST:
+                    left = not psutil.pid_exists(int(found["process"]))
+                else:
+                    left = time.time() - path.stat().st_mtime > _FORGOTTEN_SECONDS
+                if left:
+                    path.unlink()
+                    removed += 1
+    return removed
 
 
 def flush(path: Path) -> None:

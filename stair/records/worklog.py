@@ -19,7 +19,7 @@ import weakref
 import zlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -49,9 +49,11 @@ class WorkLogWriter:
     Args:
         folder: the folder of this piece of work, made if absent.
         writer: a name for this writer (the shard); the attempt's number is added.
+        check: called before every record; raises where this writer may write no more.
     """
 
-    def __init__(self, folder: Path, writer: str) -> None:
+    def __init__(self, folder: Path, writer: str, check: Callable[[], None] = lambda: None) -> None:
+        self._check = check
         folder.mkdir(parents=True, exist_ok=True)
         attempt = 0
         while True:
@@ -65,6 +67,7 @@ class WorkLogWriter:
 
     def append(self, key: str, record: Mapping[str, Any]) -> None:
         """Makes one record durable. `record` holds JSON values; a record of the same key is never written twice by one run."""
+        self._check()
         payload = orjson.dumps({"key": key, **record, **_packed(record)})
         line = b"%08x %08x " % (zlib.crc32(payload), len(payload)) + payload + b"\n"
         written = os.write(self._descriptor, line)
@@ -126,6 +129,13 @@ class WorkLog:
 
     folder: Path
     counts: LogCounts = field(default_factory=LogCounts)
+    only: list[Path] | None = None
+    """Read these files in place of the folder's."""
+
+    @classmethod
+    def of_files(cls, paths: list[Path]) -> WorkLog:
+        """The records of some files."""
+        return cls(paths[0].parent, only=paths)
 
     def __post_init__(self) -> None:
         self._open: OrderedDict[int, int] = OrderedDict()
@@ -135,7 +145,8 @@ class WorkLog:
     def _read(self) -> None:
         _close(self._open)
         self.counts = LogCounts()
-        self._files = sorted(self.folder.glob("*.log")) if self.folder.is_dir() else []
+        found = self.folder.glob("*.log") if self.folder.is_dir() else []
+        self._files = sorted(found) if self.only is None else self.only
         self._places: dict[str, _Place] = {}
         for number, path in enumerate(self._files):
             # A compaction can take a file away between the look and the read; its records are in the file that it made.
@@ -211,6 +222,27 @@ class WorkLog:
                 raise ValueError(f"{self._files[place.file]} has become shorter while it was read; run again")
             payload += more
         return payload
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that were read, in order."""
+        return list(self._files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(path.stat().st_size for path in self._files)
+
+    @property
+    def used(self) -> int:
+        """Bytes of the records that stand, each counted once."""
+        return sum(_HEADER + place.length + 1 for place in self._places.values())
+
+    def lines(self) -> Iterator[bytes]:
+        """Every record's line as it stands in its file, each key once."""
+        for place in self._places.values():
+            payload = self._payload(place)
+            yield b"%08x %08x " % (place.checksum, place.length) + payload + b"\n"
 
     def items(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every (key, record), in the order of the files."""

@@ -8,7 +8,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.protocol.backbone import Backbone, sampling_settings
-from stair.protocol.shards import run_shard, sealed_rows, share
+from stair.protocol.shards import run_shard, sealed_rows, share, tidy
 from stair.records.manifest import write_manifest
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import read_table, write_table
@@ -66,3 +66,4 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     count = write_table(output, ROLLOUTS, sealed_rows(chains, paths.work("rollouts", model)))
     settings = {"sampling": backbone.settings.rollout_sampling.model_dump(), "model_revision": backbone.revision}
     write_manifest(output, stage="rollouts", settings=settings, responses=count)
+    tidy(paths.work("rollouts", model))

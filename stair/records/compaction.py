@@ -1,0 +1,70 @@
+"""Making a work log's many files one: without torn lines and duplicates, and without losing a record whatever happens.
+
+The new file is written beside, flushed, read back and renamed; only then the old ones go. Killed in between, a log has its
+records twice, which readers drop. Records under settings of the past stay: they may be wanted again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stair.records.claims import Claim
+from stair.records.files import flush, replacing
+from stair.records.worklog import WorkLog
+
+CLAIM = "compaction"
+"""The claim under which a folder's log is compacted; no other work of the folder goes on beside it."""
+
+_MANY_FILES = 16
+_WASTED_SHARE, _WASTED_BYTES = 0.1, 1 << 20
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What a compaction did."""
+
+    files: int
+    """Files before; there is one now."""
+    records: int
+    freed: int
+    """Bytes."""
+
+
+def compact(work: Path, *, always: bool = False) -> Compacted | None:
+    """Compacts the log of a work folder where that is worth it: many files, or a tenth of it waste.
+
+    Args:
+        work: the work folder.
+        always: compact whenever there is more than one file or any waste.
+
+    Returns:
+        What was done; None where nothing was.
+
+    Raises:
+        ClaimedError: a process is at work in the folder.
+        ValueError: the log holds two different records of one key.
+    """
+    folder = work / "log"
+    if not any(folder.glob("*.log")):
+        return None
+    with Claim(work, CLAIM, lambda other: True) as claim:
+        log = WorkLog(folder)
+        files, size, wasted = log.files, log.size, log.size - log.used
+        many = len(files) > (1 if always else _MANY_FILES)
+        if not many and not (wasted if always else wasted > max(_WASTED_BYTES, _WASTED_SHARE * size)):
+            return None
+        number = 0
+        while (path := folder / f"compacted.{number:03d}.log").exists():
+            number += 1
+        with replacing(path) as partial:
+            with open(partial, "wb") as handle:
+                handle.writelines(log.lines())
+            flush(partial)
+            written = WorkLog.of_files([partial])
+            if list(written.keys()) != list(log.keys()) or written.counts.problems():
+                raise OSError(f"{path} could not be written as it should be; nothing was changed")
+            claim.check()
+        for old in files:
+            old.unlink(missing_ok=True)
+        return Compacted(len(files), len(log), size - path.stat().st_size)

@@ -1,0 +1,178 @@
+"""A piece of work has one worker: the second is refused while the first lives, and goes on when it is dead."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stair.protocol.shards import _overlap_with
+from stair.records import claims
+from stair.records.claims import Claim, Claimant, ClaimedError
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "_PATIENCE_SECONDS", 0.2)
+
+
+@contextmanager
+def holder(folder: Path, work: str = "shard-0-of-1") -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds a claim and waits."""
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom stair.records.claims import Claim\n"
+        "with Claim(Path(sys.argv[1]), sys.argv[2]):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, str(folder), work], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_second_process_is_refused_and_told_by_whom(tmp_path: Path) -> None:
+    with holder(tmp_path) as child:
+        told = rf"process {child.pid} on .* is at work on shard-0-of-1 since .*delete"
+        with pytest.raises(ClaimedError, match=told), Claim(tmp_path, "shard-0-of-1"):
+            pass
+        with Claim(tmp_path, "shard-1-of-2"):
+            pass
+
+
+def test_a_killed_process_leaves_no_claim_that_counts(tmp_path: Path) -> None:
+    with holder(tmp_path) as child:
+        child.send_signal(signal.SIGKILL)
+        # Not waited for: it is a zombie, whose number the system still knows.
+        with Claim(tmp_path, "shard-0-of-1"):
+            assert json.loads((tmp_path / ".shard-0-of-1.claim").read_text())["process"] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+def forged(folder: Path, age: float = 0.0, **changes: Any) -> Path:
+    """A claim file of this process with changes, so many seconds old."""
+    path = folder / ".shard-0-of-1.claim"
+    path.write_text(json.dumps({**vars(Claimant.here("shard-0-of-1")), **changes}))
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "age", "lives"),
+    [
+        ({}, 0, True),
+        ({}, 9999, True),  # here it is seen that the process runs, however long it was busy
+        ({"started": "another"}, 0, False),  # the number belongs to another process by now
+        ({"process": 2**22 + 1}, 0, False),
+        ({"host": "elsewhere"}, 0, True),
+        ({"host": "elsewhere"}, 290, True),
+        ({"host": "elsewhere"}, 310, False),
+        ({"place": "another boot"}, 0, True),
+        ({"place": "another boot"}, 310, False),
+    ],
+)
+def test_who_counts_as_living(tmp_path: Path, changes: dict[str, Any], age: float, lives: bool) -> None:
+    path = forged(tmp_path, age, **changes)
+    if lives:
+        before = path.read_text()
+        with pytest.raises(ClaimedError), Claim(tmp_path, "shard-0-of-1"):
+            pass
+        assert path.read_text() == before, "a refused process leaves the claim as it was"
+    else:
+        with Claim(tmp_path, "shard-0-of-1"):
+            pass
+    assert [each.name for each in tmp_path.iterdir()] == ([path.name] if lives else [])
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"work": 1}'])
+def test_an_unreadable_claim_counts_by_its_age(tmp_path: Path, text: str) -> None:
+    path = forged(tmp_path)
+    path.write_text(text)
+    with pytest.raises(ClaimedError, match="another process is at work here"), Claim(tmp_path, "shard-0-of-1"):
+        pass
+    os.utime(path, (time.time() - 310,) * 2)
+    with Claim(tmp_path, "shard-0-of-1"):
+        pass
+
+
+def test_a_claim_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "_RENEWED_SECONDS", 0.05)
+    path = tmp_path / ".shard-0-of-1.claim"
+    with Claim(tmp_path, "shard-0-of-1") as claim:
+        os.utime(path, (0, 0))
+        wait_until(lambda: path.stat().st_mtime > 0)
+        claim.check()
+        mine = path.read_text()
+        path.write_text(mine.replace("shard", "other"))
+        wait_until(lambda: claim._lost)
+        with pytest.raises(ClaimedError, match="was taken over by another process"):
+            claim.check()
+    assert path.is_file(), "another's claim is not removed"
+
+
+def test_many_processes_at_once_are_let_in_one_by_one(tmp_path: Path) -> None:
+    program = (
+        "import sys, time, os\nfrom pathlib import Path\nfrom stair.records import claims\n"
+        "claims._PATIENCE_SECONDS = 30\nfolder = Path(sys.argv[1])\n"
+        "with claims.Claim(folder, 'w'):\n"
+        "    os.close(os.open(folder / 'inside', os.O_CREAT | os.O_EXCL))\n"
+        "    time.sleep(0.05)\n    os.unlink(folder / 'inside')\n"
+        "print('was in')\n"
+    )
+    forged(tmp_path, process=2**22 + 1).rename(tmp_path / ".w.claim")  # a dead one, which all want to take over
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    assert [child.communicate(timeout=60)[0] for child in children] == ["was in\n"] * 6
+    assert list(tmp_path.iterdir()) == []
+
+
+def wait_until(holds) -> None:  # type: ignore[no-untyped-def]
+    until = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("shard", "other", "overlap"),
+    [
+        ((0, 2), "shard-0-of-2", True),
+        ((0, 2), "shard-1-of-2", False),
+        ((0, 2), "shard-0-of-5", True),
+        ((0, 2), "shard-3-of-5", True),  # 8 is in both
+        ((0, 2), "shard-1-of-4", False),
+        ((0, 2), "shard-2-of-4", True),
+        ((0, 1), "shard-4-of-5", True),
+        ((0, 2), "compaction", True),
+    ],
+)
+def test_shards_of_other_counts_overlap_where_they_share_work(
+    shard: tuple[int, int], other: str, overlap: bool
+) -> None:
+    assert _overlap_with(shard)(other) == overlap
+    if other.startswith("shard"):
+        number, of = int(other.split("-")[1]), int(other.split("-")[3])
+        shared = set(range(shard[0], 100, shard[1])) & set(range(number, 100, of))
+        assert bool(shared) == overlap
+
+
+def test_a_conflicting_claim_refuses_too(tmp_path: Path) -> None:
+    with Claim(tmp_path, "shard-0-of-2"):
+        with pytest.raises(ClaimedError, match="shard-0-of-2"), Claim(tmp_path, "shard-2-of-5", _overlap_with((2, 5))):
+            pass
+        with Claim(tmp_path, "shard-1-of-4", _overlap_with((1, 4))):
+            pass
+        assert [path.name for path in tmp_path.iterdir()] == [".shard-0-of-2.claim"]
