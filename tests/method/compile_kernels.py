@@ -49,12 +49,17 @@ def compile_kernel(function: triton.JITFunction, constants: dict, launch: fused.
 def main(head_dim: int) -> None:
     launches = fused.choose_launches(head_dim, 2, H200_SHARED_MEMORY)
     differential = {"ORDERED": False, "DIFFERENTIAL": True}
+    # Permuted values and the reflected read alone.
+    controls = {"ORDERED": True, "DIFFERENTIAL": False}
     for function, launch, more in (
         (kernels.normalisers, launches.normalisers, {}),
         (kernels.read, launches.read, {**differential, "EXACT": False}),
         (gradient_kernels.means, launches.backward, {"ORDERED": False}),
         (gradient_kernels.gradients, launches.backward, differential),
         (one_pass_kernel.three_reads, fused.Launch(64, 32, 8, 2), {}),
+        (kernels.read, launches.read, {**controls, "EXACT": False}),
+        (gradient_kernels.means, launches.backward, {"ORDERED": True}),
+        (gradient_kernels.gradients, launches.backward, controls),
     ):
         constants = {
             "HEAD_DIM": head_dim,

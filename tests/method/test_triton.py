@@ -43,7 +43,10 @@ def test_the_fused_read_equals_the_equations() -> None:
 def test_the_kernels_compile_for_sm_90(head_dim: int) -> None:
     """Within the shared memory of an H200, on matrix instructions, and the two-pass form without spilling a register."""
     lines = [line.split() for line in run("compile_kernels.py", str(head_dim), interpret=False).splitlines()]
-    assert [name for name, *_ in lines] == ["normalisers", "read", "means", "gradients", "three_reads"]
+    assert [name for name, *_ in lines] == [
+        *("normalisers", "read", "means", "gradients", "three_reads"),
+        *("read", "means", "gradients"),  # as the controls use them
+    ]
     for name, shared, spilled, products in lines:
         assert int(shared) <= 232_448
         assert int(products) > 0

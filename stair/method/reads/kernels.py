@@ -46,11 +46,11 @@ def _along(along, entries, inside, MASKED: tl.constexpr):
 @triton.jit
 def _value_rows(order, entries, inside, ORDERED: tl.constexpr, MASKED: tl.constexpr):
     """Where the values of these entries lie."""
+    # One return: the compiler wants every return of one type, also those that it will not take.
+    rows = entries
     if ORDERED:
-        if MASKED:
-            return tl.load(order + entries, mask=inside, other=0)
-        return tl.load(order + entries)
-    return entries
+        rows = tl.load(order + entries, mask=inside, other=0) if MASKED else tl.load(order + entries)
+    return rows
 
 
 @triton.jit
