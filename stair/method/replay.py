@@ -29,14 +29,16 @@ def replay(
     """
     ids = torch.tensor([[*prompt_ids, *response_ids]], device=next(model.parameters()).device)
     start = len(prompt_ids)
-    states: list[tuple[Tensor, Tensor]] = []
+    # By the attachment's order of layers, which need not be the order in which the model runs them.
+    states: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def keep(_: int, keys: Tensor, values: Tensor) -> None:
-        states.append((keys[0, start:].transpose(0, 1).cpu(), values[0, start:].transpose(0, 1).cpu()))
+    def keep(index: int, keys: Tensor, values: Tensor) -> None:
+        states[index] = (keys[0, start:].transpose(0, 1).cpu(), values[0, start:].transpose(0, 1).cpu())
 
     with attachment.controlling([control], torch.arange(ids.shape[1])[None]) as receipts, attachment.capturing(keep):
         model(ids, attention_mask=torch.ones_like(ids), use_cache=False, logits_to_keep=1)
-    keys, values = (torch.stack(tensors) for tensors in zip(*states, strict=True))
+    order = range(len(attachment.layers))
+    keys, values = (torch.stack([states[index][part] for index in order]) for part in (0, 1))
     return Segment(attachment.layers, keys, values), receipts[0]
 
 

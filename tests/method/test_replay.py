@@ -78,3 +78,13 @@ def test_segments_of_other_tokens_cannot_be_compared() -> None:
     first, second = random_bank(4).segments[0], random_bank(5).segments[0]
     with pytest.raises(ValueError, match="cannot be compared"):
         deviation(first, second)
+
+
+def test_the_order_in_which_layers_are_listed_does_not_matter(model: PreTrainedModel, case: Case) -> None:
+    prompt, response = case.ids[0].tolist(), [4, 5, 6]
+    listed, _ = replay(model, Attachment(model, (1, 3)), prompt, response)
+    turned, _ = replay(model, Attachment(model, (3, 1)), prompt, response)
+    assert turned.layers == (3, 1)
+    for found, expected in ((turned.keys, listed.keys), (turned.values, listed.values)):
+        assert torch.equal(found.flip(0), expected)
+        assert not torch.equal(found, expected)
