@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,17 @@ from torch import Tensor, nn
 from stair.backbones.architecture import Architecture
 from stair.method.storage import digest_tensors, read_tensors, write_tensors
 
+# What of an architecture has to be equal: models of other widths may have equal heads.
+_CONFIGURATION = (
+    "name", "layers", "hidden_size", "query_heads", "kv_heads", "head_dim", "rotary_dim", "rope_theta", "gated",
+)  # fmt: skip
+
 
 class Controller(nn.Module):
     """One parameter [layers, query_heads, head_dim] in float32 over the zero-based controlled `layers`.
 
-    `metadata` holds what was saved beside the weights, as strings.
+    `configuration` is that of the model it belongs to, None where none was saved; `metadata` holds what else was saved
+    beside the weights, as strings.
     """
 
     kind: ClassVar[str]
@@ -28,6 +34,7 @@ class Controller(nn.Module):
         if weights.dim() != 3 or weights.shape[0] != len(layers):
             raise ValueError(f"{self.kind} weights {list(weights.shape)} do not fit {len(layers)} layers")
         self.layers = tuple(int(layer) for layer in layers)
+        self.configuration: dict[str, Any] | None = None
         self.metadata: dict[str, str] = {}
         self.register_parameter(self.weight_name, nn.Parameter(weights.detach().clone().to(torch.float32)))
 
@@ -41,9 +48,19 @@ class Controller(nn.Module):
         """SHA-256 over kind, layers and the weights' dtype, shape and bytes, as they are now."""
         return digest_tensors(f"{self.kind} {list(self.layers)}", {self.weight_name: self.weights})
 
-    def save(self, path: str | Path, **metadata: str) -> None:
-        """Write the weights as safetensors, with kind, layers and `metadata` in its header."""
+    def save(self, path: str | Path, *, architecture: Architecture | None = None, **metadata: str) -> None:
+        """Write the weights as safetensors; its header holds kind, layers, `metadata` and the configuration.
+
+        The configuration is that of `architecture`, the model that the controller belongs to; without one, the
+        configuration that the controller was loaded with. Raises ValueError when the controller does not fit `architecture`.
+        """
+        configuration = self.configuration
+        if architecture is not None:
+            self.check(architecture)
+            configuration = _configuration(architecture)
         header = {"kind": self.kind, "layers": json.dumps(self.layers), **metadata}
+        if configuration is not None:
+            header["configuration"] = json.dumps(configuration)
         write_tensors(path, {self.weight_name: self.weights}, header)
 
     @classmethod
@@ -52,8 +69,13 @@ class Controller(nn.Module):
         tensors, header = read_tensors(path)
         if header.get("kind") != cls.kind or set(tensors) != {cls.weight_name}:
             raise ValueError(f"{path} holds {header.get('kind', 'no controller')!r}, not {cls.kind!r}")
-        controller = cls(json.loads(header["layers"]), tensors[cls.weight_name])
-        controller.metadata = {key: value for key, value in header.items() if key not in ("kind", "layers")}
+        known = ("kind", "layers", "configuration")
+        try:
+            controller = cls(json.loads(header["layers"]), tensors[cls.weight_name])
+            controller.configuration = json.loads(header.get("configuration", "null"))
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from None
+        controller.metadata = {key: value for key, value in header.items() if key not in known}
         if architecture is not None:
             try:
                 controller.check(architecture)
@@ -62,13 +84,23 @@ class Controller(nn.Module):
         return controller
 
     def check(self, architecture: Architecture) -> None:
-        """Raise ValueError unless the controller's layers, heads and channels are this architecture's."""
+        """Raise ValueError unless layers, heads and channels are this architecture's, and so is the configuration if known."""
         architecture.check_controlled_layers(self.layers)
         expected = (architecture.query_heads, architecture.head_dim)
         if tuple(self.weights.shape[1:]) != expected:
             raise ValueError(
                 f"this {self.kind} is for (heads, head_dim) {tuple(self.weights.shape[1:])}, the model has {expected}"
             )
+        ours, theirs = self.configuration or {}, _configuration(architecture)
+        for key in _CONFIGURATION:
+            if key in ours and ours[key] != theirs[key]:
+                raise ValueError(
+                    f"this {self.kind} belongs to a model with {key} {ours[key]!r}, this one has {theirs[key]!r}"
+                )
+
+
+def _configuration(architecture: Architecture) -> dict[str, Any]:
+    return {key: getattr(architecture, key) for key in _CONFIGURATION}
 
 
 class Reflector(Controller):

@@ -81,7 +81,7 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
     beside = output.with_name(f".{output.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    reflector.save(beside / "controller.safetensors", model=model, controller=controller)
+    reflector.save(beside / "controller.safetensors", architecture=facts, model=model, controller=controller)
     _write_curve(beside / "curve.csv", curve)
     parameters = {"normals": sum(parameter.numel() for parameter in reflector.parameters())}
     told_facts = {"updates": len(updates), "training sessions": len(sessions)}

@@ -9,7 +9,9 @@ import torch
 from method_cases import LAYERS, SHARED
 
 from stair.backbones.architecture import describe
+from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.method import BankFree, Reflector, load_controller
+from stair.method.storage import write_tensors
 
 TINY = describe({"model_type": "qwen3", **SHARED})
 
@@ -77,3 +79,30 @@ def test_another_kind_of_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "c.safetensors").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"c\.safetensors"):
         load_controller(tmp_path / "c.safetensors")
+
+
+@pytest.mark.parametrize("kind", [Reflector, BankFree])
+def test_a_model_with_equal_heads_is_a_mismatched_model_too(tmp_path: Path, kind: type) -> None:
+    """Qwen3.5-4B and Qwen3.5-9B have 16 query heads of 256 channels both."""
+    small, large = describe(CONFIGS["qwen3.5-4b"]), describe(CONFIGS["qwen3.5-9b"])
+    file, again = tmp_path / "c.safetensors", tmp_path / "again.safetensors"
+    controller = kind(CONTROLLED_LAYERS, torch.randn(3, 16, 256))
+    controller.check(large)
+    controller.save(file, architecture=small, model="qwen3.5-4b")
+    loaded = load_controller(file, small)
+    assert loaded.metadata == {"model": "qwen3.5-4b"}
+    loaded.save(again, **loaded.metadata)
+    assert again.read_bytes() == file.read_bytes()
+    for attempt in (lambda: load_controller(file, large), lambda: load_controller(again).check(large)):
+        with pytest.raises(ValueError, match="belongs to a model with hidden_size 2560, this one has 4096"):
+            attempt()
+    with pytest.raises(ValueError, match="head_dim"):
+        controller.save(file, architecture=describe(CONFIGS["qwen3-4b-instruct"]))
+
+
+def test_a_damaged_header_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "c.safetensors"
+    for header in ({}, {"layers": "[1, 3"}, {"layers": "[1]"}, {"layers": "[1, 3]", "configuration": "{"}):
+        write_tensors(file, {"normals": torch.zeros(2, 4, 16)}, {"kind": "reflector", **header})
+        with pytest.raises(ValueError, match=r"c\.safetensors is damaged"):
+            load_controller(file)
