@@ -40,24 +40,27 @@ def differential_read(
     value_order   [batch, kv_heads, bank] integers: entry j carries the value at value_order[..., j] instead of its own
 
     The result has the queries' dtype; sums are float32 or wider. Differentiable in queries and normals.
-    Raises ValueError for shapes that do not fit, lengths outside the bank and an unknown or unusable backend.
+    Raises ValueError for shapes that do not fit, lengths outside the bank, an order that leaves a row's entries, and an
+    unknown or unusable backend.
     """
-    _check(queries, keys, values, normals, value_order, smoothing)
-    lengths = [keys.shape[2]] * keys.shape[0] if bank_lengths is None else [int(n) for n in bank_lengths.tolist()]
-    if len(lengths) != queries.shape[0] or any(not 0 <= length <= keys.shape[2] for length in lengths):
-        raise ValueError(
-            f"bank_lengths has to give {queries.shape[0]} lengths from 0 to {keys.shape[2]}, not {lengths}"
-        )
+    _check(queries, keys, values, normals, smoothing)
+    lengths = _lengths(keys, bank_lengths)
+    if value_order is not None:
+        _check_order(value_order, keys, lengths)
     if variant not in ("differential", "direct"):
         raise ValueError(f"variant is 'differential' or 'direct', not {variant!r}")
     options: ReadOptions = {"smoothing": smoothing, "variant": variant, "value_order": value_order}
     chosen = choose_backend(backend, queries)
-    if chosen == "triton":
-        from stair.method.reads import fused
+    if not any(lengths):
+        return _nothing(queries, normals)
+    # Autocast would round the products to 16 bits.
+    with torch.autocast(queries.device.type, enabled=False):
+        if chosen == "triton":
+            from stair.method.reads import fused
 
-        return fused.read(queries, keys, values, normals, lengths, **options)
-    module = naive if chosen == "naive" else streaming
-    return module.read(queries, keys, values, normals, lengths, **options)
+            return fused.read(queries, keys, values, normals, lengths, **options)
+        module = naive if chosen == "naive" else streaming
+        return module.read(queries, keys, values, normals, lengths, **options)
 
 
 class ReadOptions(TypedDict):
@@ -96,9 +99,40 @@ def check_smoothing(smoothing: float) -> None:
         raise ValueError(f"smoothing lies from {LEAST_SMOOTHING} to 1, not {smoothing}")
 
 
-def _check(
-    queries: Tensor, keys: Tensor, values: Tensor, normals: Tensor, value_order: Tensor | None, smoothing: float
-) -> None:
+def _nothing(queries: Tensor, normals: Tensor) -> Tensor:
+    """Zeros of the queries' shape, with gradients of zero: a loss over empty banks alone is no error."""
+    everywhere = torch.ones((), dtype=torch.bool, device=queries.device)
+    return queries.masked_fill(everywhere, 0.0) + normals.to(queries).masked_fill(everywhere, 0.0).sum()
+
+
+def _lengths(keys: Tensor, bank_lengths: Tensor | None) -> list[int]:
+    batch, bank = keys.shape[0], keys.shape[2]
+    if bank_lengths is None:
+        return [bank] * batch
+    if bank_lengths.shape != (batch,) or bank_lengths.is_floating_point():
+        raise ValueError(
+            f"bank_lengths has to give {batch} lengths, integers [{batch}], not "
+            f"{list(bank_lengths.shape)} {bank_lengths.dtype}"
+        )
+    lengths = [int(length) for length in bank_lengths.tolist()]
+    if any(not 0 <= length <= bank for length in lengths):
+        raise ValueError(f"bank_lengths has to give {batch} lengths from 0 to {bank}, not {lengths}")
+    return lengths
+
+
+def _check_order(order: Tensor, keys: Tensor, lengths: list[int]) -> None:
+    """On a GPU nothing else would stop a read beyond a row's values."""
+    if order.shape != keys.shape[:3] or order.dtype not in (torch.int32, torch.int64):
+        raise ValueError(
+            f"value_order has shape {list(order.shape)}, {order.dtype}; these keys need integers {list(keys.shape[:3])}"
+        )
+    for row, length in enumerate(lengths):
+        used = order[row, :, :length]
+        if length and not 0 <= int(used.min()) <= int(used.max()) < length:
+            raise ValueError(f"value_order of row {row} leaves its {length} entries")
+
+
+def _check(queries: Tensor, keys: Tensor, values: Tensor, normals: Tensor, smoothing: float) -> None:
     if queries.dim() != 4 or keys.dim() != 4 or keys.shape != values.shape:
         raise ValueError(
             f"queries {list(queries.shape)}, keys {list(keys.shape)}, values {list(values.shape)} do not fit"
@@ -110,7 +144,5 @@ def _check(
         raise ValueError(f"normals have shape {list(normals.shape)}; these queries need {[heads, head_dim]}")
     if not queries.dtype == keys.dtype == values.dtype:
         raise ValueError(f"queries, keys and values have one dtype, not {queries.dtype}, {keys.dtype}, {values.dtype}")
-    if value_order is not None and value_order.shape != keys.shape[:3]:
-        raise ValueError(f"value_order has shape {list(value_order.shape)}; these keys need {list(keys.shape[:3])}")
     check_smoothing(smoothing)
     assert queries.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -184,6 +184,15 @@ def test_extreme_logits_stay_finite() -> None:
         ({"smoothing": 0.0}, "smoothing lies from 1e-12 to 1"),
         ({"backend": "cuda"}, "backend is"),
         ({"variant": "reflected"}, "variant is"),
+        ({"bank_lengths": torch.tensor([3.5])}, "integers"),
+        ({"bank_lengths": torch.tensor([[3]])}, "integers"),
+        ({"value_order": torch.zeros(1, 3, 40)}, "need integers"),
+        ({"value_order": torch.zeros(1, 3, 39, dtype=torch.long)}, "need integers"),
+        ({"value_order": torch.full((1, 3, 40), 40)}, "leaves its 40 entries"),
+        (
+            {"value_order": torch.arange(40).flip(0).expand(1, 3, 40), "bank_lengths": torch.tensor([9])},
+            "its 9 entries",
+        ),
         ({"keys": torch.zeros(1, 2, 40, 8)}, "do not fit"),
         ({"values": torch.zeros(1, 3, 40, 8)}, "one dtype"),
     ],
@@ -216,3 +225,61 @@ def test_a_query_along_its_normal_reads_the_other_end_of_the_bank(smoothing: flo
     queries, *others = (tensor.double() for tensor in tensors)
     wanted = differential_read(queries, *others, backend="naive", smoothing=smoothing)
     assert relative(differential_read(*tensors, backend="torch", smoothing=smoothing), wanted) < 1e-4
+
+
+@pytest.mark.parametrize("gaps", [(100.0, 120.0), (120.0, 140.0), (126.0, 155.0)])
+def test_an_entry_far_above_those_before_it_keeps_its_weight(gaps: tuple[float, float]) -> None:
+    """Logits that rise from block to block, and a reflection that turns the query from the last peak to the one before."""
+    head_dim, entries = 16, 3 * streaming.CPU_TILES.entries
+    generator = torch.Generator().manual_seed(0)
+    keys, values = (torch.randn(1, 1, entries, head_dim, generator=generator) for _ in range(2))
+    keys *= 0.01
+    queries, normals = torch.zeros(1, 1, 1, head_dim), torch.zeros(1, head_dim)
+    queries[..., :2] = 10.0
+    normals[0, 0] = 1.0
+    for entry, logit, change in ((600, gaps[0], 60.0), (1200, gaps[1], 0.0)):  # to base 2
+        scale = head_dim**0.5 * streaming.LN2
+        keys[0, 0, entry] = 0.0
+        keys[0, 0, entry, 0] = -change * scale / 20.0
+        keys[0, 0, entry, 1] = (logit + change / 2.0) * scale / 10.0
+    tensors = (queries, keys, values, normals)
+    wanted = differential_read(*(tensor.double() for tensor in tensors), backend="naive")
+    assert relative(differential_read(*tensors, backend="torch"), wanted) < 1e-5
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.3, 1.0])
+def test_a_small_difference_of_two_long_reads_is_not_lost(spread: float) -> None:
+    """In float32, log N is the difference of logarithms as large as the bank's length: held to the equations in float32."""
+    queries, keys, values, normals = (tensor.float() for tensor in one_row(bank=1500, head_dim=128))
+    queries, keys = queries * spread, keys * spread
+    wanted = differential_read(*(tensor.double() for tensor in (queries, keys, values, normals)), backend="naive")
+    plain = relative(differential_read(queries, keys, values, normals, backend="naive"), wanted)
+    assert relative(differential_read(queries, keys, values, normals, backend="torch"), wanted) < plain
+
+
+@pytest.mark.parametrize("backend", ["naive", "torch"])
+def test_autocast_does_not_reach_the_sums(backend: str) -> None:
+    tensors = [tensor.float() for tensor in one_row()]
+    plain = differential_read(*tensors, backend=backend)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(differential_read(*tensors, backend=backend), plain)
+
+
+@pytest.mark.parametrize("backend", ["naive", "torch"])
+def test_keys_and_values_are_constants(backend: str) -> None:
+    tensors = [tensor.requires_grad_() for tensor in one_row()]
+    differential_read(*tensors, backend=backend).sum().backward()
+    assert [tensor.grad is not None for tensor in tensors] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("backend", ["naive", "torch"])
+def test_empty_banks_alone_have_gradients_of_zero(backend: str) -> None:
+    queries, keys, values, normals = one_row()
+    queries.requires_grad_()
+    normals.requires_grad_()
+    empty = {"bank_lengths": torch.tensor([0])}
+    for bank, options in (((keys, values), empty), ((keys[:, :, :0], values[:, :, :0]), {})):
+        out = differential_read(queries, *bank, normals, backend=backend, **options)
+        assert torch.equal(out, torch.zeros_like(queries))
+        for gradient in torch.autograd.grad(out.sum(), (queries, normals)):
+            assert gradient.abs().max() == 0.0

@@ -59,6 +59,7 @@ def read(
 ) -> Tensor:
     """The naive backend of `differential_read`; every row forms its tokens x bank matrices."""
     groups = queries.shape[1] // keys.shape[1]
+    keys, values = keys.detach(), values.detach()
     units = unit_normals(normals, queries.dtype)
     rows = []
     for row, length in enumerate(lengths):

@@ -49,6 +49,8 @@ class Tiles:
 CPU_TILES = Tiles(rows=512, entries=512, kept=64 << 20)
 GPU_TILES = Tiles(rows=8192, entries=4096)
 LEAST_ROWS = 128
+# A kept power up to here times a factor that underflows is below 2 ** -86: nothing beside smoothing / bank.
+GREATEST_SUM = 2.0**40
 LN2 = math.log(2.0)
 
 
@@ -129,33 +131,35 @@ class _Head:
         turn = self.turn[:, tokens]
         lowest, highest = self.along.amin(-1)[:, None, None], self.along.amax(-1)[:, None, None]
         peak = torch.where(turn > 0, turn * highest, turn * lowest)  # max_j e_j, known beforehand
-        plain = torch.full_like(turn, -math.inf)
-        shifted = torch.full_like(turn, -math.inf)
-        change = torch.zeros_like(turn)
+        # Log N is a small difference of large logarithms, so those are kept in float64: one number a token costs nothing.
+        plain = torch.full_like(turn, -math.inf, dtype=torch.float64)
+        shifted = torch.full_like(plain, -math.inf)
+        change = torch.zeros_like(plain)
         level: Tensor | None = None
         for block, (span, keys) in enumerate(self.key_blocks()):
             weight, total, level = self.powers(tokens, span, keys, level)
             if self.kept is not None:
                 self.levels[block] = level
             moved = self.extra(tokens, span, peak).exp2_()
-            plain = torch.logaddexp2(plain, level + total.log2())
+            plain = torch.logaddexp2(plain, level + total.double().log2())
             change += moved.sum(-1, keepdim=True)
             # The product stands for exp(l + e). What it loses to underflow is at most bank * 2 ** -126 in units of exp(peak), and
             # N is at least smoothing / bank in those units: nothing that float32 could show.
-            shifted = torch.logaddexp2(shifted, level + peak + moved.mul_(weight).sum(-1, keepdim=True).log2_())
+            both = moved.mul_(weight).sum(-1, keepdim=True).double().log2_()
+            shifted = torch.logaddexp2(shifted, both + level + peak)
         mean = shifted - plain  # log sum_j s_j exp(e_j)
         log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
-        return plain, log_n, (mean - log_n).exp2()
+        return plain.to(turn.dtype), log_n.to(turn.dtype), (mean - log_n).exp2().to(turn.dtype)
 
     def powers(self, tokens: slice, span: slice, keys: Tensor, level: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """(2 ** (l - level), its sums, level) of a tile; the level is the greatest logit of an earlier tile, while that serves.
 
-        Weights beyond one lose no precision, so a later tile needs no maximum of its own until they leave the number range.
+        Weights beyond one lose no precision, so a later tile needs no maximum of its own until they grow out of bounds.
         """
         if level is not None and level.is_cpu:
             weight = self.logits(tokens, span, keys, level).exp2_()
             total = weight.sum(-1, keepdim=True)
-            if bool((total < math.inf).all()):
+            if bool((total < GREATEST_SUM).all()):
                 return weight, total, level
         logit = self.logits(tokens, span, keys)
         top = logit.amax(-1, keepdim=True)
