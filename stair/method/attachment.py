@@ -130,9 +130,11 @@ class Attachment:
             gates.clear()
             return args if changed is None else (changed, *args[1:])
 
+        # Under LoRA the readout passes through the frozen weight alone (appendix B.3), not through the adapter beside it.
+        frozen = getattr(module.o_proj, "base_layer", module.o_proj)
         handles = [
             module.q_norm.register_forward_hook(keep_queries),
-            module.o_proj.register_forward_pre_hook(add_readouts),
+            frozen.register_forward_pre_hook(add_readouts),
         ]
         if architecture.gated:
             handles.append(module.q_proj.register_forward_hook(keep_gates))

@@ -101,9 +101,14 @@ class Bank:
     def resident(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> Resident:
         """Return the bank made ready for reading on `device`, brought up to the entries stored now.
 
-        On CUDA this queues the transfer and returns; so calling it early hides the transfer behind other work.
+        On CUDA this queues the transfer and returns; so calling it early hides the transfer behind other work. States in host
+        memory are moved to page-locked memory first, once.
         """
         assert self.tokens > 0
+        if device.type == "cuda":
+            for segment in self._segments:
+                if segment.keys.device.type == "cpu":
+                    segment.pin()
         key = (device, dtype, rotary)
         if key not in self._residents:
             self._residents[key] = Resident(device, dtype, rotary)
