@@ -13,15 +13,15 @@ Schedule = Mapping[str, Sequence[str]]
 
 
 def condition_checks(
-    rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int, scope: str
+    rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int, scope: str, *, reads: bool
 ) -> list[Check]:
-    """What the rows of one condition must hold by themselves."""
+    """What the rows of one condition must hold by themselves; `reads` says whether its controller reads a bank."""
     named: dict[str, Callable[[], Iterator[str]]] = {
         "every turn of every trajectory once": lambda: _grid(rows, settings, schedule, samples),
         "problems follow the schedule": lambda: _follows(rows, schedule),
         "token counts agree with the ids": lambda: _counts(rows),
-        "bank tokens equal the sum of captured spans": lambda: _bank(rows, settings),
-        "the bank is read after T1 and nowhere else": lambda: _read(rows, settings),
+        "bank tokens equal the sum of captured spans": lambda: _bank(rows, reads),
+        "the bank is read after T1 and nowhere else": lambda: _read(rows, reads, settings.variant == "null"),
     }
     return [verdict(name, scope, len(rows), offenders()) for name, offenders in named.items()]
 
@@ -78,34 +78,31 @@ def _counts(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{place(row)} has {len(row['response_ids'])} ids and says {row['response_tokens']}"
 
 
-def _bank(rows: Sequence[Row], settings: Condition) -> Iterator[str]:
+def _bank(rows: Sequence[Row], reads: bool) -> Iterator[str]:
     trajectories: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         trajectories[row["session_id"], row["sample"]].append(row)
     for turns in trajectories.values():
         stored = 0
         for row in sorted(turns, key=lambda row: row["turn"]):
-            expected = stored if settings.controller else None
+            expected = stored if reads else None
             if row["bank_tokens"] != expected:
                 yield f"{place(row)} says {row['bank_tokens']} bank tokens, its history gives {expected}"
             stored += row["captured_tokens"] or 0
 
 
-def _read(rows: Sequence[Row], settings: Condition) -> Iterator[str]:
+def _read(rows: Sequence[Row], condition_reads: bool, times_zero: bool) -> Iterator[str]:
     for row in rows:
-        reads = settings.controller is not None and row["turn"] > 1
+        reads = condition_reads and row["turn"] > 1
         controlled, norm = row["controlled_tokens"], row["readout_norm"]
         if reads and controlled <= 0:
             yield f"{place(row)} has no controlled token"
-        # An empty bank (every earlier answer ended at once) has nothing to read; times zero leaves nothing of what is read.
-        if (
-            reads
-            and row["bank_tokens"]
-            and not (norm == 0.0 if settings.variant == "null" else 0 < norm < float("inf"))
-        ):
-            yield f"{place(row)} has the readout norm {norm}"
         if not reads and (controlled or norm):
             yield f"{place(row)} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"
+        # An empty bank (every earlier answer ended at once) has nothing to read, and of one entry both reads are the same.
+        sound = norm == 0.0 if times_zero else 0 < norm < float("inf") or (norm == 0.0 and row["bank_tokens"] == 1)
+        if reads and row["bank_tokens"] and not sound:
+            yield f"{place(row)} has the readout norm {norm}"
 
 
 def _shared_first_turns(rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition]) -> Iterator[str]:

@@ -31,8 +31,9 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
             }
             for condition, of_condition in rows.items():
                 scope = f"{model}/{benchmark}/{condition}"
+                reads = config.reads_bank(condition)
                 checks += condition_checks(
-                    of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope
+                    of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope, reads=reads
                 )
                 checks += shares(of_condition, config.models[model].thinking, scope)
             checks += group_checks(rows, config.conditions, f"{model}/{benchmark}")

@@ -331,8 +331,10 @@ class TransformersEngine(Strict):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where it computes; auto takes a GPU if there is one."
     )
-    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
-        "sdpa", description="Native attention's implementation."
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
+        "sdpa",
+        description="Native attention's implementation; auto takes FlashAttention2 where it is installed and the model "
+        "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
     )
     batch_width: Positive = Field(
         description="Rows of a decoding batch, always all computed: a row never depends on its neighbours."
@@ -340,6 +342,11 @@ class TransformersEngine(Strict):
     prefill_width: Positive = Field(
         1,
         description="Prompts that are processed together, padded to whole blocks; 1 pads nothing and suits long ones.",
+    )
+    prefill_chunk: Positive = Field(
+        8192,
+        multiple_of=64,  # Gated DeltaNet's own blocks
+        description="Tokens of a prompt that are processed at once; bounds the memory of long conversations.",
     )
     cache_block: Positive = Field(
         multiple_of=32,  # partial vectors would make sums depend on how long a neighbour's cache is
@@ -437,6 +444,16 @@ class Config(Strict):
                         f"conditions.{key} reuses the first turns of '{condition.first_turn}', which is not run for "
                         f"{model} on {benchmark}"
                     )
+        if condition.controller and self.controllers[condition.controller].kind == "bank_free":
+            raise ValueError(
+                f"conditions.{key} names the controller '{condition.controller}' of kind 'bank_free', which the study with a "
+                "shared T1 history evaluates"
+            )
+        if condition.controller and condition.first_turn and self.controllers[condition.controller].adapts:
+            raise ValueError(
+                f"conditions.{key} cannot reuse the first turns of '{condition.first_turn}': the adapter of "
+                f"'{condition.controller}' acts at T1 too"
+            )
         if condition.controller:
             trained = self.controllers[condition.controller].models
             for model, _ in self.evaluated(key):
@@ -458,6 +475,11 @@ class Config(Strict):
                 raise ValueError(
                     f"conditions.{key} repeats '{repeated}', which is not run for {place[0]} on {place[1]}"
                 )
+
+    def reads_bank(self, condition: str) -> bool:
+        """Whether a condition's controller reads a bank."""
+        controller = self.conditions[condition].controller
+        return controller is not None and self.controllers[controller].reads
 
     def shards_of(self, condition: str) -> int:
         """How many jobs share a condition."""

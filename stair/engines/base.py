@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -70,6 +70,7 @@ class Request:
     read: Read | None = None
     capture: Capture | None = None
     adapter: str | None = None
+    """The digest of the adapter that answers; the engine's model must carry it."""
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -89,6 +90,7 @@ class Replay:
     capture: Capture
     read: Read | None = None
     """The auxiliary branch that the response was generated with."""
+    adapter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,8 @@ class Engine(Protocol):
     dtype: str
     device: str
     capabilities: Capabilities
+    replays_at_once: int
+    """How many replays are best asked for together."""
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Yields completions in the order in which they end.
@@ -143,8 +147,8 @@ class Engine(Protocol):
         """
         ...
 
-    def replay(self, replay: Replay) -> Segment:
-        """The states that a saved response gives to the bank, from one pass over its tokens."""
+    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
+        """The states that saved responses give to the bank, each from one pass over its tokens."""
         ...
 
     def submit(self, request: Request) -> None:

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import metadata
+from importlib.util import find_spec
 
 
 @cache
 def transformers_version() -> str:
     """The Transformers engine's version: of Transformers and of torch, without torch's build suffix."""
     return f"{metadata.version('transformers')}+torch{metadata.version('torch').split('+')[0]}"
+
+
+def attention_path(attention: str, dtype: str, device: str) -> str:
+    """The attention implementation that a configured one means for a model.
+
+    `auto` is FlashAttention2 where its package is installed, the precision is one that it has, and the device is not the CPU.
+    That follows from the configuration and the environment alone: jobs and the seal of their work agree, GPU or not.
+    """
+    if attention != "auto":
+        return attention
+    usable = dtype == "bfloat16" and device != "cpu" and find_spec("flash_attn") is not None
+    return "flash_attention_2" if usable else "sdpa"

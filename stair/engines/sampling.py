@@ -81,15 +81,18 @@ class BatchSampler:
         self._steps = torch.zeros(rows, dtype=torch.long, device=device)
         self._stale = True
 
-    def start(self, row: int, prompt: Sequence[int], settings: SamplingSettings, seed: int) -> None:
-        """A new response begins in a row."""
+    def start(
+        self, row: int, prompt: Sequence[int], settings: SamplingSettings, seed: int, generated: Sequence[int] = ()
+    ) -> None:
+        """A response begins in a row, or goes on behind what it has `generated`."""
         self._generated[row] = False
+        self._generated[row, torch.tensor(generated, dtype=torch.long, device=self._generated.device)] = True
         self._prompt[row] = False
         if settings.repetition_penalty != 1.0:
             self._prompt[row, torch.tensor(prompt, dtype=torch.long, device=self._prompt.device)] = True
         self._settings[row] = settings
         self._seeds[row] = seed
-        self._steps[row] = 0
+        self._steps[row] = len(generated)
         self._stale = True
 
     def _refresh(self) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from stair.checks.responses import condition_checks
-from stair.config.model import Config
+from stair.config.model import Config, Controller
 from stair.config.paths import RunPaths
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
-from stair.records.keys import file_digest
+from stair.records.keys import adapter_digest, file_digest
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table, write_table
@@ -52,9 +53,10 @@ class _Study:
         return SavedRows(path, RESPONSES, ("problem_id", "sample"))
 
     def _control(self, load: bool) -> ControllerUse | None:
-        if self.settings.controller is None:
+        trained = self.controller
+        if trained is None or not trained.controls:
             return None
-        trained = self.config.controllers[self.settings.controller]
+        assert self.settings.controller is not None
         path = self.paths.weights(self.model, self.settings.controller)
         weights = None
         if load:
@@ -81,6 +83,7 @@ class _Study:
             turns=self.settings.turns,
             control=self._control(load),
             banks=BankStore(self.work / "banks"),
+            adapter=self.adapter[1] if self.adapter else None,
         )
         for session in sessions:
             problems = self.sessions[session]
@@ -99,8 +102,22 @@ class _Study:
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers whose states are captured or controlled."""
-        controller = self.settings.controller
-        return self.config.controllers[controller].controlled_layers if controller else ()
+        return self.controller.controlled_layers if self.controller else ()
+
+    @property
+    def controller(self) -> Controller | None:
+        """The settings of the condition's controller."""
+        key = self.settings.controller
+        return None if key is None else self.config.controllers[key]
+
+    @cached_property
+    def adapter(self) -> tuple[Path, str] | None:
+        """The folder and the digest of the adapter that the condition answers with."""
+        if self.controller is None or not self.controller.adapts:
+            return None
+        assert self.settings.controller is not None
+        folder = self.paths.controller(self.model, self.settings.controller)
+        return folder, adapter_digest(folder)
 
 
 def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
@@ -116,7 +133,7 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
         len(sessions) * samples * turns,
         study.work,
         (shard, of),
-        lambda: study.backbone.load_engine(config, study.layers, study.settings.batch_width),
+        lambda: study.backbone.load_engine(config, study.layers, study.settings.batch_width, study.adapter),
         (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
         paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),
         {run: other.work(*place) for run, other in paths.reused(config).items()},
@@ -149,6 +166,9 @@ def _checked(study: _Study, output: Path) -> Iterator[dict[str, Any]]:
         light.append({name: row[name] for name in _CHECKED} | {"response_ids": range(len(row["response_ids"]))})
         yield row
     scope = f"{study.model}/{study.benchmark}/{study.condition}"
-    for check in condition_checks(light, study.settings, study.sessions, study.config.evaluation.samples, scope):
+    reads = study.config.reads_bank(study.condition)
+    for check in condition_checks(
+        light, study.settings, study.sessions, study.config.evaluation.samples, scope, reads=reads
+    ):
         if not check.passed:
             raise ValueError(f"{output} is not written: {check.name}: {check.detail}")

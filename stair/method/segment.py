@@ -50,10 +50,10 @@ class Segment:
         if torch.cuda.is_available() and not self.keys.is_pinned():
             self.keys, self.values = self.keys.cpu().pin_memory(), self.values.cpu().pin_memory()
 
-    def save(self, path: str | Path) -> None:
-        """Write a safetensors file, beside and renamed; its header holds layers and digest."""
+    def save(self, path: str | Path, *, durable: bool = True) -> None:
+        """Write a safetensors file, beside and renamed; its header holds layers and digest. `durable` as in `write_tensors`."""
         header = {"kind": "segment", "layers": json.dumps(self.layers), "digest": self.digest}
-        write_tensors(path, {"keys": self.keys, "values": self.values}, header)
+        write_tensors(path, {"keys": self.keys, "values": self.values}, header, durable=durable)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

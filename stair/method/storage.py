@@ -26,8 +26,13 @@ def digest_tensors(header: str, tensors: Mapping[str, Tensor]) -> str:
     return state.hexdigest()
 
 
-def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file so that `path` holds either what it held before or the whole new content."""
+def write_tensors(
+    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], *, durable: bool = True
+) -> None:
+    """Write a safetensors file so that `path` holds either what it held before or the whole new content.
+
+    `durable` waits for the disk; without, a machine that loses power can lose the file, a process that dies cannot.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -38,10 +43,12 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: Map
         with open(beside, "r+b") as written:
             _order_header(written)
             written.flush()
-            os.fsync(written.fileno())
+            if durable:
+                os.fsync(written.fileno())
         os.replace(beside, target)
-    finally:
+    except BaseException:
         beside.unlink(missing_ok=True)
+        raise
 
 
 def _order_header(file: BinaryIO) -> None:

@@ -13,7 +13,7 @@ from stair.config.model import Config, Model, Sampling
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
 from stair.engines.base import SamplingSettings, Truncation
-from stair.engines.identity import transformers_version
+from stair.engines.identity import attention_path, transformers_version
 
 if TYPE_CHECKING:
     from stair.engines.transformers import TransformersEngine
@@ -53,15 +53,22 @@ class Backbone:
             engine={
                 "name": "transformers",
                 "version": transformers_version(),
-                "attention": config.transformers.attention,
+                "attention": attention_path(config.transformers.attention, settings.dtype, config.transformers.device),
                 "dtype": settings.dtype,
             },
         )
 
     def load_engine(
-        self, config: Config, layers: tuple[int, ...], batch_width: int | None = None
+        self,
+        config: Config,
+        layers: tuple[int, ...],
+        batch_width: int | None = None,
+        adapter: tuple[Path, str] | None = None,
     ) -> TransformersEngine:
-        """Loads the model into the Transformers engine, with hooks on `layers`; `batch_width` replaces the configured one."""
+        """Loads the model into the Transformers engine, with hooks on `layers`.
+
+        `batch_width` replaces the configured one; `adapter` is a trained adapter's folder and digest.
+        """
         from stair.engines.transformers import TransformersEngine
 
         options = config.transformers
@@ -69,11 +76,13 @@ class Backbone:
             self.folder,
             dtype=self.settings.dtype,
             device=options.device,
-            attention=options.attention,
+            attention=self.engine["attention"],
+            adapter=adapter,
             tokens=self.renderer.tokens,
             layers=layers,
             batch_width=batch_width or options.batch_width,
             prefill_width=options.prefill_width,
+            prefill_chunk=options.prefill_chunk,
             cache_block=options.cache_block,
         )
         told = {"name": engine.name, "version": engine.version, "attention": engine.attention, "dtype": engine.dtype}

@@ -20,6 +20,15 @@ class BankStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._held: dict[str, dict[str, Segment]] = defaultdict(dict)
+        self._files: dict[str, set[Path]] | None = None
+
+    def _owned(self) -> dict[str, set[Path]]:
+        """The files of each owner; the folder is looked through once."""
+        if self._files is None:
+            self._files = defaultdict(set)
+            for path in self._folder.glob("*.safetensors"):
+                self._files[path.name.rsplit(".", 2)[0]].add(path)
+        return self._files
 
     def _path(self, owner: str, digest: str) -> Path:
         return self._folder / f"{owner}.{digest}.safetensors"
@@ -28,8 +37,9 @@ class BankStore:
         """Makes a segment durable; returns its digest."""
         path = self._path(owner, segment.digest)
         if not path.is_file():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            segment.save(path)
+            # Nothing is lost with a segment that a power failure takes: it is made again by replay.
+            segment.save(path, durable=False)
+            self._owned()[owner].add(path)
         self._held[owner][segment.digest] = segment
         return segment.digest
 
@@ -53,6 +63,5 @@ class BankStore:
     def forget(self, owner: str) -> None:
         """Drops everything that an ended chain owns."""
         self._held.pop(owner, None)
-        if self._folder.is_dir():
-            for path in self._folder.glob(f"{owner}.*.safetensors"):
-                path.unlink(missing_ok=True)
+        for path in self._owned().pop(owner, ()):
+            path.unlink(missing_ok=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from stair.engines.base import Engine, Request
-from stair.protocol.chain import Chain
+from stair.protocol.chain import Chain, Step
 from stair.records import interruption
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLogWriter
@@ -42,8 +43,8 @@ def run_chains(
     """
     pending: dict[str, list[Chain]] = defaultdict(list)
 
-    def advance(chain: Chain) -> Request | None:
-        """Takes a chain as far as the log allows; the request that it then waits for."""
+    def advance(chain: Chain) -> Request | Step | None:
+        """Takes a chain as far as the log allows; what it then waits for: a response, or its states made again."""
         while (step := chain.next()) is not None:
             record = log.get(step.key)
             if record is not None:
@@ -51,9 +52,7 @@ def run_chains(
             elif chain.substitute(log.get):
                 continue
             elif step.replay:
-                record = chain.replay_record(engine.replay(chain.replay(engine)))
-                writer.append(step.key, record)
-                chain.take(record)
+                return step
             else:
                 request = chain.request(engine)
                 for key, made in chain.remade():
@@ -66,11 +65,28 @@ def run_chains(
                 return None  # the same response is already under way for another chain
         return None
 
+    def advance_all(group: Sequence[Chain]) -> Iterator[Request]:
+        """Takes chains as far as they come; their replays go through the engine together."""
+        while group:
+            replaying: list[tuple[Chain, Step]] = []
+            for chain in group:
+                waits = advance(chain)
+                if isinstance(waits, Step):
+                    replaying.append((chain, waits))
+                elif waits is not None:
+                    yield waits
+            if replaying:
+                segments = engine.replay([chain.replay(engine) for chain, _ in replaying])
+                for (chain, step), segment in zip(replaying, segments, strict=True):
+                    record = chain.replay_record(segment)
+                    writer.append(step.key, record)
+                    chain.take(record)
+            group = [chain for chain, _ in replaying]
+
     def first() -> Iterator[Request]:
-        for chain in chains:
-            request = advance(chain)
-            if request is not None:
-                yield request
+        source = iter(chains)
+        while group := list(islice(source, engine.replays_at_once)):
+            yield from advance_all(group)
 
     started, tokens = time.monotonic(), 0
     for completion in engine.run(first()):
@@ -82,9 +98,8 @@ def run_chains(
         interruption.check()  # where an engine's library has swallowed the stop itself
         for chain in waiting:
             chain.take(record)
-            request = advance(chain)
-            if request is not None:
-                engine.submit(request)
+        for request in advance_all(waiting):
+            engine.submit(request)
 
 
 def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:

@@ -57,6 +57,8 @@ class Protocol:
     turns: int
     control: ControllerUse | None
     banks: BankStore
+    adapter: str | None = None
+    """The digest of the adapter that every turn is answered with."""
 
     def seed(self, problem_id: str, sample: int) -> int:
         """Depends on benchmark, problem and sample alone (appendix D.2)."""
@@ -153,7 +155,7 @@ class SessionChain:
         return response_key(
             model_revision=protocol.model_revision,
             prompt_ids_sha256=ids_digest(self._prompt_ids()),
-            adapter=None,
+            adapter=protocol.adapter,
             controller=control.digest if control and read else None,
             bank=bank_digest(control.layers, digests) if control and read else None,
             read=read,
@@ -178,6 +180,7 @@ class SessionChain:
                 "end_of_thinking": capture.end_of_thinking,
                 "engine": dict(self.protocol.engine),
             }
+            | ({"adapter": self.protocol.adapter} if self.protocol.adapter else {})
         )
 
     # ---------------------------------------------------------------- going on
@@ -257,6 +260,7 @@ class SessionChain:
             stop_ids=self.protocol.renderer.stop_ids,
             read=read,
             capture=capture,
+            adapter=self.protocol.adapter,
         )
 
     def _read(self, number: int, engine: Engine) -> Read | None:
@@ -283,7 +287,7 @@ class SessionChain:
         assert turn.segment is not None
         segment = self.protocol.banks.load(self._owner, turn.segment)
         if segment is None:
-            segment = engine.replay(self._replay_of(number, engine))
+            (segment,) = engine.replay([self._replay_of(number, engine)])
             lost, turn.segment = turn.segment, self.protocol.banks.keep(self._owner, segment)
             turn.source = "replayed"
             if turn.segment != lost:
@@ -317,6 +321,7 @@ class SessionChain:
             stop_ids=self.protocol.renderer.stop_ids,
             capture=capture,
             read=self._read(number, engine),
+            adapter=self.protocol.adapter,
         )
 
     def replay(self, engine: Engine) -> Replay:

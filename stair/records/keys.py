@@ -39,6 +39,14 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def adapter_digest(folder: Path) -> str:
+    """SHA-256 (hex) of what an adapter of PEFT does: its weights, and its settings but for where its base model lay."""
+    settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    for place in ("base_model_name_or_path", "revision"):
+        settings.pop(place, None)
+    return digest_of({"settings": settings, "weights": file_digest(folder / "adapter_model.safetensors")})
+
+
 def bank_digest(layers: Sequence[int], segments: Sequence[str]) -> str:
     """The digest of a bank from its segments' digests in turn order: what `stair.method.Bank.digest` gives, without a bank."""
     digest = hashlib.sha256(f"bank {list(layers)}".encode()).hexdigest()

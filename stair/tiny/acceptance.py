@@ -29,7 +29,7 @@ def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[s
     """
     settings = config.models[model]
     renderer = Renderer.load(folder, thinking=settings.thinking)
-    network = load_model(folder, dtype=DTYPES[settings.dtype], device="cpu", attention=config.transformers.attention)
+    network = load_model(folder, dtype=DTYPES[settings.dtype], device="cpu", attention="sdpa")
     engine = TransformersEngine(
         network,
         tokens=renderer.tokens,

@@ -50,7 +50,7 @@ def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     network = load_model(
-        backbone.folder, dtype=DTYPES[backbone.settings.dtype], device=device, attention=config.transformers.attention
+        backbone.folder, dtype=DTYPES[backbone.settings.dtype], device=device, attention=backbone.engine["attention"]
     )
     reflector = Reflector.draw(
         settings.controlled_layers, facts.query_heads, facts.head_dim, seed_of(settings.seed, "initial values", model)

@@ -66,7 +66,9 @@ def rows_of(condition: str) -> list[Row]:
 
 
 def of_condition(rows: list[Row], condition: str) -> list[Check]:
-    return condition_checks(rows, CONDITIONS[condition], schedule_of(SCHEDULE), SAMPLES, condition)
+    settings = CONDITIONS[condition]
+    reads = settings.controller is not None
+    return condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, condition, reads=reads)
 
 
 def of_group(rows: dict[str, list[Row]]) -> list[Check]:
@@ -135,11 +137,17 @@ def test_a_break_between_conditions_is_noticed(break_: Callable[[Row], Any], nam
     assert failed(of_group(rows)) == {name}
 
 
+def test_the_two_reads_of_one_entry_do_not_differ() -> None:
+    rows = [row | {"readout_norm": 0.0} if row["bank_tokens"] == 1 else row for row in rows_of("stair")]
+    assert rows != rows_of("stair")
+    assert failed(of_condition(rows, "stair")) == set()
+
+
 def test_times_zero_leaves_no_readout() -> None:
     settings = CONDITIONS["stair"].model_copy(update={"variant": "null"})
 
     def found(rows: list[Row]) -> set[str]:
-        return failed(condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, "stair_null"))
+        return failed(condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, "stair_null", reads=True))
 
     assert found([row | {"readout_norm": 0.0} for row in rows_of("stair")]) == set()
     assert found(rows_of("stair")) == {"the bank is read after T1 and nowhere else"}

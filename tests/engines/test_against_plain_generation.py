@@ -70,8 +70,8 @@ def test_states_kept_while_decoding_are_those_of_exact_token_replay(
         each = requests[completion.key]
         if each.capture is None or completion.bank is None:
             continue
-        replayed = one.replay(
-            Replay(each.key, each.prompt_ids, completion.response_ids, each.stop_ids, each.capture, each.read)
+        (replayed,) = one.replay(
+            [Replay(each.key, each.prompt_ids, completion.response_ids, each.stop_ids, each.capture, each.read)]
         )
         assert replayed.keys.shape == completion.bank.keys.shape
         assert deviation(replayed, completion.bank) < (bound or EXACT[architecture])
@@ -88,7 +88,7 @@ def test_a_replay_without_its_read_gives_other_states(small_model: Models, archi
     (completion,) = one.run([each])
     assert completion.bank is not None and each.capture is not None
     with_read, without = (
-        one.replay(Replay("r", each.prompt_ids, completion.response_ids, (), each.capture, which))
+        one.replay([Replay("r", each.prompt_ids, completion.response_ids, (), each.capture, which)])[0]
         for which in (read, None)
     )
     assert deviation(with_read, completion.bank) < 1e-5
@@ -158,7 +158,7 @@ def test_the_context_ends_a_response_and_refuses_a_prompt_that_fills_it(small_mo
     for each in cases[1:]:
         assert each.capture is not None
         ids = found[each.key].response_ids
-        assert engine(model).replay(Replay(each.key, each.prompt_ids, ids, (), each.capture)).tokens == 0
+        assert engine(model).replay([Replay(each.key, each.prompt_ids, ids, (), each.capture)])[0].tokens == 0
 
 
 @both
@@ -202,7 +202,7 @@ def test_nan_logits_name_the_response(small_model: Models) -> None:
     bank = random_bank(5)
     bank.segments[0].values.fill_(torch.nan)
     broken = request("broken", 8, 5, read=Read(bank, reflector(), span=(2, 8)))
-    with pytest.raises(FloatingPointError, match=r"logits became NaN in the responses broken$"):
+    with pytest.raises(FloatingPointError, match=r"logits became NaN in the responses broken: "):
         run(model, [request("whole", 8, 5), broken])
 
 
@@ -212,7 +212,7 @@ def test_nan_logits_name_the_response(small_model: Models) -> None:
         ({"prompt_ids": (1, TOKENS)}, "token 300 is outside the vocabulary of 300"),
         ({"prompt_ids": (1, -1)}, "token -1 is outside the vocabulary"),
         ({"capture": Capture((1,), None)}, r"captures layers \(1,\), not \(1, 3\)"),
-        ({"adapter": "lora"}, "needs an adapter"),
+        ({"adapter": "lora"}, "is for the adapter lora, and this engine.s model carries none"),
     ],
 )
 def test_a_request_that_cannot_be_served_is_refused(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,9 @@ class WatchedEngine(TransformersEngine):
     def submit(self, request: Request) -> None:
         super().submit(self._seen(request))
 
-    def replay(self, replay: Replay) -> Segment:
-        self.replays.append(replay)
-        return super().replay(replay)
+    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
+        self.replays.extend(replays)
+        return super().replay(replays)
 
     def _seen(self, request: Request) -> Request:
         assert request.key not in self.requests, "one response was asked for twice"

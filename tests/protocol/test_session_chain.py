@@ -91,7 +91,8 @@ def test_the_bank_holds_what_the_turns_before_gave(finished: Finished, condition
                 assert row["captured_tokens"] is None, "the last turn has no successor"
             assert row["bank_source"] == ("replayed" if condition == "stair" and row["turn"] == 2 else "decoded")
             assert row["controlled_tokens"] > 0
-            assert (row["readout_norm"] > 0) == (row["bank_tokens"] > 0)
+            # Of one entry there is one read, reflected or not: their difference is nothing.
+            assert row["bank_tokens"] == 1 or (row["readout_norm"] > 0) == (row["bank_tokens"] > 0)
     assert any(row["bank_tokens"] for row in rows)
     assert not list((study.folder / condition / "banks").glob("*")), "an ended chain leaves no states on disk"
 

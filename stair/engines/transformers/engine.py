@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+import gc
+import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +14,33 @@ import torch
 
 from stair.backbones.architecture import describe
 from stair.backbones.load import load_model
-from stair.engines.base import Capabilities, Completion, FinishReason, Replay, Request, Usage
+from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.identity import transformers_version
-from stair.engines.sampling import BatchSampler
-from stair.engines.transformers.capture import DecodeCapture
-from stair.engines.transformers.prefill import Prefilled, padded_length, prefill
+from stair.engines.transformers.batch import Batch, Parked
+from stair.engines.transformers.passes import PAD_BLOCK, Passes
+from stair.engines.transformers.prefill import Prefill
 from stair.engines.transformers.replay import replay_states
-from stair.engines.transformers.slots import SlotCache
-from stair.method import Attachment, Receipt, Segment
+from stair.method import Attachment, Segment, load_adapter
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
-
-
-@dataclass
-class _Row:
-    """A response under way."""
-
-    request: Request
-    receipt: Receipt | None
-    ids: list[int] = field(default_factory=list)
-
-    @property
-    def length(self) -> int:
-        """Tokens of prompt and response so far."""
-        return len(self.request.prompt_ids) + len(self.ids)
 
 
 class TransformersEngine:
     """Decodes a batch of fixed width; a row that ends is refilled at once.
 
     Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
-    has the same tokens alone and among others. Prompts are prefilled in passes of a fixed width too.
+    has the same tokens alone and among others. Prompts are prefilled in passes of a fixed width too. When the device runs
+    out of memory, the batch goes on at half its width; responses under way wait on the host for a row.
 
     Args:
-        model: a frozen Transformers model, unmodified.
+        model: a frozen Transformers model, unmodified or with an adapter's layers in it.
         tokens: how many ids are tokens of the tokenizer; ids beyond are never drawn.
         layers: layers that requests may capture or control; empty for none.
         batch_width: rows of the decoding batch.
         prefill_width: prompts that are prefilled together; above one, free rows wait for each other to be refilled.
+        prefill_chunk: tokens of a prompt that are processed at once, a multiple of 64.
         cache_block: the cache is read in whole blocks of this many positions.
+        adapter: the digest of the adapter that the model carries; every request must name it.
     """
 
     name = "transformers"
@@ -63,32 +53,37 @@ class TransformersEngine:
         layers: tuple[int, ...] = (),
         batch_width: int = 16,
         prefill_width: int = 1,
+        prefill_chunk: int = 8192,
         cache_block: int = 256,
+        adapter: str | None = None,
     ) -> None:
-        self._model, self._tokens, self._layers = model, tokens, layers
+        assert prefill_chunk % PAD_BLOCK == 0
+        self.model, self._tokens, self._layers, self._adapter = model, tokens, layers, adapter
         self._width, self._block = batch_width, cache_block
-        self._prefill_width = min(prefill_width, batch_width)
         parameter = next(model.parameters())
-        self._device, self._dtype = parameter.device, parameter.dtype
+        self._device = parameter.device
         self.version = transformers_version()
         self.attention = str(model.config._attn_implementation)
         self.dtype = str(parameter.dtype).removeprefix("torch.")
         self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type
-        self._architecture = describe(model.config.to_dict())
+        self.architecture = describe(model.config.to_dict())
         if layers:
-            self._architecture.check_controlled_layers(layers)
+            self.architecture.check_controlled_layers(layers)
         self.capabilities = Capabilities(
             architectures=("qwen3", "qwen3_5"),
             read=bool(layers),
             capture=bool(layers),
-            adapters=False,
+            adapters=adapter is not None,
             batch_invariant=True,
         )
         self._attachment = Attachment(model, layers) if layers else None
+        self._passes = Passes(model, self._attachment, min(prefill_width, batch_width), prefill_chunk, self._device)
+        self.replays_at_once = batch_width if self._passes.width > 1 else 1
         self._submitted: deque[Request] = deque()
-        self._shared: dict[tuple[int, ...], Prefilled] = {}
-        self.steps = self.generated = 0
-        """Decoding steps and tokens drawn since the engine was made."""
+        self._parked: deque[Parked] = deque()
+        self._batch: Batch | None = None
+        self.steps = self.generated = self.running = 0
+        """Decoding steps and tokens drawn since the engine was made; responses under way."""
 
     @classmethod
     def load(
@@ -100,23 +95,43 @@ class TransformersEngine:
         attention: str,
         tokens: int,
         revision: str | None = None,
+        adapter: tuple[Path, str] | None = None,
         **options: Any,
     ) -> TransformersEngine:
-        """Loads a model folder. `device` is auto, cpu or cuda; the other options are the constructor's."""
+        """Loads a model folder. `device` is auto, cpu or cuda; the other options are the constructor's.
+
+        `adapter` is the folder of a trained adapter and its digest. PEFT puts its layers into the model; they are not
+        merged, so that its numbers are those of training.
+
+        Raises:
+            ValueError: the folder holds no such model or adapter, or FlashAttention2 is asked for without a GPU.
+        """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        model = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention, revision=revision)
+        if attention == "flash_attention_2" and device == "cpu":
+            raise ValueError(
+                "transformers.attention: FlashAttention2 needs a GPU, and there is none here; set it to sdpa"
+            )
+        model: Any = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention, revision=revision)
+        if adapter is not None:
+            model = load_adapter(model, adapter[0]).get_base_model()
+            options["adapter"] = adapter[1]
         return cls(model, tokens=tokens, **options)
 
     def submit(self, request: Request) -> None:
         """Adds a request to the run under way."""
         self._submitted.append(request)
 
-    @torch.inference_mode()
-    def replay(self, replay: Replay) -> Segment:
-        """One pass over prompt and response; the last token drawn has no state, as in decoding."""
+    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
+        """Passes over prompts and responses; the last token drawn has no state, as in decoding."""
         assert self._attachment is not None, "a replay needs layers to capture"
-        return replay_states(self._model, self._attachment, replay, self._device, self._architecture.context)
+        for replay in replays:
+            self._check_adapter(replay)
+        while True:
+            try:
+                return replay_states(self._passes, replays, self.architecture.context)
+            except RuntimeError as error:
+                self._make_room(error)
 
     @torch.inference_mode()
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
@@ -125,54 +140,62 @@ class TransformersEngine:
         Raises:
             ValueError: a request needs what this engine cannot do, or holds an id outside the vocabulary.
             FloatingPointError: a response's logits became NaN; the message names it.
+            MemoryError: the device's memory does not suffice for one response.
         """
         source = iter(requests)
-        cache = SlotCache(self._model.config, self._width, self._block, self._device)
-        facts = self._architecture
-        sampler = BatchSampler(self._width, facts.vocabulary, self._tokens, self._device)
-        capture = (
-            DecodeCapture(
-                self._layers, self._width, self._block, (facts.kv_heads, facts.head_dim), self._dtype, self._device
-            )
-            if self._layers
-            else None
-        )
-        rows: list[_Row | None] = [None] * self._width
-        logits = torch.zeros(self._width, facts.vocabulary, dtype=self._dtype, device=self._device)
+        self._batch = self._new_batch()
         while True:
-            free = [number for number, row in enumerate(rows) if row is None]
-            if len(free) >= self._prefill_width:
-                begun: list[Request] = []
-                while len(begun) < len(free) and (request := self._next(source)) is not None:
-                    if len(request.prompt_ids) < facts.context:
-                        begun.append(request)
-                        continue
-                    states = capture.empty() if capture is not None and request.capture is not None else None
-                    yield Completion(request.key, (), "context", states, None, Usage(len(request.prompt_ids), 0))
-                for number, request, prefilled in zip(free[: len(begun)], begun, self._prefill(begun), strict=True):
-                    cache.place(number, prefilled, len(request.prompt_ids))
-                    sampler.start(number, request.prompt_ids, request.sampling, request.seed)
-                    if capture is not None:
-                        capture.start(number)
-                    logits[number] = prefilled.logits
-                    rows[number] = _Row(request, prefilled.receipt)
-            if not any(rows):
-                return
-            drawn = self._draw(sampler, logits, rows)
-            for number, row in enumerate(rows):
-                if row is None:
-                    continue
-                row.ids.append(drawn[number])
-                reason = _ended(row, facts.context)
-                if reason is not None:
-                    rows[number] = None
-                    completion = self._complete(row, number, reason, capture)
-                    cache.release(number)
-                    if capture is not None:
-                        capture.start(number)
-                    yield completion
-            if any(rows):
-                logits = self._decode(rows, drawn, cache, capture)
+            try:
+                yield from self._refill(source)
+                batch = self._current
+                self.running = batch.width - len(batch.free)
+                if not self.running:
+                    return
+                self.steps += 1
+                self.generated += self.running
+                yield from batch.draw()
+                if batch:
+                    batch.decode()
+            except RuntimeError as error:
+                self._make_room(error)
+
+    @property
+    def _current(self) -> Batch:
+        assert self._batch is not None
+        return self._batch
+
+    def _new_batch(self) -> Batch:
+        self._prefill = Prefill(self._passes)
+        return Batch(self.model, self._attachment, self.architecture, self._tokens, self._width, self._block)
+
+    def _refill(self, source: Iterator[Request]) -> Iterator[Completion]:
+        """Fills free rows; yields what has no room in the context at all."""
+        free = len(self._current.free)
+        # Where prompts go through in passes of several, passes should be full: a quarter of the rows waits for each other.
+        if self._passes.width > 1 and free < max(self._passes.width, self._current.width // 4):
+            return
+        if not free:
+            return
+        begun: list[Request] = []
+        while len(begun) + len(self._parked) < free and (request := self._next(source)) is not None:
+            if len(request.prompt_ids) < self.architecture.context:
+                begun.append(request)
+                continue
+            states = self._no_states() if request.capture is not None else None
+            yield Completion(request.key, (), "context", states, None, Usage(len(request.prompt_ids), 0))
+        # Drawing requests can have replayed responses, and so run out of memory and made the batch narrower.
+        batch = self._current
+        try:
+            while self._parked and batch.free:
+                batch.resume(batch.free[0], self._parked[0])
+                self._parked.popleft()
+            if begun and batch.free:
+                room = len(batch.free)
+                for request, prefilled in zip(begun[:room], self._prefill(begun[:room]), strict=True):
+                    batch.begin(batch.free[0], request, prefilled)
+                    begun = begun[1:]
+        finally:
+            self._submitted.extendleft(reversed(begun))
 
     def _next(self, source: Iterator[Request]) -> Request | None:
         request = self._submitted.popleft() if self._submitted else next(source, None)
@@ -185,89 +208,58 @@ class TransformersEngine:
             raise ValueError(f"request {request.key[:12]} reads or captures, but the engine was made without layers")
         if request.capture and request.capture.layers != self._layers:
             raise ValueError(f"request {request.key[:12]} captures layers {request.capture.layers}, not {self._layers}")
-        if request.adapter is not None:
-            raise ValueError(f"request {request.key[:12]} needs an adapter, which this engine does not load")
+        self._check_adapter(request)
         return request
 
-    def _prefill(self, requests: Sequence[Request]) -> list[Prefilled]:
-        """The processed prompts of the requests. Samples of one prompt without a read share one: the same numbers."""
-        done: dict[int, Prefilled] = {}
-        together: dict[int, list[int]] = defaultdict(list)
-        first: dict[tuple[int, ...], int] = {}
-        for number, request in enumerate(requests):
-            if request.read is None and (known := self._shared.get(request.prompt_ids)) is not None:
-                done[number] = known
-            elif request.read is not None or first.setdefault(request.prompt_ids, number) == number:
-                together[padded_length(request)].append(number)
-        for numbers in together.values():
-            for start in range(0, len(numbers), self._prefill_width):
-                part = numbers[start : start + self._prefill_width]
-                made = prefill(
-                    self._model, self._attachment, [requests[n] for n in part], self._prefill_width, self._device
-                )
-                done.update(zip(part, made, strict=True))
-        shared = {
-            request.prompt_ids: done[first[request.prompt_ids]] for request in requests if request.prompt_ids in first
-        }
-        self._shared = shared or self._shared
-        return [done[n] if n in done else shared[request.prompt_ids] for n, request in enumerate(requests)]
-
-    def _draw(self, sampler: BatchSampler, logits: torch.Tensor, rows: list[_Row | None]) -> list[int]:
-        active = torch.tensor([row is not None for row in rows], device=self._device)
-        try:
-            drawn: list[int] = sampler.draw(logits.masked_fill(~active[:, None], 0.0)).tolist()
-        except FloatingPointError:
-            broken = torch.isnan(logits).any(-1) & active
-            names = [row.request.key[:12] for row, bad in zip(rows, broken.tolist(), strict=True) if row and bad]
-            raise FloatingPointError(f"the model's logits became NaN in the responses {', '.join(names)}") from None
-        self.steps += 1
-        self.generated += sum(row is not None for row in rows)
-        return drawn
-
-    def _decode(
-        self, rows: list[_Row | None], drawn: list[int], cache: SlotCache, capture: DecodeCapture | None
-    ) -> torch.Tensor:
-        """Processes the tokens just drawn; logits `[rows, vocabulary]`."""
-        active = torch.tensor([row is not None for row in rows], device=self._device)
-        ids = torch.tensor(drawn, device=self._device).masked_fill(~active, 0)[:, None]
-        mask = cache.prepare(max(row.length for row in rows if row is not None))
-        wanted = capture is not None and any(row is not None and row.request.capture is not None for row in rows)
-
-        def forward() -> torch.Tensor:
-            output = self._model(
-                input_ids=ids,
-                attention_mask={"full_attention": mask, "linear_attention": None},
-                position_ids=cache.frontier.positions[:, None],
-                past_key_values=cache,
-                use_cache=True,
+    def _check_adapter(self, request: Request | Replay) -> None:
+        if request.adapter != self._adapter:
+            raise ValueError(
+                f"request {request.key[:12]} is for the adapter {(request.adapter or 'none')[:12]}, and this engine's model "
+                f"carries {(self._adapter or 'none')[:12]}"
             )
-            return output.logits[:, -1]
 
-        if wanted:
-            assert capture is not None and self._attachment is not None
-            capture.prepare(max(len(row.ids) - 1 for row in rows if row is not None))
-            with self._attachment.capturing(capture.sink):
-                logits = forward()
-            capture.advance(active)
+    def _no_states(self) -> Segment:
+        """The states of a response that has none."""
+        facts = self.architecture
+        nothing = torch.zeros(len(self._layers), facts.kv_heads, 0, facts.head_dim, dtype=DTYPES[self.dtype])
+        return Segment(self._layers, nothing, nothing.clone())
+
+    def _make_room(self, error: RuntimeError) -> None:
+        """After an out-of-memory error: a narrower batch, or smaller chunks; responses under way move to the host.
+
+        Raises:
+            MemoryError: nothing can be made smaller.
+            RuntimeError: the error is another one.
+        """
+        if not _out_of_memory(error):
+            raise error
+        if self._batch is not None:
+            # The longest first: what has come furthest is freed soonest.
+            self._parked = deque(sorted([*self._batch.park(), *self._parked], key=lambda each: -each.row.length))
+        width, chunk = self._passes.width, self._passes.chunk
+        if self._width > 1:
+            self._width //= 2
+            self._passes = replace(self._passes, width=min(width, self._width))
+            now = f"the batch goes on with {self._width} rows"
+        elif chunk > PAD_BLOCK:
+            self._passes = replace(self._passes, chunk=max(chunk // 2 // PAD_BLOCK, 1) * PAD_BLOCK)
+            now = f"prompts go on in chunks of {self._passes.chunk} tokens"
         else:
-            logits = forward()
-        cache.advance(active)
-        return logits
+            raise MemoryError(
+                "the device's memory does not suffice for a single response; finished responses are kept: run this on a "
+                f"device with more memory ({str(error).splitlines()[0]})"
+            ) from None
+        # The traceback holds the frames in which the memory was asked for, and so their tensors.
+        error.__traceback__ = None
+        had_batch, self._batch = self._batch is not None, None
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        if had_batch:
+            self._batch = self._new_batch()
+        print(f"warning: out of memory on {self.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
 
-    def _complete(self, row: _Row, number: int, reason: FinishReason, capture: DecodeCapture | None) -> Completion:
-        request, ids = row.request, tuple(row.ids)
-        segment = None
-        if request.capture is not None:
-            assert capture is not None
-            segment = capture.take(number, ids, request.stop_ids, request.capture)
-        return Completion(request.key, ids, reason, segment, row.receipt, Usage(len(request.prompt_ids), len(ids)))
 
-
-def _ended(row: _Row, context: int) -> FinishReason | None:
-    """Whether the response has ended with the token just drawn, and why."""
-    if row.ids[-1] in row.request.stop_ids:
-        return "stop"
-    if len(row.ids) >= row.request.max_new_tokens:
-        return "length"
-    # The token just drawn could still be processed only if a position is left for it.
-    return "context" if row.length >= context else None
+def _out_of_memory(error: RuntimeError) -> bool:
+    """Whether an allocation failed: torch has a class for it on GPUs, and a message on CPUs."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: " in str(error)

@@ -1,50 +1,71 @@
-"""Exact-token replay: the states of a saved response from one pass over its tokens (appendix B.1)."""
+"""Exact-token replay: the states of saved responses from passes over their tokens (appendix B.1)."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import Any
+from collections import defaultdict
+from collections.abc import Sequence
 
 import torch
 
 from stair.engines.base import Replay
-from stair.engines.transformers.prefill import row_control
-from stair.method import Attachment, Segment, capture_length
+from stair.engines.transformers.passes import Passes
+from stair.method import Segment, capture_length
 
 
-def replay_states(model: Any, attachment: Attachment, replay: Replay, device: torch.device, context: int) -> Segment:
-    """Feeds prompt and response through the frozen backbone and keeps what decoding would have kept.
+def replay_states(passes: Passes, replays: Sequence[Replay], context: int) -> list[Segment]:
+    """Feeds prompts and responses through the frozen backbone and keeps what decoding would have kept.
 
     A response that was generated with the auxiliary branch is replayed with it, over the same control span.
     """
-    start = len(replay.prompt_ids)
-    processed = max(len(replay.response_ids) - 1, 0)
-    ids = torch.tensor([[*replay.prompt_ids, *replay.response_ids[:processed]]], dtype=torch.long, device=device)
-    positions = torch.arange(ids.shape[1], device=device)[None]
-    length = capture_length(
-        replay.response_ids,
-        processed=processed,
-        end_of_thinking=replay.capture.end_of_thinking,
-        stop_ids=replay.stop_ids,
-    )
+    together: dict[int, list[int]] = defaultdict(list)
+    sequences = [_sequence(replay, context) for replay in replays]
+    for number, sequence in enumerate(sequences):
+        together[passes.columns(len(sequence))].append(number)
+    found: dict[int, Segment] = {}
+    for numbers in together.values():
+        for start in range(0, len(numbers), passes.width):
+            part = numbers[start : start + passes.width]
+            segments = _replay(passes, [replays[number] for number in part], [sequences[number] for number in part])
+            found.update(zip(part, segments, strict=True))
+    return [found[number] for number in range(len(replays))]
+
+
+def _sequence(replay: Replay, context: int) -> tuple[int, ...]:
+    """What is fed: the token drawn last has no state, as in decoding."""
     if len(replay.prompt_ids) >= context:  # nothing was generated, and nothing can be processed
-        ids, positions = ids[:, :1], positions[:, :1]
-    states: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        return replay.prompt_ids[:1]
+    return (*replay.prompt_ids, *replay.response_ids[:-1])
 
-    def sink(index: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        # [1, tokens, kv_heads, head_dim] to [kv_heads, captured tokens, head_dim]
-        kept = (keys[0, start : start + length], values[0, start : start + length])
-        states[index] = (kept[0].transpose(0, 1).cpu(), kept[1].transpose(0, 1).cpu())
 
-    controlling = attachment.controlling([row_control(replay.read)], positions) if replay.read else nullcontext()
-    with controlling, attachment.capturing(sink):
-        model(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            position_ids=positions,
-            use_cache=False,
-            logits_to_keep=1,
+def _replay(passes: Passes, replays: Sequence[Replay], sequences: Sequence[tuple[int, ...]]) -> list[Segment]:
+    """Segments of replays of equal columns, in one pass."""
+    columns = passes.columns(len(sequences[0]))
+    wanted = []
+    for replay, sequence in zip(replays, sequences, strict=True):
+        length = capture_length(
+            replay.response_ids,
+            processed=max(len(replay.response_ids) - 1, 0),
+            end_of_thinking=replay.capture.end_of_thinking,
+            stop_ids=replay.stop_ids,
         )
-    order = range(len(replay.capture.layers))
-    keys, values = (torch.stack([states[index][part] for index in order]).contiguous() for part in (0, 1))
-    return Segment(replay.capture.layers, keys, values)
+        start = columns - len(sequence) + len(replay.prompt_ids)
+        wanted.append(slice(start, start + length))
+    layers = replays[0].capture.layers
+    # Of each row and layer: keys and values of the captured columns, chunk after chunk.
+    kept: list[list[list[tuple[torch.Tensor, torch.Tensor]]]] = [[[] for _ in layers] for _ in replays]
+
+    def sink(index: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        for row, span in enumerate(wanted):
+            here = slice(max(span.start - first, 0), max(span.stop - first, 0))
+            # [tokens, kv_heads, head_dim] to [kv_heads, tokens, head_dim]
+            part = (keys[row, here].transpose(0, 1).cpu(), values[row, here].transpose(0, 1).cpu())
+            kept[row][index].append(part)
+
+    passes.run(sequences, [replay.read for replay in replays], keep=False, sink=sink)
+    segments = []
+    for row in kept:
+        keys, values = (
+            torch.stack([torch.cat([chunk[part] for chunk in of_layer], dim=1) for of_layer in row]) for part in (0, 1)
+        )
+        segments.append(Segment(layers, keys, values))
+    return segments

@@ -36,10 +36,11 @@ class _AttentionSlots(CacheLayerMixin):
 
     def reserve(self, like: torch.Tensor, values_like: torch.Tensor, capacity: int) -> None:
         """Makes room for `capacity` positions; what is there stays."""
-        rows = self._frontier.rows.numel()
+        where = self._frontier.rows
 
         def grown(old: torch.Tensor | None, example: torch.Tensor) -> torch.Tensor:
-            new = example.new_zeros(rows, example.shape[1], capacity, example.shape[3])
+            shape = (where.numel(), example.shape[1], capacity, example.shape[3])
+            new = torch.zeros(shape, dtype=example.dtype, device=where.device)
             if old is not None:
                 new[:, :, : old.shape[2]] = old
             return new
@@ -73,6 +74,33 @@ class _AttentionSlots(CacheLayerMixin):
         return -1
 
 
+class _LinearSlots(LinearAttentionLayer):
+    """Convolution and recurrent states of one Gated DeltaNet layer, a row each; a step can be taken back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: tuple[torch.Tensor | None, torch.Tensor | None] | None = None
+
+    def begin(self) -> None:
+        """Before a step: keeps what the step changes. The convolution's states are written in place, the others replaced."""
+        states = self.conv_states[0]
+        self._before = (None if states is None else states.clone(), self.recurrent_states[0])
+
+    def commit(self) -> None:
+        """The step that was begun is done."""
+        self._before = None
+
+    def update_recurrent_state(self, recurrent_states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
+        self.recurrent_states[state_idx] = recurrent_states
+        return recurrent_states
+
+    def take_back(self) -> None:
+        """The states are those before the step that was begun and is not done, if there is one."""
+        if self._before is not None:
+            self.conv_states[0], self.recurrent_states[0] = self._before
+            self._before = None
+
+
 class SlotCache(Cache):
     """The decoding cache of a batch of fixed width, for attention and Gated DeltaNet layers.
 
@@ -92,8 +120,9 @@ class SlotCache(Cache):
             raise ValueError(
                 f"layers of type {', '.join(sorted(unknown))} are not supported by the Transformers engine"
             )
+        self._config = config
         super().__init__(
-            layers=[_AttentionSlots(self.frontier) if k == "full_attention" else LinearAttentionLayer() for k in kinds]
+            layers=[_AttentionSlots(self.frontier) if k == "full_attention" else _LinearSlots() for k in kinds]
         )
 
     def place(self, row: int, prefilled: Prefilled, length: int) -> None:
@@ -104,21 +133,47 @@ class SlotCache(Cache):
         for slots, source in zip(self.layers, sources, strict=True):
             if isinstance(slots, _AttentionSlots):
                 slots.place(row, source.keys[here], source.values[here])
-            elif isinstance(slots, LinearAttentionLayer):
-                _place_linear(slots, row, source, prefilled.row, self.frontier.rows.numel())
+            elif isinstance(slots, _LinearSlots):
+                _place_linear(slots, row, source, prefilled.row, self.frontier.rows.numel(), self.frontier.rows.device)
         self.frontier.positions[row] = length
+
+    def lift(self, row: int, length: int) -> DynamicCache:
+        """A copy of a row's states on the host, the first `length` positions; `place` takes it back."""
+        lifted = DynamicCache(config=self._config)
+        targets: list[Any] = lifted.layers
+        for slots, target in zip(self.layers, targets, strict=True):
+            if isinstance(slots, _AttentionSlots):
+                assert slots.keys is not None and slots.values is not None
+                target.update(slots.keys[row, None, :, :length].cpu(), slots.values[row, None, :, :length].cpu())
+            elif isinstance(slots, _LinearSlots):
+                _place_linear(target, 0, slots, row, 1, torch.device("cpu"))
+        return lifted
+
+    def take_back(self) -> None:
+        """Undoes a step that broke off: attention's slots are written again, the other states put back."""
+        for slots in self.layers:
+            if isinstance(slots, _LinearSlots):
+                slots.take_back()
 
     def release(self, row: int) -> None:
         """A row's response has ended: what is computed for the free row goes to its first slot."""
         self.frontier.positions[row] = 0
 
     def prepare(self, longest: int) -> torch.Tensor:
-        """Before a decoding step: room for every row's next token, and the mask `[rows, 1, 1, visible]` (additive)."""
+        """Before a decoding step: room for every row's next token, and the mask over the visible positions.
+
+        `[rows, 1, 1, visible]`, additive; for FlashAttention2 `[rows, visible]`, True where a position is seen.
+        """
+        for slots in self.layers:
+            if isinstance(slots, _LinearSlots):
+                slots.begin()
         if longest > self._capacity:
             self._reserve(None, longest)
         self.frontier.visible = min(self._capacity, -(-longest // self._block) * self._block)
-        slots = torch.arange(self.frontier.visible, device=self.frontier.rows.device)
-        hidden = slots > self.frontier.positions[:, None]
+        places = torch.arange(self.frontier.visible, device=self.frontier.rows.device)
+        hidden = places > self.frontier.positions[:, None]
+        if self._config._attn_implementation == "flash_attention_2":
+            return ~hidden
         first = next(layer for layer in self.layers if isinstance(layer, _AttentionSlots))
         assert first.keys is not None
         mask = torch.zeros(hidden.shape, dtype=first.keys.dtype, device=hidden.device)
@@ -127,33 +182,43 @@ class SlotCache(Cache):
     def advance(self, rows: torch.Tensor) -> None:
         """After a decoding step: the given rows (bool `[rows]`) have one token more."""
         self.frontier.positions += rows
+        for slots in self.layers:
+            if isinstance(slots, _LinearSlots):
+                slots.commit()
 
     def _reserve(self, prefilled: DynamicCache | None, length: int) -> None:
         if length <= self._capacity:
             return
         # Half as much again, so that growing stays rare; whole blocks.
         wanted = max(length, self._capacity * 3 // 2)
-        self._capacity = -(-wanted // self._block) * self._block
+        capacity = -(-wanted // self._block) * self._block
         for number, slots in enumerate(self.layers):
             if isinstance(slots, _AttentionSlots):
                 like: Any = prefilled.layers[number] if prefilled is not None else slots
                 assert like.keys is not None and like.values is not None
-                slots.reserve(like.keys, like.values, self._capacity)
+                slots.reserve(like.keys, like.values, capacity)
+        self._capacity = capacity
 
 
 def _place_linear(
-    slots: LinearAttentionLayer, row: int, source: LinearAttentionLayer, source_row: int, rows: int
+    slots: LinearAttentionLayer,
+    row: int,
+    source: LinearAttentionLayer,
+    source_row: int,
+    rows: int,
+    device: torch.device,
 ) -> None:
-    """Copies the convolution and recurrent states of a prefilled row."""
+    """Copies the convolution and recurrent states of one row of another layer."""
     for name in ("conv_states", "recurrent_states"):
         ours, theirs = getattr(slots, name), getattr(source, name)
         for index in range(len(theirs)):
             if theirs[index] is None:
                 continue
             if ours[index] is None:
-                ours[index] = theirs[index].new_zeros(rows, *theirs[index].shape[1:])
+                ours[index] = torch.zeros(rows, *theirs[index].shape[1:], dtype=theirs[index].dtype, device=device)
             ours[index][row] = theirs[index][source_row]
-    slots.dtype, slots.device = source.dtype, source.device
+    target: Any = slots
+    target.dtype, target.device = source.dtype, device
     for name in (
         "is_conv_states_initialized",
         "is_recurrent_states_initialized",

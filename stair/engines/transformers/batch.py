@@ -1,0 +1,199 @@
+"""The decoding batch: rows of responses under way, their caches, their captured states, and the next draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from stair.backbones.architecture import Architecture
+from stair.engines.base import Completion, FinishReason, Request, Usage
+from stair.engines.sampling import BatchSampler
+from stair.engines.transformers.capture import DecodeCapture
+from stair.engines.transformers.prefill import Prefilled
+from stair.engines.transformers.slots import SlotCache
+from stair.method import Attachment, Receipt
+
+
+@dataclass
+class Row:
+    """A response under way."""
+
+    request: Request
+    receipt: Receipt | None
+    ids: list[int] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and response so far."""
+        return len(self.request.prompt_ids) + len(self.ids)
+
+
+@dataclass(frozen=True)
+class Parked:
+    """A response that was taken out of a batch before its next draw; its states are on the host."""
+
+    row: Row
+    states: Prefilled
+    captured: tuple[torch.Tensor, torch.Tensor] | None
+
+
+class Batch:
+    """A batch of fixed width. Every row is computed at every step, free rows too; a row sees only its own slots.
+
+    Args:
+        model, attachment: the model and its hooks, None where nothing is captured.
+        facts: the model's architecture.
+        tokens: ids from here on are never drawn.
+        width: rows.
+        block: caches grow in whole blocks of this many positions.
+    """
+
+    def __init__(
+        self, model: Any, attachment: Attachment | None, facts: Architecture, tokens: int, width: int, block: int
+    ) -> None:
+        self._model, self._attachment, self._facts = model, attachment, facts
+        parameter = next(model.parameters())
+        self._device = parameter.device
+        self.width = width
+        self.rows: list[Row | None] = [None] * width
+        self._cache = SlotCache(model.config, width, block, self._device)
+        self._sampler = BatchSampler(width, facts.vocabulary, tokens, self._device)
+        self._capture = None
+        if attachment is not None:
+            heads = (facts.kv_heads, facts.head_dim)
+            self._capture = DecodeCapture(attachment.layers, width, block, heads, parameter.dtype, self._device)
+        self._logits = torch.zeros(width, facts.vocabulary, dtype=parameter.dtype, device=self._device)
+        self._active = torch.zeros(width, dtype=torch.bool, device=self._device)
+        self._drawn: list[int] = []
+
+    @property
+    def free(self) -> list[int]:
+        """Rows that hold no response."""
+        return [number for number, row in enumerate(self.rows) if row is None]
+
+    def __bool__(self) -> bool:
+        return any(row is not None for row in self.rows)
+
+    # ---------------------------------------------------------------- rows come and go
+
+    def begin(self, number: int, request: Request, prefilled: Prefilled) -> None:
+        """A response begins in a free row."""
+        self._put(number, Row(request, prefilled.receipt), prefilled)
+        if self._capture is not None:
+            self._capture.start(number)
+
+    def resume(self, number: int, parked: Parked) -> None:
+        """A parked response goes on in a free row, as if it had never left."""
+        self._put(number, parked.row, parked.states)
+        if self._capture is not None and parked.captured is not None:
+            self._capture.put_back(number, parked.captured)
+
+    def _put(self, number: int, row: Row, states: Prefilled) -> None:
+        request = row.request
+        # Before its first draw a response has processed its prompt, later all that it has.
+        self._cache.place(number, states, row.length)
+        self._sampler.start(number, request.prompt_ids, request.sampling, request.seed, row.ids)
+        self._logits[number] = states.logits
+        self.rows[number] = row
+        self._active[number] = True
+
+    def park(self) -> list[Parked]:
+        """Takes every response out, the longest first. A step that broke off is undone: its tokens are drawn again."""
+        self._cache.take_back()
+        parked = []
+        for number, row in enumerate(self.rows):
+            if row is None:
+                continue
+            if self._drawn:
+                row.ids.pop()
+            states = Prefilled(self._cache.lift(number, row.length), 0, 0, self._logits[number].cpu(), row.receipt)
+            captured = None
+            if self._capture is not None and row.request.capture is not None:
+                captured = self._capture.lift(number, len(row.ids))
+            parked.append(Parked(row, states, captured))
+        self.rows = [None] * self.width
+        return sorted(parked, key=lambda each: -each.row.length)
+
+    def _release(self, number: int) -> None:
+        self.rows[number] = None
+        self._active[number] = False
+        self._cache.release(number)
+        if self._capture is not None:
+            self._capture.start(number)
+
+    # ---------------------------------------------------------------- a step
+
+    def draw(self) -> list[Completion]:
+        """Draws every row's next token; the responses that ended with it leave the batch.
+
+        Raises:
+            FloatingPointError: a response's logits are NaN; the message names it.
+        """
+        try:
+            self._drawn = self._sampler.draw(self._logits.masked_fill(~self._active[:, None], 0.0)).tolist()
+        except FloatingPointError:
+            broken = (torch.isnan(self._logits).any(-1) & self._active).tolist()
+            names = [row.request.key[:12] for row, bad in zip(self.rows, broken, strict=True) if row and bad]
+            raise FloatingPointError(
+                f"the model's logits became NaN in the responses {', '.join(names)}: its weights are damaged, or "
+                f"{str(self._logits.dtype).removeprefix('torch.')} is too narrow for it; finished responses are kept"
+            ) from None
+        under_way = [(number, row) for number, row in enumerate(self.rows) if row is not None]
+        for number, row in under_way:
+            row.ids.append(self._drawn[number])
+        # Memory can run out here too, so no row is given up before all that ended are safe.
+        ended = {
+            number: self._complete(row, number, reason)
+            for number, row in under_way
+            if (reason := _ended(row, self._facts.context)) is not None
+        }
+        for number in ended:
+            self._release(number)
+        return list(ended.values())
+
+    def decode(self) -> None:
+        """Processes the tokens just drawn."""
+        rows = [row for row in self.rows if row is not None]
+        ids = torch.tensor(self._drawn, device=self._device).masked_fill(~self._active, 0)[:, None]
+        mask = self._cache.prepare(max(row.length for row in rows))
+        wanted = self._capture is not None and any(row.request.capture is not None for row in rows)
+        if wanted:
+            assert self._capture is not None and self._attachment is not None
+            self._capture.prepare(max(len(row.ids) - 1 for row in rows))
+            with self._attachment.capturing(self._capture.sink):
+                logits = self._forward(ids, mask)
+            self._capture.advance(self._active)
+        else:
+            logits = self._forward(ids, mask)
+        self._cache.advance(self._active)
+        self._logits, self._drawn = logits, []
+
+    def _forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self._model(
+            input_ids=ids,
+            attention_mask={"full_attention": mask, "linear_attention": None},
+            position_ids=self._cache.frontier.positions[:, None],
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits[:, -1]
+        return logits
+
+    def _complete(self, row: Row, number: int, reason: FinishReason) -> Completion:
+        request, ids = row.request, tuple(row.ids)
+        segment = None
+        if request.capture is not None:
+            assert self._capture is not None
+            segment = self._capture.take(number, ids, request.stop_ids, request.capture)
+        return Completion(request.key, ids, reason, segment, row.receipt, Usage(len(request.prompt_ids), len(ids)))
+
+
+def _ended(row: Row, context: int) -> FinishReason | None:
+    """Whether the response has ended with the token just drawn, and why."""
+    if row.ids[-1] in row.request.stop_ids:
+        return "stop"
+    if len(row.ids) >= row.request.max_new_tokens:
+        return "length"
+    # The token just drawn could still be processed only if a position is left for it.
+    return "context" if row.length >= context else None

@@ -1,0 +1,162 @@
+"""A device that runs out of memory: the batch shrinks and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from stair.engines.base import Replay, Request
+from stair.engines.transformers import TransformersEngine
+from stair.method import deviation
+from tests.conftest import LAYERS, TOKENS
+from tests.engines.engine_cases import engine, run, various
+
+Models = Callable[..., PreTrainedModel]
+both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+
+
+@contextmanager
+def small_device(model: PreTrainedModel, *, rows: int, columns: int = 10**9, at: int = 2) -> Iterator[list[int]]:
+    """A device whose allocator refuses what is wider than `rows` or longer than `columns`: torch's own error at a layer's MLP.
+
+    The layers before it have been through the step by then, with all that they write to their caches. Gives the shapes that
+    were refused.
+    """
+    refused: list[int] = []
+
+    def refuse(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        width, length = inputs[0].shape[:2]
+        if width > rows or length > columns:
+            refused.append(width)
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {width} rows of {length} tokens.")
+
+    layers: Any = model.get_decoder().layers
+    hook = layers[at].mlp.register_forward_pre_hook(refuse)
+    try:
+        yield refused
+    finally:
+        hook.remove()
+
+
+def decoded_together(found: TransformersEngine, requests: list[Request]) -> dict[str, Any]:
+    return {completion.key: completion for completion in found.run(requests)}
+
+
+@both
+@pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("prefill", [1, 2])
+def test_the_batch_shrinks_and_every_response_is_what_it_would_have_been(
+    small_model: Models, architecture: str, at: int, prefill: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight rows on a device for three: steps break off in the middle of the model, rows move to the host and back."""
+    model = small_model(architecture, torch.float64)
+    requests = various(torch.float64, 11)
+    expected = run(model, requests, width=8, prefill=prefill)
+    shrinking = engine(model, width=8, prefill=prefill)
+    with small_device(model, rows=3, at=at) as refused:
+        found = decoded_together(shrinking, requests)
+    assert set(refused) == {8, 4}
+    assert capsys.readouterr().err.splitlines() == [
+        f"warning: out of memory on cpu: the batch goes on with {rows} rows; nothing is lost" for rows in (4, 2)
+    ]
+    assert found.keys() == expected.keys()
+    for key, one in found.items():
+        other = expected[key]
+        assert (one.response_ids, one.finish_reason) == (other.response_ids, other.finish_reason)
+        assert (one.bank is None) == (other.bank is None)
+        if one.bank is not None and other.bank is not None and other.bank.tokens:
+            assert deviation(one.bank, other.bank) < (1e-12 if architecture == "qwen3" else 1e-5)
+
+
+@both
+def test_memory_that_runs_out_in_the_middle_costs_no_step_twice(small_model: Models, architecture: str) -> None:
+    """After some steps all at once: what has been drawn stays drawn, and only the step that broke off is repeated."""
+    model = small_model(architecture, torch.float64)
+    requests = various(torch.float64, 8)
+    expected = run(model, requests, width=8)
+    quiet = engine(model, width=8)
+    list(quiet.run(requests))
+    interrupted = engine(model, width=8)
+    stream = interrupted.run(requests)
+    found = {(first := next(stream)).key: first}
+    with small_device(model, rows=4, at=3):
+        found |= {completion.key: completion for completion in stream}
+    assert {key: one.response_ids for key, one in found.items()} == {
+        key: one.response_ids for key, one in expected.items()
+    }
+    # A token that was drawn before the step broke off is drawn again, one for each row under way.
+    assert 0 < interrupted.generated - quiet.generated <= 8
+
+
+@both
+def test_long_prompts_go_on_in_smaller_chunks(
+    small_model: Models, architecture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = small_model(architecture, torch.float64)
+    requests = various(torch.float64, 8)
+    longer = [
+        Request(**{**vars(each), "prompt_ids": tuple(i * 7 % TOKENS for i in range(300)), "read": None})
+        for each in requests[:3]
+    ]
+    expected = run(model, longer, width=2)
+    one = engine(model, width=2)
+    with small_device(model, rows=1, columns=130):
+        found = decoded_together(one, longer)
+        replays = [
+            Replay(each.key, each.prompt_ids, found[each.key].response_ids, each.stop_ids, each.capture)
+            for each in longer
+            if each.capture is not None
+        ]
+        segments = one.replay(replays)
+    assert {key: done.response_ids for key, done in found.items()} == {
+        key: done.response_ids for key, done in expected.items()
+    }
+    told = capsys.readouterr().err
+    assert "the batch goes on with 1 rows" in told
+    assert "prompts go on in chunks of 128 tokens" in told
+    for replay, segment in zip(replays, segments, strict=True):
+        bank = found[replay.key].bank
+        assert bank is not None
+        assert deviation(segment, bank) < 1e-5
+
+
+def test_a_device_too_small_for_one_response_says_so_in_one_line(small_model: Models) -> None:
+    model = small_model("qwen3")
+    with small_device(model, rows=0), pytest.raises(MemoryError) as error:
+        run(model, various(torch.float32, 3), width=4)
+    assert "does not suffice for a single response; finished responses are kept" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_another_error_is_not_taken_for_memory(small_model: Models) -> None:
+    model = small_model("qwen3")
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a kernel failed")
+
+    layers: Any = model.get_decoder().layers
+    hook = layers[1].mlp.register_forward_pre_hook(fail)
+    try:
+        with pytest.raises(RuntimeError, match="a kernel failed"):
+            run(model, various(torch.float32, 3), width=4)
+    finally:
+        hook.remove()
+
+
+def test_replays_shrink_by_themselves(small_model: Models) -> None:
+    model = small_model("qwen3", torch.float64)
+    replays = [
+        Replay(each.key, each.prompt_ids, tuple(range(40, 50)), (), each.capture)
+        for each in various(torch.float64, 8)
+        if each.capture is not None
+    ]
+    expected = engine(model, width=8, prefill=4).replay(replays)
+    with small_device(model, rows=2):
+        found = engine(model, width=8, prefill=4).replay(replays)
+    assert all(deviation(one, other) < 1e-12 for one, other in zip(found, expected, strict=True))
+    assert {one.layers for one in found} == {LAYERS}
