@@ -12,7 +12,7 @@ from stair.data.normalisation import identity
 from stair.records.files import write_text
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table
-from stair.sessions.training import complete_records
+from stair.sessions.training import NEEDED, complete_records
 
 
 def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
@@ -52,7 +52,7 @@ def session_checks(config: Config, paths: RunPaths) -> list[Check]:
         excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
         checks += pool_checks(pool, excluded, f"{model}/training pool")
         split = {row["record_id"]: row["split"] for row in pool}
-        kept, _ = complete_records(read_table(paths.rollouts(model), ROLLOUTS, ["record_id", "sample", "response_ids"]))
+        kept, _ = complete_records(read_table(paths.rollouts(model), ROLLOUTS, NEEDED))
         for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
             responses = [(record, sample) for record in kept if split[record] == name for sample in range(4)]
             checks += training_checks(read_table(path, TRAINING_SESSIONS), responses, f"{model}/{name} sessions")

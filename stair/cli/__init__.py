@@ -5,11 +5,17 @@ from __future__ import annotations
 
 def main() -> None:
     """The program: hands over to a warm process where a run keeps one, else runs the command here."""
-    from stair.cli.warm import run_there
+    import os
+    import sys
 
-    code = run_there()
-    if code is not None:
-        raise SystemExit(code)
+    # Everything but fetch runs with hub access off, whatever the libraries would look up. The warm process has it off too.
+    if sys.argv[1:2] != ["fetch"]:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        from stair.cli.warm import run_there
+
+        code = run_there()
+        if code is not None:
+            raise SystemExit(code)
     from stair.cli.main import main as run_here
 
     run_here()

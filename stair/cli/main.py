@@ -92,19 +92,19 @@ def schema() -> None:
 @app.command()
 def fetch(
     run: RunOption,
-    model: Annotated[str | None, typer.Option(help="Fetch this model.")] = None,
-    data: Annotated[str | None, typer.Option(help="Fetch this benchmark, or training_pool.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A place in the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
+    ] = None,
 ) -> None:
-    """Fetch one model or data set from the hub into the run's folder, and record the commit that came."""
-    from stair.data.fetch import fetch_dataset, fetch_model
+    """Fetch the run's models and data sets from the hub into the cache (hub.cache). The only command that uses the network.
 
-    settings, paths = open_run(run)
-    if (model is None) == (data is None):
-        raise ValueError("give --model or --data")
-    if model is not None:
-        fetch_model(settings, paths, model)
-    elif data is not None:
-        fetch_dataset(settings, paths, data)
+    Looks at access, sizes and free space first, and goes on with what an earlier attempt left. Records the commits that came
+    in hub.lock; what is recorded there must come again.
+    """
+    from stair.data.fetch import fetch as start
+
+    start(*open_run(run), only or ())
 
 
 @app.command()
@@ -133,14 +133,24 @@ def data(
     run: RunOption,
     benchmark: Annotated[str | None, typer.Option(help="Write this benchmark's table.")] = None,
     model: Annotated[str | None, typer.Option(help="Write this model's training problems.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write the data report.")] = False,
 ) -> None:
-    """Clean a data set. Reads its file; writes data/benchmarks/BENCHMARK.parquet or data/training/MODEL.parquet."""
+    """Clean a data set, or report on all.
+
+    Reads its file; writes data/benchmarks/BENCHMARK.parquet, data/training/MODEL.parquet and MODEL.cleaning.json, or
+    data/report.md, report.json, counts.csv and near_duplicates.csv.
+    """
     from stair.data import stage
 
     settings, paths = open_run(run)
-    if (model is None) == (benchmark is None):
-        raise ValueError("give --benchmark or --model")
-    if benchmark is not None:
+    if (model is not None) + (benchmark is not None) + report != 1:
+        raise ValueError("give --benchmark, --model or --report")
+    if report:
+        from stair.data.report import write_report
+
+        write_report(settings, paths)
+        _record(run, "data_report")
+    elif benchmark is not None:
         stage.benchmark(settings, paths, benchmark)
         _record(run, "benchmark", benchmark)
     elif model is not None:

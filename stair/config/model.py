@@ -82,6 +82,11 @@ class Model(Strict):
     tiny: TinyBackbone | None = Field(
         None, description="A small backbone to train here, in place of a repository or folder."
     )
+    template_sha256: str | None = Field(
+        None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the chat template that the model must have; null takes the one of the first preflight.",
+    )
     thinking: bool = Field(description="Thinking mode: responses open with reasoning that ends at `</think>`.")
     dtype: Literal["bfloat16", "float32", "float64"] = Field(
         "bfloat16", description="Working precision of the backbone."
@@ -126,12 +131,18 @@ class Dataset(Strict):
     tiny: Positive | None = Field(None, description="How many problems to generate here, in place of a file.")
     columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
     exclude_ids: Texts = Field((), description="Identities of problems that are left out.")
+    publish_text: bool = Field(
+        True,
+        description="Whether its text may stand in what is published; false leaves ids, hashes, letters and verdicts.",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         given = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(given) or 'none'})")
+        if self.repository is not None and self.file is None:
+            raise ValueError(f"file must name the file within {self.repository}")
         return self
 
 
@@ -354,11 +365,21 @@ class TransformersEngine(Strict):
     )
 
 
+class Hub(Strict):
+    """Models and data sets from the hub: one cache for all runs, filled by `fetch` and by nothing else."""
+
+    cache: str = Field("cache", description="The folder that holds them, shared by runs; compute nodes must see it.")
+    lock: str = Field(
+        "revisions.lock", description="The file that records which commits were fetched; later fetches must match it."
+    )
+
+
 class Config(Strict):
     """A run: the paper's settings, changed by an overlay and by the command line."""
 
     run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
     results: str = Field("results", description="The folder that holds all runs.")
+    hub: Hub = Field(default_factory=Hub, description="Models and data sets from the hub.")
     reuse: Texts = Field(
         (), description="Runs, by name or folder, whose finished work is taken where it is the same as this run's."
     )

@@ -69,6 +69,18 @@ def training_pool(config: Config, model: str) -> Settings:
     return _source("training_pool", pool) | _chosen("training_pool", pool, *keys, "exclude_benchmarks") | more
 
 
+def data_report(config: Config) -> Settings:
+    """The data report: what is shown of which data set, and the code."""
+    sets = [
+        ("training_pool", config.training_pool),
+        *((f"benchmarks.{k}", item) for k, item in config.benchmarks.items()),
+    ]
+    found: Settings = {"note": config.note, CODE: modules_digest("stair.data.report")}
+    for place, item in sets:
+        found |= _source(place, item) | _chosen(place, item, "publish_text", "exclude_ids")
+    return found
+
+
 def rollouts(config: Config, model: str) -> Settings:
     """A model's training responses."""
     return {

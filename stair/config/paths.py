@@ -84,6 +84,10 @@ class RunPaths:
         """A model's validation sessions."""
         return self.folder / "sessions" / "validation" / f"{model}.parquet"
 
+    def dropped_records(self, model: str) -> Path:
+        """The source records that are in no session, with the reason."""
+        return self.folder / "sessions" / "dropped" / f"{model}.csv"
+
     def evaluation_sessions(self, benchmark: str) -> Path:
         """A benchmark's schedule."""
         return self.folder / "sessions" / "evaluation" / f"{benchmark}.parquet"
@@ -130,6 +134,34 @@ class RunPaths:
         """The runs whose finished work may be taken over, by how the configuration names them."""
         return {run: RunPaths(Path(run) if "/" in run else Path(config.results) / run) for run in config.reuse}
 
+    # ---------------------------------------------------------------- cleaning and its report
+
+    def cleaning(self, model: str) -> Path:
+        """What the cleaning of a model's training problems found and removed."""
+        return self.folder / "data" / "training" / f"{model}.cleaning.json"
+
+    def data_report(self, suffix: str) -> Path:
+        """The data report."""
+        return self.folder / "data" / f"report{suffix}"
+
+    @property
+    def data_counts(self) -> Path:
+        """The data report's counts."""
+        return self.folder / "data" / "counts.csv"
+
+    @property
+    def near_duplicates(self) -> Path:
+        """Training problems that nearly repeat a benchmark's question."""
+        return self.folder / "data" / "near_duplicates.csv"
+
+    def data_card(self, model: str) -> Path:
+        """The data card of a model's training responses."""
+        return self.folder / "rollouts" / f"{model}.README.md"
+
+    def preflight(self, model: str) -> Path:
+        """What a model's tokenizer, template and configuration were seen to do."""
+        return self.folder / "preflight" / f"{model}.json"
+
     # ---------------------------------------------------------------- sources
 
     def dataset_file(self, config: Config, name: str) -> Path:
@@ -140,7 +172,7 @@ class RunPaths:
         if dataset.tiny is not None:
             return self.raw(name, Path(dataset.file or ".jsonl").suffix)
         assert dataset.repository is not None
-        return self.folder / "fetched" / "datasets" / dataset.repository / (dataset.file or "")
+        return _cached(config, "datasets", dataset.repository, dataset.revision) / (dataset.file or "")
 
     def model_folder(self, config: Config, model: str) -> Path:
         """The folder that a model is loaded from."""
@@ -150,7 +182,21 @@ class RunPaths:
         if settings.tiny is not None:
             return self.backbone(model)
         assert settings.repository is not None
-        return self.folder / "fetched" / "models" / settings.repository
+        return _cached(config, "models", settings.repository, settings.revision)
+
+    def fetched_mark(self, config: Config, name: str) -> Path:
+        """Says that a data set's file has come from the hub whole, and at which commit."""
+        file = self.dataset_file(config, name)
+        return file.with_name(f"{file.name}.fetched.json")
+
+    def model_mark(self, config: Config, model: str) -> Path:
+        """Says that a model has come from the hub whole, and at which commit."""
+        return self.model_folder(config, model) / "fetched.json"
+
+
+def _cached(config: Config, kind: str, repository: str, revision: str | None) -> Path:
+    """Where a repository lies in the cache; a revision that is asked for has a folder of its own."""
+    return Path(config.hub.cache) / kind / (repository if revision is None else f"{repository}@{revision}")
 
 
 def require_folder(folder: Path, key: str) -> Path:

@@ -11,6 +11,7 @@ from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
 from stair.data.benchmarks import wanted_columns as benchmark_columns
 from stair.data.reading import check_columns
+from stair.data.revisions import check_fetched
 from stair.data.training_pool import wanted_columns as pool_columns
 
 _DISTINCT = 4
@@ -28,6 +29,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     """
     _check_sizes(config, paths)
     _check_reuse(config, paths)
+    check_fetched(config, paths)
     for model in config.models:
         for key, controller in config.controllers.items():
             if model in config.trained(key):

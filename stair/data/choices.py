@@ -19,7 +19,12 @@ def ordered_choices(question: str, right: str, wrong: Sequence[str]) -> tuple[li
     """
     options = [right, *wrong]
     if len(options) != len(LETTERS) or len(set(options)) != len(options) or "" in options:
-        raise ValueError(f"expected {len(LETTERS)} distinct options, found {options}")
+        # Without their texts, which may not be published: an error ends in a log.
+        empty, same = options.count(""), len(options) - len(set(options))
+        raise ValueError(
+            f"expected {len(LETTERS)} distinct options, found {len(options)}, of them {empty} empty, and {same} that repeat "
+            "another"
+        )
     order = hash_order(options, "choices", question)
     return order, LETTERS[order.index(right)]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+_BATCH_ROWS = 16_384
+
 FORMATS = (".parquet", ".jsonl", ".csv")
 
 
 def read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Reads columns by dotted paths (`reward_model.ground_truth`, `prompt.0.content`).
+    """Reads columns by dotted paths (`reward_model.ground_truth`, `prompt.0.content`), all rows at once.
 
     Args:
         path: a .parquet, .jsonl or .csv file.
@@ -26,14 +29,32 @@ def read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, list[Any]]
     Raises:
         ValueError: naming the file and the row or column that is missing or malformed.
     """
+    found: dict[str, list[Any]] = {name: [] for name in columns}
+    for batch in stream_columns(path, columns):
+        for name, values in batch.items():
+            found[name] += values
+    return found
+
+
+def stream_columns(path: Path, columns: Mapping[str, str]) -> Iterator[dict[str, list[Any]]]:
+    """Reads as `read_columns` does, some ten thousand rows at a time, so that memory does not grow with the file."""
     check_columns(path, columns)
     if path.suffix == ".parquet":
-        table = pq.read_table(path, columns=sorted({where.split(".")[0] for where in columns.values()}))
-        return {name: _descend(table, where, path).to_pylist() for name, where in columns.items()}
-    rows = list(_rows(path))
-    return {
-        name: [_value(row, where, path, number) for number, row in enumerate(rows)] for name, where in columns.items()
-    }
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(
+                _BATCH_ROWS, columns=sorted({where.split(".")[0] for where in columns.values()})
+            ):
+                table = pa.Table.from_batches([batch])
+                yield {name: _descend(table, where, path).to_pylist() for name, where in columns.items()}
+        return
+    rows = enumerate(_rows(path))
+    while batch := list(islice(rows, _BATCH_ROWS)):
+        yield {name: [_value(row, where, path, number) for number, row in batch] for name, where in columns.items()}
+
+
+def count_rows(path: Path) -> int | None:
+    """How many rows a file has, where that is known without reading it."""
+    return int(pq.read_metadata(path).num_rows) if path.suffix == ".parquet" else None
 
 
 def check_columns(path: Path, columns: Mapping[str, str]) -> None:

@@ -99,6 +99,7 @@ class Artefacts:
             )  # fmt: skip
         for model in config.models:
             yield from self._training_data(model)
+        yield self._data_report()
         for controller in config.controllers:
             for model in config.trained(controller):
                 yield self._controller(model, controller)
@@ -107,13 +108,29 @@ class Artefacts:
                 yield from self._evaluation(model, benchmark, condition)
         yield from self._results()
 
+    def _data_report(self) -> Artefact:
+        config, paths = self._config, self._paths
+        files = (paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates)
+        inputs = (
+            *(paths.benchmark(key) for key in config.benchmarks),
+            *(path(model) for path in (paths.training_pool, paths.cleaning) for model in config.models),
+        )
+        settings = partial(params.data_report, config)
+        return Artefact(
+            "data_report", (), files, inputs, (), settings, files[0].with_name(f"{files[0].name}.manifest.json")
+        )
+
     def _training_data(self, model: str) -> Iterator[Artefact]:
         config, paths = self._config, self._paths
-        excluded = (paths.benchmark(key) for key in config.training_pool.excluded_for(model))
+        excluded = [paths.benchmark(key) for key in config.training_pool.excluded_for(model)]
         yield self._table(
             "training_pool", (model,), paths.training_pool(model),
             (paths.dataset_file(config, "training_pool"), *excluded),
             partial(params.training_pool, config, model), schemas.TRAINING_POOL,
+        )  # fmt: skip
+        yield self._file(
+            "training_pool", (model,), paths.cleaning(model), (paths.dataset_file(config, "training_pool"), *excluded),
+            partial(params.training_pool, config, model),
         )  # fmt: skip
         yield self._table(
             "rollouts", (model,), paths.rollouts(model), (paths.training_pool(model),),
@@ -124,6 +141,10 @@ class Artefacts:
                 "training_sessions", (model,), file, (paths.training_pool(model), paths.rollouts(model)),
                 partial(params.sessions, config), schemas.TRAINING_SESSIONS,
             )  # fmt: skip
+        yield self._file(
+            "training_sessions", (model,), paths.dropped_records(model),
+            (paths.training_pool(model), paths.rollouts(model)), partial(params.sessions, config),
+        )  # fmt: skip
 
     def _controller(self, model: str, controller: str) -> Artefact:
         paths = self._paths

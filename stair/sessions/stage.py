@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.records.files import write_text
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table, write_table
 from stair.sessions.evaluation import evaluation_sessions
-from stair.sessions.training import complete_records, training_sessions
+from stair.sessions.training import NEEDED, TURNS, Dropped, complete_records, training_sessions
 
 
 def training(config: Config, paths: RunPaths, model: str) -> None:
-    """Writes a model's training and validation sessions."""
-    split = {row["record_id"]: row["split"] for row in read_table(paths.training_pool(model), TRAINING_POOL)}
-    records, dropped = complete_records(read_table(paths.rollouts(model), ROLLOUTS))
+    """Writes a model's training and validation sessions, and beside them the records that are in neither."""
+    pool = {row["record_id"]: row for row in read_table(paths.training_pool(model), TRAINING_POOL)}
+    # Of responses only their lengths: sixty thousand of them whole would not fit in memory.
+    records, dropped = complete_records(read_table(paths.rollouts(model), ROLLOUTS, NEEDED), pool)
+    unknown = sorted({*records, *(record.record_id for record in dropped)} - pool.keys())
+    if unknown:
+        raise ValueError(f"{paths.rollouts(model)} has responses to {unknown[0]}, which is not in the training pool")
     for name, output in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
-        part = {record: rows for record, rows in records.items() if split[record] == name}
+        part = {record: rows for record, rows in records.items() if pool[record]["split"] == name}
         rows = training_sessions(part, config.sessions.seed, name, model) if part else []
         write_table(output, TRAINING_SESSIONS, rows)
-        lost = [record for record in dropped if split[record] == name]
+        lost = [record.record_id for record in dropped if pool[record.record_id]["split"] == name]
         settings = {"seed": config.sessions.seed, "split": name}
-        write_manifest(output, stage="sessions", settings=settings, sessions=len(rows) // 4, dropped_records=lost)
-        print(f"{model}: {len(rows) // 4} {name} sessions, {len(lost)} records dropped")
+        write_manifest(output, stage="sessions", settings=settings, sessions=len(rows) // TURNS, dropped_records=lost)
+        print(f"{model}: {len(rows) // TURNS} {name} sessions, {len(lost)} records dropped")
+    _write_dropped(paths.dropped_records(model), dropped, pool)
+
+
+def _write_dropped(path: Path, dropped: Sequence[Dropped], pool: Mapping[str, Mapping[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["record_id", "problem_id", "split", "responses", "empty", "reason"])
+    for one in dropped:
+        row = pool[one.record_id]
+        writer.writerow([one.record_id, row["problem_id"], row["split"], one.responses, one.empty, one.reason])
+    write_text(path, text.getvalue())
+    write_manifest(path, stage="sessions", settings={}, dropped=len(dropped))
 
 
 def evaluation(config: Config, paths: RunPaths, benchmark: str) -> None:

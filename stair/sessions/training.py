@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from stair.records.seeds import hash_order
@@ -12,21 +13,50 @@ from stair.sessions.columns import arrange
 TURNS = 4
 
 
-def complete_records(rollouts: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Mapping[str, Any]]], list[str]]:
+NEEDED = ("record_id", "problem_id", "sample", "response_tokens")
+"""The columns of rollouts that sessions are built from; the responses themselves are not among them."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A source record that gives no session its responses."""
+
+    record_id: str
+    responses: int
+    """How many responses it has."""
+    empty: int
+    """How many of them hold no token; one that its end marker opens holds that one."""
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        if self.responses != TURNS:
+            return f"{self.responses} responses, not {TURNS}"
+        return f"{self.empty} of {TURNS} responses are empty"
+
+
+def complete_records(
+    rollouts: Iterable[Mapping[str, Any]], records: Iterable[str] = ()
+) -> tuple[dict[str, list[Mapping[str, Any]]], list[Dropped]]:
     """Groups responses by source record; records with fewer than four responses or an empty one are dropped.
 
+    Args:
+        rollouts: rows with the columns `NEEDED`.
+        records: the source records that should have responses; one without any is dropped too.
+
     Returns:
-        The four responses of each kept record, by sample, and the dropped records' ids.
+        The four responses of each kept record, by sample, and the dropped records.
     """
-    records: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    found: dict[str, list[Mapping[str, Any]]] = {record: [] for record in records}
     for row in rollouts:
-        records[row["record_id"]].append(row)
+        found.setdefault(row["record_id"], []).append(row)
     kept, dropped = {}, []
-    for record, rows in sorted(records.items()):
-        if len(rows) == TURNS and all(len(row["response_ids"]) > 0 for row in rows):
+    for record, rows in sorted(found.items()):
+        empty = sum(row["response_tokens"] == 0 for row in rows)
+        if sorted(row["sample"] for row in rows) == list(range(TURNS)) and not empty:
             kept[record] = sorted(rows, key=lambda row: row["sample"])
         else:
-            dropped.append(record)
+            dropped.append(Dropped(record, len(rows), empty))
     return kept, dropped
 
 

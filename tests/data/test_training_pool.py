@@ -12,7 +12,7 @@ import pytest
 
 from stair.config.model import TrainingPool
 from stair.config.resolve import resolve
-from stair.data.training_pool import PoolCounts, pool_rows
+from stair.data.training_pool import PoolCounts, training_pool
 from stair.records.schemas import TRAINING_POOL
 from stair.records.tables import read_table, write_table
 from stair.tiny.datasets import benchmark_problems, write_training_pool
@@ -31,7 +31,9 @@ def pool(
 ) -> tuple[Rows, PoolCounts]:
     path = tmp_path / "pool.jsonl"
     path.write_text("".join(json.dumps({"problem": problem, "answer": answer}) + "\n" for problem, answer in raw))
-    return pool_rows(path, settings(**changes), excluded or {})
+    asked = {key: {text: f"{key}-{n}" for n, text in enumerate(texts)} for key, texts in (excluded or {}).items()}
+    made = training_pool(path, settings(**changes), asked)
+    return made.rows, made.counts
 
 
 RAW = [(f"Solve: What is {number} + 1?", f"{number + 1} ") for number in range(20)]
@@ -111,7 +113,8 @@ def test_the_real_schema_through_the_real_settings(tmp_path: Path) -> None:
     path = tmp_path / "dapo.parquet"
     write_training_pool(path, 40, {"math500": 12, "gpqa_diamond": 8})
     held = [problem.text for problem in benchmark_problems("math500", 12)]
-    rows, counts = pool_rows(path, paper.model_copy(update={"validation_problems": 6}), {"math500": held})
+    made = training_pool(path, paper.model_copy(update={"validation_problems": 6}), {"math500": {t: t for t in held}})
+    rows, counts = made.rows, made.counts
     # Every row stands three times; every eighth problem has a second spelling; four problems are the benchmark's.
     assert counts.problems == 44
     assert counts.records == 44 + 6

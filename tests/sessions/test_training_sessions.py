@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stair.records.schemas import TRAINING_SESSIONS
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table, write_table
+from stair.sessions import stage
 from stair.sessions.training import complete_records, problem_weights, training_sessions
+from stair.training.stage import _updates
 
+ROOT = Path(__file__).parents[2]
 Rows = list[dict[str, Any]]
 
 
 def rollouts(records_of_problems: list[int]) -> Rows:
     """Four responses for every record; the n-th problem has as many records as the n-th number says."""
     return [
-        {"record_id": f"r{problem}-{record}", "problem_id": f"p{problem}", "sample": sample, "response_ids": [1, 2]}
+        {
+            "record_id": f"r{problem}-{record}",
+            "problem_id": f"p{problem}",
+            "sample": sample,
+            "response_tokens": 2,
+        }
         for problem, count in enumerate(records_of_problems)
         for record in range(count)
         for sample in range(4)
@@ -124,14 +135,105 @@ def test_one_problem_cannot_fill_more_than_every_session_once() -> None:
 
 
 def test_records_without_four_whole_responses_are_dropped_and_named() -> None:
-    rows = rollouts([1] * 8)
-    rows[0]["response_ids"] = []
-    del rows[4]
+    rows = rollouts([1] * 9)
+    rows[0]["response_tokens"] = 0
+    rows[5]["response_tokens"] = 0
+    del rows[8]
     rows.append({**rows[-1], "sample": 4})
-    kept, dropped = complete_records(rows)
-    assert dropped == ["r0-0", "r1-0", "r7-0"]
-    assert list(kept) == [f"r{problem}-0" for problem in range(2, 7)]
+    kept, dropped = complete_records(rows, [f"r{problem}-0" for problem in range(10)])
+    assert [(one.record_id, one.reason) for one in dropped] == [
+        ("r0-0", "1 of 4 responses are empty"),
+        ("r1-0", "1 of 4 responses are empty"),
+        ("r2-0", "3 responses, not 4"),
+        ("r8-0", "5 responses, not 4"),
+        ("r9-0", "0 responses, not 4"),
+    ]
+    assert list(kept) == [f"r{problem}-0" for problem in range(3, 8)]
     assert all([row["sample"] for row in each] == [0, 1, 2, 3] for each in kept.values())
+
+
+def test_a_response_of_one_token_is_not_empty() -> None:
+    """Incomplete responses contribute the tokens that they have (appendix C.4)."""
+    rows = rollouts([1] * 4)
+    rows[0]["response_tokens"] = 1
+    assert complete_records(rows)[1] == []
+
+
+def test_what_is_dropped_is_sealed_beside_the_sessions(tmp_path: Path) -> None:
+    """The stage itself, on a pool and rollouts on disk: one record with an empty response, one without responses."""
+    config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})
+    paths, model = RunPaths.of(config), "qwen3-4b-instruct"
+    pool = [
+        dict(record_id=f"r{n}-0", problem_id=f"p{n}", problem=f"{n}?", reference="1", split=split)
+        for n, split in enumerate(["train"] * 8 + ["validation"] * 5)
+    ]
+    write_table(paths.training_pool(model), TRAINING_POOL, pool)
+    text = {
+        "finish_reason": "stop",
+        "response": "",
+        "prompt_ids_sha256": "",
+        "engine": "",
+        "engine_version": "",
+        "attention": "",
+        "dtype": "",
+    }
+    rows = [
+        {**row, **text, "model": model, "device": "", "seed": 0, "prompt_tokens": 3, "response_ids": [5, 2]}
+        for row in rollouts([1] * 13)
+        if row["record_id"] != "r12-0"
+    ]
+    columns = dict.fromkeys(ROLLOUTS.names)
+    rows[0] |= {"response_ids": [], "response_tokens": 0}
+    write_table(paths.rollouts(model), ROLLOUTS, [columns | row for row in rows])
+    stage.training(config, paths, model)
+    assert paths.dropped_records(model).read_text() == (
+        "record_id,problem_id,split,responses,empty,reason\n"
+        "r0-0,p0,train,4,1,1 of 4 responses are empty\n"
+        'r12-0,p12,validation,0,0,"0 responses, not 4"\n'
+    )
+    for path, problems in (
+        (paths.training_sessions(model), range(1, 8)),
+        (paths.validation_sessions(model), range(8, 12)),
+    ):
+        sessions = read_table(path, TRAINING_SESSIONS)
+        assert {row["problem_id"] for row in sessions} == {f"p{n}" for n in problems}
+        check_sessions(sessions, [row for row in rows if row["problem_id"] in {f"p{n}" for n in problems}])
+        check_weights(sessions)
+
+
+# About as many source records as the paper has: its update counts imply 14,806 to 15,528.
+PAPER_RECORDS = 15_500
+
+
+@pytest.fixture(scope="module")
+def papers_size() -> Rows:
+    """15,500 source records of some 14,600 problems, a few with many records."""
+    draw, sizes, left = random.Random(0), [], PAPER_RECORDS
+    while left:
+        sizes.append(min(left, draw.choices([1, 2, 3, 8], [95, 4, 0.9, 0.1])[0]))
+        left -= sizes[-1]
+    return rollouts(sizes)
+
+
+def test_at_the_papers_size(papers_size: Rows) -> None:
+    sessions = sessions_of(papers_size)
+    assert len({row["session_id"] for row in sessions}) == PAPER_RECORDS
+    check_sessions(sessions, papers_size)
+    check_weights(sessions)
+
+
+def test_the_papers_records_give_its_updates() -> None:
+    """14,806 records: 1,851 updates of eight sessions, the last of six with 18 responses (appendix D.1)."""
+    config = resolve(ROOT, {"run": "paper"})
+    sessions: dict[str, Rows] = defaultdict(list)
+    for row in sessions_of(rollouts([1] * 14_806)):
+        sessions[row["session_id"]].append(row)
+    updates = _updates(config, sessions, config.controllers["stair"].seed)  # type: ignore[arg-type]
+    assert len(updates) == 1851
+    assert {len(update) for update in updates[:-1]} == {8}
+    assert {sum(row["turn"] > 1 for session in update for row in session) for update in updates[:-1]} == {24}
+    assert len(updates[-1]) == 6
+    assert sum(row["turn"] > 1 for session in updates[-1] for row in session) == 18
 
 
 def test_the_weight_is_the_papers() -> None:

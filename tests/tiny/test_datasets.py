@@ -13,7 +13,7 @@ import pytest
 from stair.config.resolve import resolve
 from stair.data.benchmarks import benchmark_rows, question
 from stair.data.normalisation import identity
-from stair.data.training_pool import pool_rows
+from stair.data.training_pool import training_pool
 from stair.tiny.datasets import (
     AMC23_IN_TRAINING,
     DAPO_PREFIX,
@@ -61,9 +61,11 @@ def test_every_row_of_the_pool_is_repeated_exactly(pool: Path) -> None:
 def test_cleaning_finds_second_spellings_and_removes_what_benchmarks_hold(pool: Path) -> None:
     settings = resolve(ROOT, {"run": "paper"}).training_pool.model_copy(update={"validation_problems": 2})
     excluded = {
-        key: [problem.text for problem in benchmark_problems(key, SIZES[key])] for key in settings.exclude_benchmarks
+        key: {problem.text: problem.text for problem in benchmark_problems(key, SIZES[key])}
+        for key in settings.exclude_benchmarks
     }
-    rows, counts = pool_rows(pool, settings, excluded)
+    made = training_pool(pool, settings, excluded)
+    rows, counts = made.rows, made.counts
     assert counts.rows == 3 * counts.records
     assert counts.records > counts.problems  # some problems in two spellings
     assert counts.excluded_by["math500"] == counts.excluded_by["aime2025"] == 4

@@ -5,9 +5,11 @@ from pathlib import Path
 from stair.config import params as digests
 from stair.config.model import CONTROLLER_FILES
 from stair.config.paths import BACKBONE_FILES
+from stair.data.revisions import hub_sources
 
 cfg, paths = run.config, run.paths
 RUN = str(paths.folder)
+HUB = list(hub_sources(cfg, paths))
 # For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
 ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
@@ -37,7 +39,7 @@ def model_files(wildcards):
         return [folder / name for name in BACKBONE_FILES]
     if cfg.models[wildcards.model].path is not None:
         return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
-    return folder / "config.json"
+    return paths.model_mark(cfg, wildcards.model)
 
 
 def of_each_model(path):
@@ -56,7 +58,15 @@ def evaluated(path):
 
 def dataset_file(wildcards):
     """The file of a benchmark."""
-    return paths.dataset_file(cfg, wildcards.benchmark)
+    return source_file(wildcards.benchmark)
+
+
+def source_file(name):
+    """The file of a data set, or the mark that it has come from the hub."""
+    dataset = cfg.training_pool if name == "training_pool" else cfg.benchmarks[name]
+    if dataset.repository:
+        return paths.fetched_mark(cfg, name)
+    return paths.dataset_file(cfg, name)
 
 
 def excluded(wildcards):

@@ -1,8 +1,17 @@
-# Benchmarks and training pools, cleaned.
+# Benchmarks and training pools, cleaned, and the report on what that removed.
+DATA_REPORT = [
+    str(paths.data_report(".md")),
+    str(paths.data_report(".json")),
+    str(paths.data_counts),
+    str(paths.near_duplicates),
+]
+
+
 rule data:
     input:
         [paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
         of_each_model(paths.training_pool),
+        DATA_REPORT,
 
 
 rule raw:
@@ -43,10 +52,11 @@ rule benchmark:
 
 rule training_pool:
     input:
-        source=paths.dataset_file(cfg, "training_pool"),
+        source=source_file("training_pool"),
         excluded=excluded,
     output:
         str(paths.training_pool("{model}")),
+        str(paths.cleaning("{model}")),
     log:
         str(paths.log("data", "training-{model}")),
     benchmark:
@@ -58,3 +68,23 @@ rule training_pool:
         settings=pool_settings,
     shell:
         "stair data --run {params.run} --model {wildcards.model} > {log} 2>&1"
+
+
+rule data_report:
+    input:
+        [paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
+        of_each_model(paths.training_pool),
+        of_each_model(paths.cleaning),
+    output:
+        DATA_REPORT,
+    log:
+        str(paths.log("data", "report")),
+    benchmark:
+        str(paths.timing("data_report"))
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=digests.digest(digests.data_report(cfg)),
+    shell:
+        "stair data --run {params.run} --report > {log} 2>&1"

@@ -1,51 +1,22 @@
-# Weights and data sets from the hub. Nothing else uses the network.
-HUB_MODELS = {
-    str(paths.model_folder(cfg, m)): m for m in cfg.models if cfg.models[m].repository
-}
-HUB_DATA = {
-    str(paths.dataset_file(cfg, name)): name
-    for name, item in [("training_pool", cfg.training_pool), *cfg.benchmarks.items()]
-    if item.repository and not item.tiny and not item.path
-}
-
-
+# Weights and data sets from the hub, on the machine that drives the workflow. Nothing else uses the network.
 rule fetch:
     input:
-        [f"{folder}/config.json" for folder in HUB_MODELS],
-        list(HUB_DATA),
+        [str(source.mark) for source in HUB],
 
 
-for folder, key in HUB_MODELS.items():
+if HUB:
 
-    rule:
-        name:
-            f"fetch_model_{key}"
+    localrules:
+        fetch_hub,
+
+    # The marks alone are outputs: what lies beside them must outlive an attempt that broke off. No params: the cache is
+    # shared by runs, and a mark's path says which revision was asked for.
+    rule fetch_hub:
         output:
-            f"{folder}/config.json",
+            [str(source.mark) for source in HUB],
         log:
-            str(paths.log("fetch", key)),
+            str(paths.log("fetch")),
         conda:
             ENVIRONMENT
-        params:
-            run=run_folder,
-            key=key,
         shell:
-            "stair fetch --run {params.run} --model {params.key} > {log} 2>&1"
-
-
-for path, key in HUB_DATA.items():
-
-    rule:
-        name:
-            f"fetch_data_{key}"
-        output:
-            path,
-        log:
-            str(paths.log("fetch", key)),
-        conda:
-            ENVIRONMENT
-        params:
-            run=run_folder,
-            key=key,
-        shell:
-            "stair fetch --run {params.run} --data {params.key} > {log} 2>&1"
+            f"stair fetch --run {RUN} 2>&1 | tee {{log}}"

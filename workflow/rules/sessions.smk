@@ -3,6 +3,7 @@ rule sessions:
     input:
         of_each_model(paths.training_sessions),
         of_each_model(paths.validation_sessions),
+        of_each_model(paths.dropped_records),
         [paths.evaluation_sessions(benchmark) for benchmark in cfg.benchmarks],
 
 
@@ -13,6 +14,7 @@ rule training_sessions:
     output:
         str(paths.training_sessions("{model}")),
         str(paths.validation_sessions("{model}")),
+        str(paths.dropped_records("{model}")),
     log:
         str(paths.log("sessions", "training-{model}")),
     benchmark:

@@ -1,0 +1,22 @@
+"""What the paper says of its training data, to stand beside a run's counts."""
+
+from __future__ import annotations
+
+PROBLEMS = {"training_problems": 14_806, "validation_problems": 128, "problems_left": 14_934}
+"""For each model (appendix C.4)."""
+
+UPDATES = {"qwen3-4b-instruct": 1851, "qwen3.5-4b": 1941, "qwen3.5-9b": 1940}
+"""Scheduled updates of eight sessions by model (appendix D.1)."""
+
+BENCHMARK_PROBLEMS = {"math500": 500, "aime2025": 30, "amc23": 34, "gpqa_diamond": 198}
+"""Problems that are evaluated (appendix D.3)."""
+
+_SESSIONS = 8
+
+
+def training_records(model: str) -> str | None:
+    """How many training records a model's update count implies: a session for each record, eight sessions an update."""
+    if model not in UPDATES:
+        return None
+    most = _SESSIONS * UPDATES[model]
+    return f"{max(most - _SESSIONS + 1, PROBLEMS['training_problems']):,} to {most:,}"

@@ -1,0 +1,218 @@
+"""Fetching from a hub that runs on this machine: the real command, the real library, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stair.config.paths import RunPaths
+from stair.config.preflight import check_inputs
+from stair.config.resolve import ConfigError, dump, resolve, validate
+from tests.data.hub_server import Hub, Repository, serving
+
+ROOT = Path(__file__).parents[2]
+OLD, NEW = "a" * 40, "b" * 40
+WEIGHTS = bytes(range(256)) * 94_000
+"""24 MB: the library writes what comes in pieces of 10 MB, so that something is left when an answer breaks off."""
+MODEL = {
+    "config.json": b'{"model_type": "qwen3"}',
+    "model.safetensors": WEIGHTS,
+    "tokenizer.json": b"{}",
+    "big.bin": b"x",
+}
+ROWS = b"".join(json.dumps({"problem": f"What is {n} + 1?", "answer": str(n + 1)}).encode() + b"\n" for n in range(8))
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    repositories = {
+        "lab/model": Repository({OLD: {**MODEL, "tokenizer.json": b"{ }"}, NEW: MODEL}),
+        "datasets/lab/bench": Repository({NEW: {"data/test.jsonl": ROWS, "README.md": b"about"}}),
+        "datasets/lab/closed": Repository({NEW: {"closed.jsonl": ROWS}}, gated=True),
+    }
+    with serving(Hub(repositories)) as running:
+        yield running
+
+
+def run_folder(place: Path, **changes: object) -> Path:
+    """A run with one model, one benchmark and a training pool, all from the hub; nothing else of it matters here."""
+    paper = resolve(ROOT, {"run": "paper"}).model_dump(mode="json")
+    sampling = {"max_new_tokens": 8}
+    source = {"repository": "lab/bench", "file": "data/test.jsonl", "label": "B"}
+    values = {
+        "hub": {"cache": str(place / "cache"), "lock": str(place / "revisions.lock")},
+        "results": str(place / "results"),
+        "models": {
+            "m": {
+                "label": "M", "repository": "lab/model", "thinking": False, "rollout_sampling": sampling,
+                "evaluation_sampling": sampling,
+            }
+        },
+        "benchmarks": {"b": source},
+        "training_pool": {"name": "t", "repository": "lab/bench", "file": "data/test.jsonl", "validation_problems": 0},
+        "controllers": {},
+        "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
+        "overview": {"models": ["m"]},
+        "transitions": {"model": "m", "benchmark": "b"},
+    }  # fmt: skip
+    overlay = paper | values
+    for key, change in changes.items():
+        overlay[key] = {**overlay[key], **change} if isinstance(change, dict) else change  # type: ignore[dict-item]
+    config = validate(overlay, "test")
+    folder = RunPaths.of(config).folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.resolved.yaml").write_text(dump(config))
+    return folder
+
+
+def fetch(hub: Hub, folder: Path, *words: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "STAIR_"))}
+    surroundings |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
+    surroundings |= {"HF_TOKEN": token} if token else {}
+    command = [sys.executable, "-c", "from stair.cli import main; main()", "fetch", "--run", str(folder), *words]
+    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120, check=False)
+
+
+def fetched(hub: Hub, folder: Path, *words: str, token: str | None = None) -> str:
+    done = fetch(hub, folder, *words, token=token)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(hub: Hub, folder: Path, *words: str) -> str:
+    """The one line with which a fetch is refused."""
+    done = fetch(hub, folder, *words)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("stair: error: ")]
+    assert "Traceback" not in done.stderr
+    return line
+
+
+def test_everything_comes_sizes_are_told_first_and_commits_are_recorded(hub: Hub, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    told = fetched(hub, folder)
+    cache = tmp_path / "cache"
+    assert (cache / "models/lab/model/model.safetensors").read_bytes() == WEIGHTS
+    assert not (cache / "models/lab/model/big.bin").exists(), "what no model needs is left there"
+    assert (cache / "datasets/lab/bench/data/test.jsonl").read_bytes() == ROWS
+    assert told.index("24.1 MB  lab/model at bbbbbbbbbbbb: 3 files") < told.index("in all") < told.index("complete")
+    lock = json.loads((tmp_path / "revisions.lock").read_text())
+    assert {key: entry["commit"] for key, entry in lock.items()} == {"models/lab/model": NEW, "datasets/lab/bench": NEW}
+    assert set(lock["models/lab/model"]["files"]) == {"config.json", "model.safetensors", "tokenizer.json"}
+
+    # Again: nothing is asked for. In another run with the same cache: the same.
+    asked = len(hub.requests)
+    assert "Everything is here" in fetched(hub, folder)
+    assert "Everything is here" in fetched(hub, run_folder(tmp_path, run="another"))
+    assert len(hub.requests) == asked
+
+
+def test_what_is_recorded_must_come_again(hub: Hub, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "one")
+    fetched(hub, folder)
+    later = "c" * 40
+    hub.repositories["lab/model"].commits[later] = {**MODEL, "tokenizer.json": b"{   }"}
+    other = run_folder(tmp_path / "two")
+    lock = tmp_path / "two" / "revisions.lock"
+    lock.write_text((tmp_path / "one" / "revisions.lock").read_text())
+    fetched(hub, other)
+    assert (tmp_path / "two/cache/models/lab/model/tokenizer.json").read_bytes() == b"{}", "not the newest"
+    # A cache that holds another commit than is recorded is refused, by fetch and by the start of any run.
+    entries = json.loads(lock.read_text())
+    entries["models/lab/model"]["commit"] = later
+    lock.write_text(json.dumps(entries))
+    assert f"holds lab/model at {NEW}, but" in refused(hub, other)
+    config = resolve(ROOT, {"run": "paper"}).model_validate(
+        yaml.safe_load((other / "config.resolved.yaml").read_text())
+    )
+    with pytest.raises(ConfigError, match="delete that folder and fetch again, or restore the lock file"):
+        check_inputs(config, RunPaths(other))
+    # A hub that gives other bytes under a recorded commit is found out too.
+    entries["models/lab/model"] = {"commit": NEW, "files": {"tokenizer.json": {"bytes": 2, "sha256": "0" * 64}}}
+    lock.write_text(json.dumps(entries))
+    (tmp_path / "two/cache/models/lab/model/fetched.json").unlink()
+    assert "tokenizer.json of lab/model is not the file that" in refused(hub, other)
+    lock.write_text("{")
+    assert "cannot be read" in refused(hub, other)
+
+
+def test_a_revision_that_is_asked_for_has_a_place_of_its_own(hub: Hub, tmp_path: Path) -> None:
+    fetched(hub, run_folder(tmp_path))
+    model = resolve(ROOT, {"run": "paper"}).models["qwen3-4b-instruct"].model_dump(mode="json")
+    pinned = {"m": {**model, "repository": "lab/model", "revision": OLD, "evaluation_changes": {}}}
+    fetched(hub, run_folder(tmp_path, run="pinned", models=pinned))
+    assert (tmp_path / f"cache/models/lab/model@{OLD}/tokenizer.json").read_bytes() == b"{ }"
+    assert (tmp_path / "cache/models/lab/model/tokenizer.json").read_bytes() == b"{}"
+    pinned["m"]["revision"] = "v9"
+    line = refused(hub, run_folder(tmp_path, run="nowhere", models=pinned))
+    assert "models.m.revision: lab/model has no v9" in line
+
+
+def test_a_download_that_breaks_off_goes_on_where_it_was(hub: Hub, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    hub.break_off_after["model.safetensors"] = 0
+    assert "fetch again to go on" in refused(hub, folder, "--only", "models.m")
+    assert not (tmp_path / "cache/models/lab/model/fetched.json").exists()
+    assert (tmp_path / "cache/models/lab/model/config.json").is_file(), "what came before is kept"
+    hub.break_off_after["model.safetensors"] = 14_000_000
+    before = len(hub.asked("GET /lab/model/resolve"))
+    fetched(hub, folder, "--only", "models.m")
+    asked = hub.asked("GET /lab/model/resolve")[before:]
+    assert any("bytes=" in request for request in asked), asked
+    assert not any("config.json" in request for request in asked)
+    assert (tmp_path / "cache/models/lab/model/model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_a_gated_data_set_is_told_before_anything_is_downloaded(hub: Hub, tmp_path: Path) -> None:
+    closed = {"b": {"repository": "lab/closed", "file": "closed.jsonl", "label": "Closed"}}
+    folder = run_folder(tmp_path, benchmarks=closed)
+    line = refused(hub, folder)
+    assert "benchmarks.b: lab/closed is gated" in line
+    assert f"accept its conditions at {hub.address}/datasets/lab/closed" in line
+    assert "HF_TOKEN" in line
+    assert not hub.asked("resolve")
+    assert "is gated" in refused(hub, folder, "--only", "benchmarks.b")
+    fetched(hub, folder, token="hf_allowed")
+    assert (tmp_path / "cache/datasets/lab/closed/closed.jsonl").read_bytes() == ROWS
+    assert "hf_allowed" not in (tmp_path / "revisions.lock").read_text()
+
+
+def test_other_faults_are_one_line(hub: Hub, tmp_path: Path) -> None:
+    missing = {"b": {"repository": "lab/bench", "file": "test.jsonl", "label": "B"}}
+    line = refused(hub, run_folder(tmp_path / "a", benchmarks=missing))
+    assert "benchmarks.b.file: lab/bench has no test.jsonl" in line
+    assert "data/test.jsonl, README.md" in line
+    none = {"b": {"repository": "lab/none", "file": "x.jsonl", "label": "B"}}
+    assert "lab/none does not exist, or is private" in refused(hub, run_folder(tmp_path / "b", benchmarks=none))
+    assert "models.x is not fetched from the hub" in refused(hub, run_folder(tmp_path / "c"), "--only", "models.x")
+    hub.altered.add("model.safetensors")
+    line = refused(hub, run_folder(tmp_path / "d"), "--only", "models.m")
+    assert "is not what lab/model holds; it was removed" in line
+    assert not (tmp_path / "d/cache/models/lab/model/model.safetensors").exists()
+
+
+def test_a_hub_that_does_not_answer(tmp_path: Path) -> None:
+    with serving(Hub()) as gone:
+        pass
+    assert f"{gone.address} does not answer" in refused(gone, run_folder(tmp_path))
+
+
+def test_every_other_command_has_hub_access_off() -> None:
+    program = (
+        "import os, sys\n"
+        "os.environ.pop('HF_HUB_OFFLINE', None)\n"
+        "sys.argv = ['stair', 'schema']\n"
+        "from stair.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "from huggingface_hub import constants\n"
+        "print('offline', constants.HF_HUB_OFFLINE)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "offline True"

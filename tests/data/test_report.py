@@ -1,0 +1,138 @@
+"""The data report: its counts, its examples, and that text which may not be published stands nowhere in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.data import stage
+from stair.data.paper_counts import training_records
+from stair.data.publishing import publishable, text_digest
+from stair.data.reading import read_columns
+from stair.data.report import write_report
+from stair.data.training_pool import wanted_columns
+from stair.records.schemas import BENCHMARK
+from stair.records.tables import read_table
+from stair.tiny.stage import write_raw
+
+ROOT = Path(__file__).parents[2]
+SECRET = "Which of the zirconium quokkas hums in F sharp minor at low tide?"
+NEARLY = SECRET.replace("low tide", "high tide")
+OPTIONS = ["the ochre quokka", "the azure quokka", "the umber quokka", "the mauve quokka"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
+    """The tiny run's data stage, with a multiple-choice question whose text is known, which the pool holds twice."""
+    place = tmp_path_factory.mktemp("data")
+    choice = place / "choice.csv"
+    with open(choice, "w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["Record ID", "Question", "Correct Answer", *(f"Incorrect Answer {n}" for n in (1, 2, 3))])
+        writer.writerow(["rec1", SECRET, *OPTIONS])
+        writer.writerows([f"rec{n}", f"Which letter comes {n} after A?", *"pqrs"] for n in range(2, 6))
+    tiny = resolve(ROOT, {"run": "tiny", "results": str(place)})
+    paths = RunPaths.of(tiny)
+    write_raw(tiny, paths, "training_pool")
+    rows = [SECRET.upper(), SECRET.upper(), f"{SECRET} ", NEARLY]
+    pool = place / "pool.jsonl"
+    generated = read_columns(paths.dataset_file(tiny, "training_pool"), wanted_columns(tiny.training_pool))
+    pairs = [*zip(generated["problem"], generated["answer"], strict=True), *((text, "2") for text in rows)]
+    pool.write_text("".join(json.dumps({"problem": text, "answer": answer}) + "\n" for text, answer in pairs))
+    config = resolve(
+        ROOT,
+        {
+            "run": "tiny",
+            "results": str(place),
+            "benchmarks": {"gpqa_diamond": {"tiny": None, "path": str(choice)}},
+            "training_pool": {
+                "tiny": None, "path": str(pool), "columns": {"problem": "problem", "answer": "answer", "id": None},
+            },
+        },
+    )  # fmt: skip
+    for key in config.benchmarks:
+        if config.benchmarks[key].tiny is not None:
+            write_raw(config, paths, key)
+        stage.benchmark(config, paths, key)
+    for model in config.models:
+        stage.training_pool(config, paths, model)
+    write_report(config, paths)
+    return config, paths
+
+
+def steps(paths: RunPaths, model: str) -> dict[str, dict[str, str]]:
+    with open(paths.data_counts, newline="") as handle:
+        return {row["step"]: row for row in csv.DictReader(handle) if row["model"] == model}
+
+
+def test_the_steps_add_up(run: tuple[Config, RunPaths]) -> None:
+    for model in run[0].models:
+        by = steps(run[1], model)
+        rows, records = int(by["read"]["rows"]), int(by["source records"]["records"])
+        assert rows - int(by["exact duplicates removed"]["rows"]) == records
+        left = records - int(by["excluded in all"]["records"])
+        assert left == int(by["left"]["records"]) == int(by["training"]["records"]) + int(by["validation"]["records"])
+        assert int(by["excluded: gpqa_diamond"]["problems"]) == 1
+        assert int(by["excluded: gpqa_diamond"]["records"]) == 2
+        assert by["validation"]["problems"] == "16"
+        assert by["training"]["paper"].startswith("14,806 problems; 1")
+    assert "excluded: amc23" in steps(run[1], "qwen3.5-9b")
+    assert "excluded: amc23" not in steps(run[1], "qwen3.5-4b")
+
+
+def test_the_report_names_what_was_removed_what_stays_and_what_is_near(run: tuple[Config, RunPaths]) -> None:
+    found = json.loads(run[1].data_report(".json").read_text())
+    for model in run[0].models:
+        removed = [row for row in found["removed"][model] if row["benchmark"] == "gpqa_diamond"]
+        assert [row["source_id"] for row in removed] == ["rec1", "rec1"]
+        # The six AMC23 problems in the pool are out of the benchmark, so nothing that is asked stays in a pool.
+        assert found["left_in_pool"][model] == {}
+    near = run[1].near_duplicates.read_text()
+    assert ",gpqa_diamond,rec1,0." in near
+    assert sum(found["choice_letters"]["gpqa_diamond"].values()) == 5
+    page = run[1].data_report(".md").read_text()
+    assert "math500 test/" in page
+    assert "What is" in page, "text that may be published is shown"
+
+
+def test_text_that_may_not_be_published_stands_in_nothing_that_is(run: tuple[Config, RunPaths]) -> None:
+    published = [run[1].data_report(".md"), run[1].data_report(".json"), run[1].data_counts, run[1].near_duplicates]
+    published += [run[1].cleaning(model) for model in run[0].models]
+    for path in published:
+        text = path.read_text().lower()
+        assert "rec1" in text or path == run[1].data_counts
+        for secret in ("quokka", "f sharp minor", *OPTIONS):
+            assert secret not in text, (path, secret)
+    assert "not published; sha256:" in run[1].data_report(".md").read_text()
+    # The tables that the run itself works with do hold it, so that looking for it can fail.
+    assert "quokka" in str(read_table(run[1].benchmark("gpqa_diamond"), BENCHMARK))
+
+
+def test_rows_lose_their_text_where_it_may_not_be_published() -> None:
+    rows = [
+        {"benchmark": "open", "response": "It is 4.", "answer": "4", "response_ids": [1, 2], "seed": 7},
+        {"benchmark": "closed", "response": "The quokka, so C.", "answer": "C", "response_ids": [1, 2], "seed": 8},
+    ]
+    assert list(publishable(rows, {"closed"})) == [
+        rows[0],
+        {
+            "benchmark": "closed",
+            "response": text_digest("The quokka, so C."),
+            "answer": "C",
+            "response_ids": [],
+            "seed": 8,
+        },
+    ]
+
+
+def test_the_papers_update_counts_imply_how_many_records_there_were() -> None:
+    assert training_records("qwen3-4b-instruct") == "14,806 to 14,808"
+    assert training_records("qwen3.5-4b") == "15,521 to 15,528"
+    assert training_records("qwen3.5-9b") == "15,513 to 15,520"
+    assert training_records("another") is None
