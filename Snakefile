@@ -17,6 +17,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/fetch.smk"
 include: "workflow/rules/backbones.smk"
 include: "workflow/rules/data.smk"
+include: "workflow/rules/preflight.smk"
 include: "workflow/rules/rollouts.smk"
 include: "workflow/rules/sessions.smk"
 include: "workflow/rules/training.smk"
@@ -36,6 +37,7 @@ rule all:
     input:
         # Every stage, not only the last: a deleted output in the middle is made again, and what depends on it after it.
         rules.data.input,
+        rules.preflight.input,
         rules.rollouts.input,
         rules.sessions.input,
         rules.training.input,
@@ -50,6 +52,7 @@ localrules:
     all,
     fetch,
     data,
+    preflight,
     rollouts,
     sessions,
     training,

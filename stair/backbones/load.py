@@ -23,6 +23,7 @@ def load_model(
 
     `path` is a folder, or, together with a `revision`, the name of a hub repository that is already in the local cache.
     `attention` is Transformers' `attn_implementation`.
+    On the device "meta" the weights' names and shapes are checked, and none is read.
     Raises ValueError when the model is not there, is of an unknown architecture, or its files lack a weight.
     """
     if not Path(path).is_dir() and revision is None:
@@ -45,6 +46,8 @@ def load_model(
         local_files_only=True,
         dtype=dtype,
         attn_implementation=attention,
+        # No tensor is read then, but every name and shape is looked at.
+        **({"device_map": "meta"} if device == "meta" else {}),
         output_loading_info=True,
     )
     model: PreTrainedModel = loaded[0]

@@ -159,6 +159,19 @@ def data(
 
 
 @app.command()
+def preflight(run: RunOption, model: ModelOption) -> None:
+    """Look at what a model's tokenizer, template, limits and weights really do. Writes preflight/MODEL.json.
+
+    Needs no GPU and reads no weight. Stops at the first property that does not hold, and at a template other than before.
+    """
+    set_threads(1)
+    from stair.preflight import stage
+
+    stage.run(*open_run(run), model)
+    _record(run, "preflight", model)
+
+
+@app.command()
 def rollouts(
     run: RunOption,
     model: ModelOption,
@@ -167,13 +180,19 @@ def rollouts(
     seal: Annotated[
         bool, typer.Option("--seal", help="Write rollouts/MODEL.parquet from the logs, without a model.")
     ] = False,
+    card: Annotated[bool, typer.Option("--card", help="Write the data card rollouts/MODEL.README.md.")] = False,
     threads: ThreadsOption = 1,
 ) -> None:
     """Generate training responses: one shard, or the seal of all. Finished responses are taken from the logs."""
     set_threads(threads)
     from stair.rollouts import stage
 
-    if seal:
+    if card:
+        from stair.rollouts.card import write_card
+
+        write_card(*open_run(run), model)
+        _record(run, "data_card", model)
+    elif seal:
         stage.seal(*open_run(run), model)
         _record(run, "rollouts", model)
     else:

@@ -93,6 +93,38 @@ def rollouts(config: Config, model: str) -> Settings:
     }
 
 
+def preflight(config: Config, model: str) -> Settings:
+    """What a model must show, and the code that looks."""
+    settings, place = config.models[model], f"models.{model}"
+    asked = [
+        key for key in config.benchmarks if any((model, key) in config.evaluated(one) for one in config.conditions)
+    ]
+    limits = {
+        f"{place}.evaluation_sampling.max_new_tokens, {key}": settings.sampling_for(key).max_new_tokens for key in asked
+    }
+    prompts = {config.training_pool.prompt, *(config.benchmarks[key].prompt for key in asked)}
+    return {
+        **_model(config, model),
+        **_chosen(place, settings, "template_sha256"),
+        f"{place}.rollout_sampling.max_new_tokens": settings.rollout_sampling.max_new_tokens,
+        **limits,
+        **{f"prompts.{name}": config.prompts[name] for name in sorted(prompts)},
+        CODE: modules_digest("stair.preflight.stage"),
+    }
+
+
+def data_card(config: Config, model: str) -> Settings:
+    """The data card of a model's training responses, and the code that writes it."""
+    return {
+        **rollouts(config, model),
+        f"models.{model}.label": config.models[model].label,
+        "training_pool.publish_text": config.training_pool.publish_text,
+        **_source("training_pool", config.training_pool),
+        "note": config.note,
+        CODE: modules_digest("stair.rollouts.card"),
+    }
+
+
 def sessions(config: Config) -> Settings:
     """Any sessions."""
     return {"sessions.seed": config.sessions.seed}

@@ -69,17 +69,22 @@ class Renderer:
     def _encode(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def prompt_ids(self, history: Sequence[Exchange], user: str) -> list[int]:
-        """The full conversation input of a turn: history, current user message, generation prefix. No system message."""
+    def prompt_text(self, history: Sequence[Exchange], user: str) -> str:
+        """A prompt as the template writes it."""
         messages = []
         for exchange in history:
             messages.append({"role": "user", "content": exchange.user})
             messages.append({"role": "assistant", "content": exchange.assistant})
         messages.append({"role": "user", "content": user})
-        text = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=self.thinking
+        return str(
+            self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=self.thinking
+            )
         )
-        return self._encode(text)
+
+    def prompt_ids(self, history: Sequence[Exchange], user: str) -> list[int]:
+        """The full conversation input of a turn: history, current user message, generation prefix. No system message."""
+        return self._encode(self.prompt_text(history, user))
 
     def body_ids(self, response_ids: Sequence[int]) -> list[int]:
         """A response without the end marker that closed it."""

@@ -132,6 +132,7 @@ class Artefacts:
             "training_pool", (model,), paths.cleaning(model), (paths.dataset_file(config, "training_pool"), *excluded),
             partial(params.training_pool, config, model),
         )  # fmt: skip
+        yield self._preflight(model)
         yield self._table(
             "rollouts", (model,), paths.rollouts(model), (paths.training_pool(model),),
             partial(params.rollouts, config, model), schemas.ROLLOUTS, (model,), (("model", model),),
@@ -145,6 +146,19 @@ class Artefacts:
             "training_sessions", (model,), paths.dropped_records(model),
             (paths.training_pool(model), paths.rollouts(model)), partial(params.sessions, config),
         )  # fmt: skip
+
+        yield self._file(
+            "data_card", (model,), paths.data_card(model), (paths.training_pool(model), paths.rollouts(model)),
+            partial(params.data_card, config, model),
+        )  # fmt: skip
+
+    def _preflight(self, model: str) -> Artefact:
+        config, paths = self._config, self._paths
+        conditions = config.conditions
+        asked = [key for key in config.benchmarks if any((model, key) in config.evaluated(one) for one in conditions)]
+        file, inputs = paths.preflight(model), (paths.training_pool(model), *(paths.benchmark(key) for key in asked))
+        settings, manifest = partial(params.preflight, config, model), file.with_name(f"{file.name}.manifest.json")
+        return Artefact("preflight", (model,), (file,), inputs, (model,), settings, manifest)
 
     def _controller(self, model: str, controller: str) -> Artefact:
         paths = self._paths

@@ -75,6 +75,18 @@ def excluded(wildcards):
     return [paths.benchmark(name) for name in sorted(names)]
 
 
+def asked_benchmarks(wildcards):
+    """The benchmarks that a model answers."""
+    return [
+        paths.benchmark(benchmark)
+        for benchmark in cfg.benchmarks
+        if any(
+            (wildcards.model, benchmark) in cfg.evaluated(condition)
+            for condition in cfg.conditions
+        )
+    ]
+
+
 def evaluation_shards(wildcards):
     """What says that each shard has ended."""
     of = cfg.shards_of(wildcards.condition)
@@ -142,6 +154,14 @@ def benchmark_settings(wildcards):
 
 def pool_settings(wildcards):
     return digests.digest(digests.training_pool(cfg, wildcards.model))
+
+
+def preflight_settings(wildcards):
+    return digests.digest(digests.preflight(cfg, wildcards.model))
+
+
+def card_settings(wildcards):
+    return digests.digest(digests.data_card(cfg, wildcards.model))
 
 
 def rollout_settings(wildcards):

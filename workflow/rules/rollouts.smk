@@ -2,12 +2,15 @@
 rule rollouts:
     input:
         of_each_model(paths.rollouts),
+        of_each_model(paths.data_card),
 
 
 rule rollout_shard:
     input:
         model=model_files,
         pool=paths.training_pool("{model}"),
+        # Only that it is there: it looks, and makes nothing that a response depends on.
+        preflight=ancient(str(paths.preflight("{model}"))),
     output:
         str(paths.shard("{shard}", "{of}", "rollouts", "{model}")),
     log:
@@ -42,3 +45,22 @@ rule seal_rollouts:
         settings=rollout_settings,
     shell:
         "stair rollouts --run {params.run} --model {wildcards.model} --seal > {log} 2>&1"
+
+
+rule data_card:
+    input:
+        pool=paths.training_pool("{model}"),
+        rollouts=paths.rollouts("{model}"),
+    output:
+        str(paths.data_card("{model}")),
+    log:
+        str(paths.log("rollouts", "{model}", "card")),
+    benchmark:
+        str(paths.timing("data_card", "{model}"))
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=card_settings,
+    shell:
+        "stair rollouts --run {params.run} --model {wildcards.model} --card > {log} 2>&1"

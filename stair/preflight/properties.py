@@ -1,0 +1,197 @@
+"""What a model's tokenizer and chat template must do, looked at by rendering conversations. Imports no torch.
+
+The paper's conversations (appendices B.1, B.3, D.1, D.2) fix every id of a prompt: no system message, user and assistant turns
+between their markers, a generation prefix of the mode, earlier answers without their thinking. A template that does anything
+else would change prompts silently, so each property is looked at by itself, and the first that fails stops the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stair.conversation.renderer import END_OF_THINKING, TURN_END, TURN_START, Exchange, Renderer
+from stair.conversation.spans import control_span
+
+_USER, _AGAIN = "What is 1 + 2?", "And what is 3 + 4?"
+_ANSWER, _THOUGHT = "It is \\boxed{3}.", "One and two are three"
+_HISTORIES = {
+    "one turn": [],
+    "a later turn": [Exchange(_USER, _ANSWER)],
+    "after an empty answer": [Exchange(_USER, "")],
+    "the fourth turn": [Exchange(_USER, _ANSWER), Exchange(_AGAIN, ""), Exchange(_USER, _ANSWER)],
+}
+"""Histories of the examples; an answer is empty where thinking did not end."""
+
+
+class PropertyError(ValueError):
+    """A property that does not hold; the message is one readable line."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that was seen to hold, in words."""
+
+    name: str
+    seen: str
+
+
+def generation_prefix(thinking: bool) -> str:
+    """What a prompt ends with, after the last user message (appendix D.1)."""
+    return f"{TURN_START}assistant\n" + ("<think>\n" if thinking else "")
+
+
+def conversation_text(history: list[Exchange], user: str, thinking: bool) -> str:
+    """A prompt as the paper's protocol has it, written out; the templates are held to this."""
+    turns = "".join(
+        f"{TURN_START}user\n{exchange.user}{TURN_END}\n{TURN_START}assistant\n{exchange.assistant}{TURN_END}\n"
+        for exchange in history
+    )
+    return f"{turns}{TURN_START}user\n{user}{TURN_END}\n{generation_prefix(thinking)}"
+
+
+def check_properties(renderer: Renderer) -> list[Property]:
+    """Everything that tokenizer and template must show, in the order in which a fault is best understood.
+
+    Raises:
+        PropertyError: naming the property, what was expected and what was seen.
+    """
+    found = []
+    for name, look in _PROPERTIES.items():
+        try:
+            found.append(Property(name, look(renderer)))
+        except PropertyError as error:
+            raise PropertyError(f"{name}: {error}") from None
+    return found
+
+
+def template_digest(renderer: Renderer) -> str:
+    """SHA-256 of the chat template."""
+    return hashlib.sha256(str(renderer.tokenizer.chat_template).encode()).hexdigest()
+
+
+def rendered_examples(renderer: Renderer) -> list[dict[str, Any]]:
+    """Prompts as this model gets them, with their ids and the span that is controlled."""
+    examples = []
+    for name, history in _HISTORIES.items():
+        ids = renderer.prompt_ids(history, _AGAIN)
+        start, end = control_span(ids, renderer.user_header)
+        examples.append(
+            {"name": name, "text": renderer.tokenizer.decode(ids), "ids": ids, "control_span": [start, end]}
+        )
+    return examples
+
+
+def _no_system_message(renderer: Renderer) -> str:
+    text = _rendered(renderer, [], _USER)
+    if f"{TURN_START}system" in text or not text.startswith(f"{TURN_START}user"):
+        raise PropertyError(f"the template adds a message before the user's: {_short(text)}")
+    return "a conversation opens with the user's message"
+
+
+def _generation_prefix(renderer: Renderer) -> str:
+    text, expected = _rendered(renderer, [], _USER), generation_prefix(renderer.thinking)
+    after = text.split(_USER, 1)[-1]
+    if after != f"{TURN_END}\n{expected}":
+        raise PropertyError(f"after the user's message stands {after!r}, expected {TURN_END + chr(10) + expected!r}")
+    return f"a prompt ends with {expected!r}"
+
+
+def _history(renderer: Renderer) -> str:
+    for name, history in _HISTORIES.items():
+        text, expected = _rendered(renderer, history, _AGAIN), conversation_text(history, _AGAIN, renderer.thinking)
+        if text != expected:
+            raise PropertyError(f"{name} is rendered as {_difference(text, expected)}")
+    return "answers stand in history as they are, empty ones too"
+
+
+def _earlier_thinking(renderer: Renderer) -> str:
+    """What the template itself does with thinking in history; the pipeline never gives it any."""
+    full = f"<think>\n{_THOUGHT}\n{END_OF_THINKING}\n\n{_ANSWER}"
+    text = _rendered(renderer, [Exchange(_USER, full)], _AGAIN)
+    if not renderer.thinking:
+        if full not in text:
+            raise PropertyError(f"an answer is not kept as it is: {_short(text)}")
+        return "kept as text; a model without thinking has none"
+    if _THOUGHT in text:
+        raise PropertyError(f"the thinking of an earlier turn stays in its history: {_short(text)}")
+    if text != conversation_text([Exchange(_USER, _ANSWER)], _AGAIN, True):
+        raise PropertyError(f"an earlier turn with thinking is rendered as {_short(text)}")
+    return "left out of history"
+
+
+def _single_ids(renderer: Renderer) -> str:
+    markers = [TURN_START, TURN_END, *(["<think>", END_OF_THINKING] if renderer.thinking else [])]
+    for marker in markers:
+        ids = renderer.tokenizer(f"x{marker}x", add_special_tokens=False)["input_ids"]
+        alone = renderer.tokenizer(marker, add_special_tokens=False)["input_ids"]
+        if len(alone) != 1 or list(ids).count(alone[0]) != 1:
+            raise PropertyError(f"{marker} is {len(alone)} ids ({list(alone)}), expected one")
+    return ", ".join(
+        f"{marker} {renderer.tokenizer(marker, add_special_tokens=False)['input_ids'][0]}" for marker in markers
+    )
+
+
+def _stop_ids(renderer: Renderer) -> str:
+    if renderer.turn_end not in renderer.stop_ids:
+        raise PropertyError(
+            f"{TURN_END} ({renderer.turn_end}) is not among the model's stop ids {list(renderer.stop_ids)} "
+            "(eos_token_id of generation_config.json)"
+        )
+    for stop in renderer.stop_ids:
+        if not 0 <= stop < renderer.tokens or stop not in [*renderer.tokenizer.all_special_ids, renderer.turn_end]:
+            name = renderer.tokenizer.convert_ids_to_tokens(stop) if 0 <= stop < renderer.tokens else "no token"
+            raise PropertyError(f"the stop id {stop} is {name!r}, which is no special token of the tokenizer")
+    return ", ".join(f"{renderer.tokenizer.convert_ids_to_tokens(stop)} {stop}" for stop in renderer.stop_ids)
+
+
+def _ids_of_text(renderer: Renderer) -> str:
+    text = conversation_text(_HISTORIES["the fourth turn"], _AGAIN, renderer.thinking)
+    ids = renderer.prompt_ids(_HISTORIES["the fourth turn"], _AGAIN)
+    if renderer.tokenizer.decode(ids) != text:
+        raise PropertyError(f"a prompt's ids decode to {_difference(renderer.tokenizer.decode(ids), text)}")
+    return "a prompt's ids decode to its text; none is added"
+
+
+def _control_span(renderer: Renderer) -> str:
+    for name, history in _HISTORIES.items():
+        ids = renderer.prompt_ids(history, _AGAIN)
+        try:
+            start, end = control_span(ids, renderer.user_header)
+        except ValueError as error:
+            raise PropertyError(str(error)) from None
+        within, expected = renderer.tokenizer.decode(ids[start:end]), conversation_text([], _AGAIN, renderer.thinking)
+        if within != expected or end != len(ids):
+            raise PropertyError(f"of {name} it is {_short(within)}, expected {_short(expected)}")
+    return "from the last user header to the prompt's end, found by ids"
+
+
+_PROPERTIES: dict[str, Callable[[Renderer], str]] = {
+    "markers are single ids": _single_ids,
+    "no system message": _no_system_message,
+    "generation prefix": _generation_prefix,
+    "earlier thinking": _earlier_thinking,
+    "history": _history,
+    "ids of a prompt": _ids_of_text,
+    "control span": _control_span,
+    "stop ids": _stop_ids,
+}
+
+
+def _rendered(renderer: Renderer, history: list[Exchange], user: str) -> str:
+    return renderer.prompt_text(history, user)
+
+
+def _short(text: str) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 200 else f"{shown[:197]}..."
+
+
+def _difference(text: str, expected: str) -> str:
+    """The first place where two texts part."""
+    place = next(
+        (i for i, (a, b) in enumerate(zip(text, expected, strict=False)) if a != b), min(len(text), len(expected))
+    )
+    return f"{text[place : place + 40]!r} at character {place}, expected {expected[place : place + 40]!r}"

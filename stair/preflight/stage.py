@@ -1,0 +1,112 @@
+"""The preflight stage: what a model must show before anything is generated with it. Writes preflight/<model>.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from stair.backbones.architecture import describe
+from stair.config.model import Config
+from stair.config.paths import RunPaths, require_folder
+from stair.conversation.renderer import Renderer
+from stair.preflight.limits import Limit, longest_prompt
+from stair.preflight.properties import (
+    Property,
+    PropertyError,
+    check_properties,
+    rendered_examples,
+    template_digest,
+)
+from stair.preflight.weights import check_weights
+from stair.records.files import write_json
+from stair.records.manifest import write_manifest
+from stair.records.schemas import BENCHMARK, TRAINING_POOL
+from stair.records.tables import read_table
+
+
+def run(config: Config, paths: RunPaths, model: str) -> None:
+    """Looks at a model's tokenizer, template, limits and weights, and writes what was seen.
+
+    Raises:
+        ValueError: the first property that does not hold, or a template other than before.
+    """
+    settings = config.models[model]
+    folder = require_folder(paths.model_folder(config, model), f"models.{model}")
+    try:
+        renderer = Renderer.load(folder, thinking=settings.thinking)
+        digest = template_digest(renderer)
+        _check_template(config, paths, model, digest)
+        properties = check_properties(renderer)
+        architecture = describe(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        if renderer.tokens > architecture.vocabulary:
+            raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
+        limits = [
+            longest_prompt(renderer, architecture, what, users, most)
+            for what, users, most in _prompts(config, paths, model)
+        ]
+        properties += [Property(f"RoPE limit, {limit.what}", _told(limit)) for limit in limits]
+        properties.append(Property("weights", check_weights(folder)))
+    except ValueError as error:
+        raise ValueError(f"preflight of {model} ({folder}): {error}") from None
+    output = paths.preflight(model)
+    write_json(
+        output,
+        {
+            "model": model,
+            "thinking": settings.thinking,
+            "template_sha256": digest,
+            "properties": {one.name: one.seen for one in properties},
+            "limits": [asdict(limit) for limit in limits],
+            "examples": rendered_examples(renderer),
+        },
+    )
+    write_manifest(output, stage="preflight", settings={})
+    _remember_template(paths, model, digest)
+    print(f"{model}: {len(properties)} properties hold, template {digest[:12]}")
+
+
+def _prompts(config: Config, paths: RunPaths, model: str) -> Iterator[tuple[str, Iterator[tuple[str, str]], int]]:
+    """Every kind of first prompt that the run has for a model, with its output limit."""
+    pool = read_table(paths.training_pool(model), TRAINING_POOL)
+    prompt = config.prompts[config.training_pool.prompt]
+    users = ((row["record_id"], prompt.replace("{problem}", row["problem"])) for row in pool)
+    yield "training problems", users, config.models[model].rollout_sampling.max_new_tokens
+    for key, benchmark in config.benchmarks.items():
+        if not any((model, key) in config.evaluated(condition) for condition in config.conditions):
+            continue
+        prompt, rows = config.prompts[benchmark.prompt], read_table(paths.benchmark(key), BENCHMARK)
+        asked = ((row["problem_id"], prompt.replace("{problem}", row["problem"])) for row in rows)
+        yield key, asked, config.models[model].sampling_for(key).max_new_tokens
+
+
+def _told(limit: Limit) -> str:
+    text = (
+        f"longest prompt {limit.longest_prompt} tokens ({limit.problem_id}), {limit.max_new_tokens} to generate, "
+        f"{limit.context} positions"
+    )
+    if limit.what != "training problems" and limit.four_turns > limit.context:
+        text += f"; four turns at their limits would take {limit.four_turns}, so a session can exhaust the context"
+    return text
+
+
+def _check_template(config: Config, paths: RunPaths, model: str, digest: str) -> None:
+    """Holds the template to the configuration and to what this run has used before."""
+    asked = config.models[model].template_sha256
+    if asked is not None and asked != digest:
+        raise PropertyError(
+            f"the chat template has the SHA-256 {digest}, models.{model}.template_sha256 asks for {asked}"
+        )
+    memo = paths.work("templates") / f"{model}.json"
+    known = json.loads(memo.read_text(encoding="utf-8"))["template_sha256"] if memo.is_file() else digest
+    if known != digest:
+        raise PropertyError(
+            f"the chat template has changed: SHA-256 {digest}, this run began with {known}; restore the template, or delete "
+            f"{memo} to go on with the new one (responses under the old one are then not used)"
+        )
+
+
+def _remember_template(paths: RunPaths, model: str, digest: str) -> None:
+    memo = paths.work("templates") / f"{model}.json"
+    if not memo.is_file():
+        write_json(memo, {"template_sha256": digest})

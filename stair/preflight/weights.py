@@ -1,0 +1,28 @@
+"""Whether a model folder holds every weight, without reading them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stair.preflight.properties import PropertyError
+
+
+def check_weights(folder: Path) -> str:
+    """Builds the model without memory from the folder's own files, and says how many parameters came.
+
+    It goes the way that loading goes (`backbones.load`), names of multimodal checkpoints included, but no tensor is read.
+
+    Raises:
+        PropertyError: a weight is missing or has another shape; a tied vocabulary head counts as there.
+    """
+    import torch
+
+    from stair.backbones.load import load_model
+
+    try:
+        model = load_model(folder, dtype=torch.bfloat16, device="meta")
+    except (ValueError, RuntimeError, OSError) as error:
+        raise PropertyError(f"weights: {' '.join(str(error).split())}") from None
+    count = sum(parameter.numel() for parameter in model.parameters())
+    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    return f"{count:,} parameters, none missing; vocabulary head {'tied to the embeddings' if tied else 'of its own'}"

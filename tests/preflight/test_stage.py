@@ -1,0 +1,102 @@
+"""The preflight stage on a model folder on disk: what it writes, and that another template stops the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.data import stage as data_stage
+from stair.preflight import stage
+from tests.conftest import TOKENS, random_model
+from tests.preflight.test_properties import folder_of
+
+ROOT = Path(__file__).parents[2]
+MODEL = "qwen3.5-4b"
+
+
+@pytest.fixture
+def place(small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path) -> Path:
+    """A hybrid model's folder, a benchmark and a training pool."""
+    random_model("qwen3_5").save_pretrained(tmp_path / "model")
+    folder_of(small_tokenizer(True), tmp_path / "model")
+    for name, count in (("bench", 8), ("pool", 20)):
+        rows = [{"problem": f"What is {n} + {len(name)}?", "answer": str(n + len(name))} for n in range(count)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def configured(place: Path, **changes: Any) -> Config:
+    """A run with that model, benchmark (by path and columns alone) and pool."""
+    sampling = {"max_new_tokens": 40}
+    model = {"label": "M", "path": str(place / "model"), "thinking": True, "dtype": "float32"}
+    model |= {"rollout_sampling": sampling, "evaluation_sampling": sampling} | changes
+    paper = resolve(ROOT, {"run": "paper"})
+    return Config.model_validate(
+        paper.model_dump(mode="json")
+        | {
+            "results": str(place / "results"),
+            "models": {MODEL: model},
+            "benchmarks": {"ours": {"label": "Ours", "path": str(place / "bench.jsonl"), "kind": "integer"}},
+            "training_pool": {"name": "pool", "path": str(place / "pool.jsonl"), "validation_problems": 4},
+            "controllers": {},
+            "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
+            "overview": {"models": [MODEL]},
+            "transitions": {"model": MODEL, "benchmark": "ours"},
+        }
+    )
+
+
+def preflight(config: Config) -> dict[str, Any]:
+    paths = RunPaths.of(config)
+    if not paths.training_pool(MODEL).is_file():
+        data_stage.benchmark(config, paths, "ours")
+        data_stage.training_pool(config, paths, MODEL)
+    stage.run(config, paths, MODEL)
+    return dict(json.loads(paths.preflight(MODEL).read_text()))
+
+
+def test_what_is_written(place: Path) -> None:
+    found = preflight(configured(place))
+    template = (place / "model" / "chat_template.jinja").read_text()
+    assert found["template_sha256"] == hashlib.sha256(template.encode()).hexdigest()
+    assert found["properties"]["weights"].endswith("vocabulary head tied to the embeddings")
+    assert {limit["what"]: limit["context"] for limit in found["limits"]} == {"training problems": 512, "ours": 512}
+    assert found["examples"][0]["text"].endswith("<|im_start|>assistant\n<think>\n")
+    assert all(token < TOKENS for example in found["examples"] for token in example["ids"])
+
+
+def test_another_template_stops_the_run(place: Path) -> None:
+    config = configured(place)
+    before = preflight(config)["template_sha256"]
+    assert preflight(config)["template_sha256"] == before
+    path = place / "model" / "chat_template.jinja"
+    path.write_text(path.read_text() + "{#- says the same -#}")
+    # Snakemake removes an output before its job runs again; the run remembers all the same.
+    RunPaths.of(config).preflight(MODEL).unlink()
+    with pytest.raises(ValueError, match="the chat template has changed: SHA-256") as caught:
+        preflight(config)
+    assert before in str(caught.value)
+    assert not RunPaths.of(config).preflight(MODEL).exists()
+
+
+def test_a_template_that_the_configuration_does_not_name_stops_the_run(place: Path) -> None:
+    digest = preflight(configured(place))["template_sha256"]
+    assert preflight(configured(place, template_sha256=digest))["template_sha256"] == digest
+    with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 asks for {'0' * 64}"):
+        preflight(configured(place, template_sha256="0" * 64))
+
+
+def test_limits_that_do_not_fit_are_one_line(place: Path) -> None:
+    with pytest.raises(ValueError, match=f"preflight of {MODEL} .*training problems: the prompt of problem") as caught:
+        preflight(configured(place, rollout_sampling={"max_new_tokens": 505}))
+    assert "more than the 512 positions" in str(caught.value)
+    assert "\n" not in str(caught.value)
