@@ -88,7 +88,7 @@ def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:
 
 
 def test_layers_of_a_fetched_model_are_checked_too(tmp_path: Path) -> None:
-    config = resolve(ROOT, {"run": "paper", "results": str(tmp_path), **layers(3, 40)})
+    config = resolve(ROOT, {"run": "paper", "results": str(tmp_path), "hub": {"cache": str(tmp_path)}, **layers(3, 40)})
     check_inputs(config, RunPaths.of(config))  # nothing is fetched yet, so nothing is known yet
     folder = RunPaths.of(config).model_folder(config, MODEL)
     folder.parent.mkdir(parents=True)
