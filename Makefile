@@ -1,12 +1,16 @@
 # make reproduce   the tiny run, from generated problems to the main table (RUN=name for another, GO=1 to start an expensive one)
+#                  ENGINE=sglang draws the Qwen3 backbone's training responses by SGLang's server
 # make test        the test suite
 # make test-faults       kills and damages real runs
 # make test-reproduced   looks at the tiny run that was made, and at what its stages took
+# make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make lint        formatting, types, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
+# make sglang-env  the locked environment of SGLang's server in .venv-sglang (DEVICE=cpu or cuda)
 # make lock        renews the lock file from pyproject.toml
 RUN ?= tiny
 GO ?=
+ENGINE ?=
 PYTHON ?= python3
 export TORCH_INDEX ?=
 
@@ -14,7 +18,7 @@ VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.
 READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh pyproject.toml | cksum | tr ' ' '-')
 
-.PHONY: help env reproduce test test-faults test-reproduced lint lock
+.PHONY: help env sglang-env reproduce test test-faults test-sglang test-reproduced lint lock lock-sglang
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
@@ -25,17 +29,31 @@ $(READY):
 
 env: $(READY)
 
+# SGLang's server pins other versions than the pipeline, and must not meet them: an environment apart.
+SGLANG_VENV := .venv-sglang
+SGLANG_READY := $(SGLANG_VENV)/.ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
+$(SGLANG_READY):
+	@PYTHON=$(PYTHON) FOLDER=$(SGLANG_VENV) envs/sglang.sh
+	@rm -f $(SGLANG_VENV)/.ready-*
+	@touch $@
+
+sglang-env: $(SGLANG_READY)
+
 # Triton: 200 MB that nothing but tests of its kernels needs on a machine without a GPU.
 TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
 $(TEST_READY): $(READY)
 	@$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r envs/test.lock
 	@touch $@
 
-reproduce: $(READY)
-	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go)
+reproduce: $(READY) $(if $(filter sglang,$(ENGINE)),$(SGLANG_READY))
+	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go) $(if $(ENGINE),--set 'rollouts={engine: $(ENGINE)}')
 
 test: $(READY) $(TEST_READY)
-	$(VENV)/bin/python -m pytest -m "not faults and not reproduced" -n 2 --dist loadgroup
+	$(VENV)/bin/python -m pytest -m "not faults and not reproduced and not sglang" -n 2 --dist loadgroup
+
+# Each of these tests starts a server of its own and loads both processors: one after another.
+test-sglang: $(READY) $(SGLANG_READY)
+	$(VENV)/bin/python -m pytest -m sglang
 
 test-faults: $(READY)
 	$(VENV)/bin/python -m pytest -m faults
@@ -59,3 +77,13 @@ lock: $(READY)
 	echo "# What only tests need: kernels are compiled, and run in Triton's interpreter, without a GPU; made by \`make lock\`." > envs/test.lock
 	echo "triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'" | $(VENV)/bin/uv pip compile - --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet >> envs/test.lock
+
+UV_LOCK := --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
+lock-sglang: $(READY)
+	echo "torch==2.13.0; sys_platform == 'none'" > $(VENV)/no-torch.txt
+	echo "# SGLang's server on a CPU, made by \`make lock-sglang\` from envs/sglang-cpu.in; torch is installed by its own step (envs/sglang.sh)." > envs/sglang-cpu.lock
+	$(VENV)/bin/uv pip compile envs/sglang-cpu.in --universal --python-version 3.11 --override $(VENV)/no-torch.txt $(UV_LOCK) | \
+	  sed '/^torch==/,/[^\\]$$/d' >> envs/sglang-cpu.lock
+	printf 'sglang==0.5.23\ntorchvision==0.15.2\n' | $(VENV)/bin/uv pip compile - --no-deps $(UV_LOCK) >> envs/sglang-cpu.lock
+	echo "# SGLang's server on NVIDIA GPUs (Linux, x86-64, Python 3.11), made by \`make lock-sglang\`: what SGLang itself asks for." > envs/sglang-cuda.lock
+	echo "sglang==0.5.23" | $(VENV)/bin/uv pip compile - --python-version 3.11 --python-platform x86_64-manylinux_2_34 $(UV_LOCK) >> envs/sglang-cuda.lock

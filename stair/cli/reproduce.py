@@ -21,7 +21,7 @@ from stair.cli.context import DRIVER
 from stair.cli.warm import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.preflight import check_inputs
+from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
 from stair.records.files import remove_leftovers
 from stair.records.interruption import Interrupted
@@ -75,6 +75,7 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
     if config.expensive and not go:
         _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])
         return
+    check_environments(config, paths)
     _free_stale_lock()
     remove_leftovers(paths.folder)
     code = _snakemake([*command, *tail])

@@ -18,6 +18,9 @@ Keys = Annotated[tuple[Key, ...], Field(strict=False)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
+EngineName = Literal["transformers", "sglang"]
+
+
 class Strict(BaseModel):
     """Refuses unknown keys and values of another type; cannot be changed once made."""
 
@@ -90,6 +93,9 @@ class Model(Strict):
     thinking: bool = Field(description="Thinking mode: responses open with reasoning that ends at `</think>`.")
     dtype: Literal["bfloat16", "float32", "float64"] = Field(
         "bfloat16", description="Working precision of the backbone."
+    )
+    rollout_engine: EngineName | None = Field(
+        None, description="The engine of its training responses; null takes `rollouts.engine`."
     )
     rollout_sampling: Sampling = Field(description="Sampling of the training responses (appendix D.1).")
     evaluation_sampling: Sampling = Field(description="Sampling at evaluation (table evaluation-decoding).")
@@ -179,7 +185,7 @@ class Rollouts(Strict):
     """Training responses."""
 
     samples: Literal[4] = Field(4, description="Responses to a source record: one for each of the four turn columns.")
-    engine: Literal["transformers"] = Field("transformers", description="The engine that generates them.")
+    engine: EngineName = Field("transformers", description="The engine that generates them; a model can have another.")
     shards: Positive = Field(description="How many jobs share a model's rollouts. Changes no result.")
     seed: str = Field("rollouts", description="Enters every sample's seed.")
 
@@ -374,6 +380,30 @@ class Hub(Strict):
     )
 
 
+class SGLangEngine(Strict):
+    """SGLang's server, which every job of rollouts starts for itself."""
+
+    environment: str = Field(".venv-sglang", description="The folder of the server's own Python environment.")
+    version: str = Field("0.5.23", description="The SGLang that must be in it; enters every response key.")
+    device: Literal["cuda", "cpu"] = Field("cuda", description="Where it computes.")
+    attention: Literal["fa3", "flashinfer", "triton", "torch_native"] = Field(
+        "fa3", description="Attention backend; one with a deterministic mode. On a CPU: torch_native."
+    )
+    tensor_parallel: Positive = Field(1, description="GPUs that share the model.")
+    memory_fraction: Share | None = Field(
+        None, description="Share of GPU memory for weights and cache; null leaves it to SGLang."
+    )
+    cache_tokens: Positive | None = Field(
+        None, description="Size of the key/value cache in tokens; null leaves it to SGLang."
+    )
+    concurrency: Positive = Field(256, description="Requests that a job has under way. Changes no result.")
+    start_seconds: float = Field(3600, gt=0, description="How long a server may take to load.")
+    stall_seconds: float = Field(
+        300, gt=0, description="How long a server may give no sign of life before it is started again."
+    )
+    arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")
+
+
 class Config(Strict):
     """A run: the paper's settings, changed by an overlay and by the command line."""
 
@@ -398,6 +428,7 @@ class Config(Strict):
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
+    sglang: SGLangEngine = Field(default_factory=SGLangEngine, description="The SGLang engine.")
     expected_seconds: dict[str, float] = Field(
         default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
     )
@@ -516,6 +547,10 @@ class Config(Strict):
             if (settings.models is None or model in settings.models)
             and (settings.benchmarks is None or benchmark in settings.benchmarks)
         ]
+
+    def rollout_engine(self, model: str) -> EngineName:
+        """The engine of a model's training responses."""
+        return self.models[model].rollout_engine or self.rollouts.engine
 
     def trained(self, controller: str) -> list[str]:
         """The models that a controller is trained for."""

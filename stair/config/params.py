@@ -87,10 +87,18 @@ def rollouts(config: Config, model: str) -> Settings:
         **_model(config, model),
         **_chosen(f"models.{model}", config.models[model], "rollout_sampling"),
         f"prompts.{config.training_pool.prompt}": config.prompts[config.training_pool.prompt],
-        **_chosen("rollouts", config.rollouts, "samples", "seed", "engine"),
+        **_chosen("rollouts", config.rollouts, "samples", "seed"),
+        "rollouts.engine": config.rollout_engine(model),
         "training_pool.name": config.training_pool.name,
-        "transformers.attention": config.transformers.attention,
+        **_rollout_engine(config, model),
     }
+
+
+def _rollout_engine(config: Config, model: str) -> Settings:
+    """What of an engine enters response keys."""
+    if config.rollout_engine(model) == "sglang":
+        return _chosen("sglang", config.sglang, "version", "attention")
+    return {"transformers.attention": config.transformers.attention}
 
 
 def preflight(config: Config, model: str) -> Settings:

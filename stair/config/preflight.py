@@ -13,6 +13,9 @@ from stair.data.benchmarks import wanted_columns as benchmark_columns
 from stair.data.reading import check_columns
 from stair.data.revisions import check_fetched
 from stair.data.training_pool import wanted_columns as pool_columns
+from stair.engines.base import SamplingSettings
+from stair.engines.sglang.launch import check_environment
+from stair.engines.sglang.limits import check_architecture, check_sampling
 
 _DISTINCT = 4
 """Problems of a session."""
@@ -31,6 +34,8 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     _check_reuse(config, paths)
     check_fetched(config, paths)
     for model in config.models:
+        if config.rollout_engine(model) == "sglang":
+            _check_sglang(config, paths, model)
         for key, controller in config.controllers.items():
             if model in config.trained(key):
                 _check_layers(config, paths, model, key, controller.controlled_layers)
@@ -41,6 +46,20 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
             _check_file(f"benchmarks.{key}.path", Path(benchmark.path), benchmark_columns(benchmark))
     if config.training_pool.path is not None:
         _check_file("training_pool.path", Path(config.training_pool.path), pool_columns(config.training_pool))
+
+
+def check_environments(config: Config, paths: RunPaths) -> None:
+    """Holds the environment of SGLang's server, where rollouts are to be made with it, to the configured version.
+
+    Raises:
+        ConfigError: it is not there, or holds another version.
+    """
+    wanting = (model for model in config.models if not paths.rollouts(model).exists())
+    if any(config.rollout_engine(model) == "sglang" for model in wanting):
+        try:
+            check_environment(Path(config.sglang.environment), config.sglang.version)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
 
 
 def _check_reuse(config: Config, paths: RunPaths) -> None:
@@ -72,6 +91,23 @@ def _check_sizes(config: Config, paths: RunPaths) -> None:
         raise ConfigError(
             f"training_pool.validation_problems: a validation session needs {_DISTINCT} distinct problems, or none"
         )
+
+
+def _check_sglang(config: Config, paths: RunPaths, model: str) -> None:
+    """What SGLang cannot do for a model is said before anything runs."""
+    settings = config.models[model].rollout_sampling.model_dump(exclude={"max_new_tokens"})
+    try:
+        check_sampling(SamplingSettings(**settings, truncation="joint"))
+    except ValueError as error:
+        raise ConfigError(f"models.{model}.rollout_sampling: {error}") from None
+    tiny = config.models[model].tiny
+    known = None if tiny is not None else _architecture(paths.model_folder(config, model))
+    name = tiny.architecture if tiny is not None else known.name if known is not None else None
+    try:
+        if name is not None:
+            check_architecture(name, config.sglang.device)
+    except ValueError as error:
+        raise ConfigError(f"models.{model}: {error}") from None
 
 
 def _check_file(key: str, path: Path, columns: dict[str, str]) -> None:

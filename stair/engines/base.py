@@ -136,9 +136,13 @@ class Engine(Protocol):
     attention: str
     dtype: str
     device: str
-    capabilities: Capabilities
     replays_at_once: int
     """How many replays are best asked for together."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do; what was looked at on the running engine, where that decides."""
+        ...
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Yields completions in the order in which they end.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stair.backbones.architecture import Architecture, describe
 from stair.backbones.revision import model_revision
-from stair.config.model import Config, Model, Sampling
+from stair.config.model import Config, EngineName, Model, Sampling
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
-from stair.engines.base import SamplingSettings, Truncation
+from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.identity import attention_path, transformers_version
 
 if TYPE_CHECKING:
+    from stair.engines.sglang.engine import SGLangEngine
     from stair.engines.transformers import TransformersEngine
 
 
@@ -34,8 +36,8 @@ class Backbone:
     """The engine's part of response keys."""
 
     @classmethod
-    def open(cls, config: Config, paths: RunPaths, model: str) -> Backbone:
-        """Reads everything but the weights; imports no torch.
+    def open(cls, config: Config, paths: RunPaths, model: str, engine: EngineName = "transformers") -> Backbone:
+        """Reads everything but the weights; imports no torch. `engine` is the one that its responses are to come from.
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
@@ -50,12 +52,7 @@ class Backbone:
             revision=model_revision(folder, paths.work("revisions") / f"{model}.json"),
             architecture=describe(json.loads((folder / "config.json").read_text(encoding="utf-8"))),
             renderer=Renderer.load(folder, thinking=settings.thinking),
-            engine={
-                "name": "transformers",
-                "version": transformers_version(),
-                "attention": attention_path(config.transformers.attention, settings.dtype, config.transformers.device),
-                "dtype": settings.dtype,
-            },
+            engine=_engine_identity(config, settings, engine),
         )
 
     def load_engine(
@@ -85,9 +82,65 @@ class Backbone:
             prefill_chunk=options.prefill_chunk,
             cache_block=options.cache_block,
         )
+        self._check_identity(engine)
+        return engine
+
+    def launch_sglang(
+        self, config: Config, log: Path, started: Callable[[dict[str, Any]], None] | None = None
+    ) -> SGLangEngine:
+        """The SGLang engine; its server starts with the first request.
+
+        Args:
+            config: the run.
+            log: the server's output is appended to this file.
+            started: told what every server says of itself.
+
+        Raises:
+            ValueError: the server's environment is not there or holds another version, or the model cannot be run there.
+        """
+        from stair.engines.sglang.engine import SGLangEngine
+        from stair.engines.sglang.launch import Launch
+        from stair.engines.sglang.service import Patience
+
+        options = config.sglang
+        launch = Launch(
+            environment=Path(options.environment),
+            version=options.version,
+            folder=self.folder,
+            context=self.architecture.context,
+            dtype=self.settings.dtype,
+            device=options.device,
+            attention=options.attention,
+            running=options.concurrency,
+            tensor_parallel=options.tensor_parallel,
+            memory_fraction=options.memory_fraction,
+            cache_tokens=options.cache_tokens,
+            arguments=options.arguments,
+        )
+        engine = SGLangEngine(
+            launch,
+            tokens=self.renderer.tokens,
+            width=options.concurrency,
+            log=log,
+            patience=Patience(options.start_seconds, options.stall_seconds),
+            started=started,
+        )
+        self._check_identity(engine)
+        return engine
+
+    def _check_identity(self, engine: Engine) -> None:
         told = {"name": engine.name, "version": engine.version, "attention": engine.attention, "dtype": engine.dtype}
         assert told == self.engine, f"the engine calls itself {told}, its response keys say {self.engine}"
-        return engine
+
+
+def _engine_identity(config: Config, settings: Model, engine: EngineName) -> dict[str, str]:
+    """An engine's part of response keys, known without loading it."""
+    if engine == "sglang":
+        version, attention = config.sglang.version, str(config.sglang.attention)
+    else:
+        version = transformers_version()
+        attention = attention_path(config.transformers.attention, settings.dtype, config.transformers.device)
+    return {"name": engine, "version": version, "attention": attention, "dtype": settings.dtype}
 
 
 def sampling_settings(sampling: Sampling, truncation: Truncation = "sequential") -> SamplingSettings:

@@ -57,7 +57,15 @@ _PROOF = dict(
 )
 
 ROLLOUTS = _schema(
-    model=pa.string(), record_id=pa.string(), problem_id=pa.string(), sample=pa.int32(), **_GENERATED, **_PROOF
+    model=pa.string(),
+    record_id=pa.string(),
+    problem_id=pa.string(),
+    sample=pa.int32(),
+    **_GENERATED,
+    **_PROOF,
+    batch_invariant=_nullable(
+        pa.bool_()
+    ),  # whether one prompt had the same tokens alone and among others; null: not known
 )
 
 _TURN = dict(

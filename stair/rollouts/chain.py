@@ -105,7 +105,7 @@ class RolloutChain:
                 seed=self.seed,
                 prompt_tokens=len(self.prompt.ids),
                 prompt_ids_sha256=self.prompt.digest,
-                **record,
+                **{"batch_invariant": None, **record},
             )
         )
 
@@ -132,7 +132,8 @@ class RolloutChain:
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
         """See `Chain.record`."""
-        return response_columns(completion, engine, self.settings.renderer)
+        seen = {"batch_invariant": engine.capabilities.batch_invariant}
+        return response_columns(completion, engine, self.settings.renderer) | seen
 
     def replay(self, engine: Engine) -> Replay:
         """A rollout keeps no states."""

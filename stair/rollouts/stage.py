@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.engines.base import Engine
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
 from stair.records.manifest import write_manifest
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import read_table, write_table
 from stair.rollouts.chain import RolloutChain, RolloutSettings
+from stair.rollouts.servers import record_server, servers
 
 
 def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
     """What all chains of a model share."""
     sampling = backbone.settings.rollout_sampling
+    joint = backbone.engine["name"] == "sglang"
     return RolloutSettings(
         model=backbone.key,
         data_set=config.training_pool.name,
         model_revision=backbone.revision,
         engine=backbone.engine,
         renderer=backbone.renderer,
-        sampling=sampling_settings(sampling),
+        sampling=sampling_settings(sampling, "joint" if joint else "sequential"),
         max_new_tokens=sampling.max_new_tokens,
         prompt=config.prompts[config.training_pool.prompt],
         seed_name=config.rollouts.seed,
@@ -43,27 +48,52 @@ def _chains(settings: RolloutSettings, records: Sequence[dict[str, Any]], sample
 
 def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
     """Generates one shard of a model's rollouts."""
-    backbone = Backbone.open(config, paths, model)
+    backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     settings, samples = _settings(config, backbone), config.rollouts.samples
     records = share(_records(paths, model), shard, of)
-    run_shard(
-        lambda generating: _chains(settings, records, samples),
-        len(records) * samples,
-        paths.work("rollouts", model),
-        (shard, of),
-        lambda: backbone.load_engine(config, layers=()),
-        (paths.progress, f"rollouts/{model}/{shard}"),
-        paths.shard(str(shard), str(of), "rollouts", model),
-        {run: other.work("rollouts") for run, other in paths.reused(config).items()},
-    )
+    with ExitStack() as ended:
+
+        def load() -> Engine:
+            if backbone.engine["name"] != "sglang":
+                return backbone.load_engine(config, layers=())
+            name = f"{shard}-of-{of}"
+            engine = backbone.launch_sglang(
+                config,
+                paths.log("rollouts", model, f"server-{name}"),
+                lambda facts: record_server(paths.work("rollouts", model, "servers"), f"shard-{name}", facts),
+            )
+            return ended.enter_context(closing(engine))
+
+        run_shard(
+            lambda generating: _chains(settings, records, samples),
+            len(records) * samples,
+            paths.work("rollouts", model),
+            (shard, of),
+            load,
+            (paths.progress, f"rollouts/{model}/{shard}"),
+            paths.shard(str(shard), str(of), "rollouts", model),
+            {run: other.work("rollouts") for run, other in paths.reused(config).items()},
+        )
 
 
 def seal(config: Config, paths: RunPaths, model: str) -> None:
     """Writes a model's rollouts from the logs, without a model."""
-    backbone = Backbone.open(config, paths, model)
+    backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     chains = _chains(_settings(config, backbone), _records(paths, model), config.rollouts.samples)
     output = paths.rollouts(model)
-    count = write_table(output, ROLLOUTS, sealed_rows(chains, paths.work("rollouts", model)))
+    seen: Counter[str] = Counter()
+    count = write_table(output, ROLLOUTS, _counted(sealed_rows(chains, paths.work("rollouts", model)), seen))
     settings = {"sampling": backbone.settings.rollout_sampling.model_dump(), "model_revision": backbone.revision}
-    write_manifest(output, stage="rollouts", settings=settings, responses=count)
+    facts = {
+        "batch_invariant": dict(seen),
+        "servers": servers(paths.work("rollouts", model, "servers")),
+    }
+    write_manifest(output, stage="rollouts", settings=settings, responses=count, **facts)
     tidy(paths.work("rollouts", model))
+
+
+def _counted(rows: Iterable[dict[str, Any]], seen: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Rows as they pass, with what was seen of the engine's determinism counted."""
+    for row in rows:
+        seen[{True: "yes", False: "no", None: "not known"}[row["batch_invariant"]]] += 1
+        yield row

@@ -62,6 +62,7 @@ def changed(values: dict[str, Any], **changes: Any) -> set[str]:
         {"conditions": {"stair": {"label": "Another"}, "vanilla": {"label": "Another"}}},
         {"rollouts": {"shards": 99}, "evaluation": {"shards": 98}},
         {"transformers": {"batch_width": 3, "prefill_width": 2, "cache_block": 96, "device": "cpu"}},
+        {"sglang": {"concurrency": 3, "environment": "elsewhere", "stall_seconds": 9.0, "cache_tokens": 5000}},
         {"expected_seconds": {"evaluation_shard": 7.0}},
         {"note": "another", "expensive": False, "results": "elsewhere", "run": "other"},
     ],
@@ -122,6 +123,10 @@ def evaluations(models: Any = MODELS, benchmarks: Any = BENCHMARKS, conditions: 
         ({"training_pool": {"exclude_more": {"qwen3.5-9b": []}}}, {"pool qwen3.5-9b"}),
         ({"training_pool": {"validation_problems": 64}}, {f"pool {model}" for model in MODELS}),
         ({"training_pool": {"name": "another"}}, {f"rollouts {model}" for model in MODELS}),
+        # The paper's rollouts are SGLang's; a model can have another engine, and saying the common one again changes nothing.
+        ({"sglang": {"version": "0.5.24"}}, {f"rollouts {model}" for model in MODELS}),
+        ({"models": {INSTRUCT: {"rollout_engine": "transformers"}}}, {f"rollouts {INSTRUCT}"}),
+        ({"models": {INSTRUCT: {"rollout_engine": "sglang"}}}, set()),
         # The layout of a condition that asks whether the layout matters is its identity.
         ({"conditions": {"native_again": {"batch_width": 5}}}, evaluations(conditions=["native_again"])),
         ({"sessions": {"seed": "another"}}, {f"sessions {name}" for name in (*MODELS, *BENCHMARKS)}),

@@ -12,7 +12,7 @@ import pytest
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.preflight import check_inputs
+from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +140,23 @@ def test_a_training_pool_without_a_column(tmp_path: Path) -> None:
     path.write_text(json.dumps({"prompt": [{"content": "1 + 1?"}], "answer": "2"}) + "\n")
     message = refused(training_pool={"tiny": None, "path": str(path)})
     assert f"training_pool.path: {path} has no column 'reward_model'" in message
+
+
+def test_what_sglang_cannot_draw_is_refused_before_anything_runs() -> None:
+    checked(rollouts={"engine": "sglang"})  # the tiny hybrids have the other engine
+    found = refused(rollouts={"engine": "sglang"}, models={MODEL: {"rollout_sampling": {"min_p": 0.1}}})
+    assert found.startswith(f"models.{MODEL}.rollout_sampling: min_p is 0.1")
+    found = refused(rollouts={"engine": "sglang"}, models={"qwen3.5-4b": {"rollout_engine": "sglang"}})
+    assert found.startswith("models.qwen3.5-4b: SGLang on cpu runs qwen3, not qwen3_5")
+
+
+def test_sglangs_environment_is_asked_for_only_where_rollouts_are_to_be_made(tmp_path: Path) -> None:
+    config = checked(
+        rollouts={"engine": "sglang"}, sglang={"environment": str(tmp_path / "none")}, results=str(tmp_path)
+    )
+    paths = RunPaths.of(config)
+    with pytest.raises(ConfigError, match="make sglang-env"):
+        check_environments(config, paths)
+    paths.rollouts(MODEL).parent.mkdir(parents=True)
+    paths.rollouts(MODEL).touch()
+    check_environments(config, paths)

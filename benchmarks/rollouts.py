@@ -1,0 +1,153 @@
+"""What the client and the work log add to what SGLang's server needs alone for the same requests.
+
+    python benchmarks/rollouts.py [--environment .venv-sglang] [--responses 192] [--tokens 256] [--concurrency 16] [--rounds 5]
+
+One server with a small random Qwen3 model on a CPU. A round sends the same requests twice, in turns: bare (bytes made
+beforehand, sent over as many open connections, answers read and thrown away) and as a shard does (chains through the engine,
+every answer checked, decoded and appended to a work log). The ratio of the two is what counts; it is taken in one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import statistics
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import torch
+
+from stair.conversation.renderer import Renderer
+from stair.engines.base import Request, SamplingSettings
+from stair.engines.sglang.client import Asker
+from stair.engines.sglang.engine import SGLangEngine
+from stair.engines.sglang.launch import Launch
+from stair.protocol.runner import run_chains
+from stair.records.progress import Progress
+from stair.records.worklog import WorkLog, WorkLogWriter
+from stair.rollouts.chain import RolloutChain, RolloutSettings
+from stair.tiny.architecture import Shape, build
+from stair.tiny.tokenizer import save_tokenizer, train_tokenizer
+
+VOCABULARY = 320
+
+
+def make_model(folder: Path) -> None:
+    """A model folder: the tiny run's Qwen3 shape, random weights."""
+    tokenizer = train_tokenizer(
+        [f"What is {a} + {b}?" for a in range(9) for b in range(9)], vocabulary=VOCABULARY, thinking=False
+    )
+    end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    torch.manual_seed(0)
+    model = build(Shape("qwen3"), VOCABULARY, (pad, end))
+    model.generation_config.eos_token_id = [end, pad]
+    model.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+
+
+def chains(folder: Path, responses: int, tokens: int) -> list[RolloutChain]:
+    """One response each, like those of a shard."""
+    settings = RolloutSettings(
+        model="small",
+        data_set="benchmark",
+        model_revision="-",
+        engine={"name": "sglang"},
+        renderer=Renderer.load(folder, thinking=False),
+        sampling=SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, truncation="joint"),
+        max_new_tokens=tokens,
+        prompt="{problem}",
+        seed_name="benchmark",
+    )
+    records = [
+        {"record_id": str(number), "problem_id": str(number), "problem": f"What is {number} + {number % 7}?"}
+        for number in range(responses)
+    ]
+    return [RolloutChain(settings, record, 0) for record in records]
+
+
+async def bare(address: str, bodies: list[bytes], concurrency: int) -> None:
+    """Sends bodies over open connections and reads the answers, with nothing else."""
+    place = urlsplit(address)
+    waiting = iter(bodies)
+
+    async def connection() -> None:
+        reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1 << 24)
+        for body in waiting:
+            head = f"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert b" 200 " in answer.split(b"\r\n")[0], answer
+            length = next(line for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(int(length.split(b":")[1]))
+        writer.close()
+
+    await asyncio.gather(*(connection() for _ in range(concurrency)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--environment", type=Path, default=Path(".venv-sglang"))
+    parser.add_argument("--responses", type=int, default=192)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        make_model(folder)
+        launch = Launch(
+            environment=options.environment, version="0.5.23", folder=folder, context=4096, dtype="float32", device="cpu",
+            attention="torch_native", running=options.concurrency, cache_tokens=16384,
+        )  # fmt: skip
+        log = Path(scratch) / "server.log"
+        with closing(SGLangEngine(launch, tokens=VOCABULARY, width=options.concurrency, log=log)) as engine:
+            measure(engine, folder, Path(scratch), options)
+
+
+def measure(engine: SGLangEngine, folder: Path, scratch: Path, options: argparse.Namespace) -> None:
+    """Prints a line a round, and the ratio."""
+    asker = Asker(4096, VOCABULARY, VOCABULARY)
+    everything = chains(folder, options.responses, options.tokens)
+    requests: list[Request] = [chain.request(engine) for chain in everything]
+    bodies = [json.dumps(asker.payload(request)).encode() for request in requests]
+    generated = sum(completion.usage.response_tokens for completion in engine.run(requests))  # warms both sides up
+    assert engine.service.address is not None
+    print(f"{options.responses} responses, {generated} tokens, {options.concurrency} at a time")
+    alone, ours, used = [], [], []
+    for round_ in range(options.rounds):
+        for who in ("bare", "shard") if round_ % 2 else ("shard", "bare"):
+            urlopen(f"{engine.service.address}/flush_cache").read()
+            start, spent = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+            if who == "bare":
+                asyncio.run(bare(engine.service.address, bodies, options.concurrency))
+                alone.append(time.perf_counter() - start)
+                continue
+            work = scratch / f"round-{round_}"
+            fresh = chains(folder, options.responses, options.tokens)
+            progress = Progress(work, "rollouts", total=options.responses, unit="responses")
+            start, spent = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+            with WorkLogWriter(work / "log", "shard") as writer:
+                run_chains(fresh, engine, WorkLog(work / "none"), writer, progress)
+            ours.append(time.perf_counter() - start)
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            used.append(after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime)
+            assert len(WorkLog(work / "log")) == options.responses
+        print(
+            f"round {round_}: server alone {alone[-1]:.2f} s, shard {ours[-1]:.2f} s, ratio {ours[-1] / alone[-1]:.3f}"
+        )
+    ratios = [mine / bare_ for mine, bare_ in zip(ours, alone, strict=True)]
+    print(
+        f"ratio: median {statistics.median(ratios):.3f}, of sums {sum(ours) / sum(alone):.3f}; "
+        f"{generated / statistics.median(ours):.0f} tokens/s; "
+        f"the client's CPU time a response {statistics.median(used) / options.responses * 1e3:.2f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What the SGLang engine cannot serve, found before anything is loaded. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stair.engines.base import Capabilities, Request, SamplingSettings
+
+ARCHITECTURES = ("qwen3", "qwen3_5")
+_PENALTY = 2.0
+
+
+def capabilities(device: str, batch_invariant: bool | None = None) -> Capabilities:
+    """What the engine can do on a device. `batch_invariant` is what was seen on a running server."""
+    return Capabilities(
+        # Gated DeltaNet's kernels in SGLang are Triton's.
+        architectures=ARCHITECTURES if device == "cuda" else ARCHITECTURES[:1],
+        read=False,
+        capture=False,
+        adapters=False,
+        batch_invariant=bool(batch_invariant),
+    )
+
+
+def check_sampling(sampling: SamplingSettings) -> None:
+    """Holds settings to what SGLang draws by the sampling law (docs/sampling.md).
+
+    Raises:
+        ValueError: naming the setting, why, and what to do.
+    """
+    instead = "; set it so, or take the Transformers engine (rollouts.engine, models.<key>.rollout_engine)"
+    if sampling.min_p:
+        raise ValueError(f"min_p is {sampling.min_p}: a seeded SGLang server dies of any but 0{instead}")
+    if sampling.repetition_penalty != 1.0:
+        raise ValueError(
+            f"repetition_penalty is {sampling.repetition_penalty}: SGLang counts generated tokens only, the sampling law "
+            f"those of the prompt too; it must be 1{instead}"
+        )
+    if abs(sampling.presence_penalty) > _PENALTY:
+        raise ValueError(f"presence_penalty is {sampling.presence_penalty}: SGLang takes -2 to 2{instead}")
+    truncates = sampling.temperature > 0 and sampling.top_k and sampling.top_p < 1
+    if truncates and sampling.truncation != "joint":
+        raise ValueError(f"SGLang applies top_k and top_p jointly, not in sequence{instead}")
+
+
+def check_architecture(name: str, device: str) -> None:
+    """Holds a model to what SGLang can run on a device.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    known = capabilities(device).architectures
+    if name not in known:
+        raise ValueError(
+            f"SGLang on {device} runs {', '.join(known)}, not {name} (its kernels need a GPU); take the Transformers engine "
+            f"for this model (models.<key>.rollout_engine: transformers)"
+        )
+
+
+def check_request(request: Request, tokens: int, ends: Iterable[int]) -> None:
+    """Holds a request to what the engine can do.
+
+    Args:
+        request: what is asked.
+        tokens: how many ids are tokens of the tokenizer.
+        ends: the end tokens in the model folder's configuration, at which SGLang stops whatever is asked.
+
+    Raises:
+        ValueError: a read, a capture or an adapter is asked for, a setting cannot be drawn, an id is no token.
+    """
+    name = f"request {request.key[:12]}"
+    if request.read is not None or request.capture is not None or request.adapter is not None:
+        raise ValueError(f"{name} reads, captures or has an adapter, which the SGLang engine does not do")
+    # An id beyond the vocabulary kills the server.
+    bad = [token for token in (*request.prompt_ids, *request.stop_ids) if not 0 <= token < tokens]
+    if bad:
+        raise ValueError(f"{name}: token {bad[0]} is outside the vocabulary of {tokens}")
+    if not request.stop_ids:
+        raise ValueError(f"{name} has no stop ids")
+    if unknown := sorted(set(ends) - set(request.stop_ids)):
+        raise ValueError(
+            f"{name}: the model's own configuration ends at {unknown}, which the stop ids {request.stop_ids} lack"
+        )
+    try:
+        check_sampling(request.sampling)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None

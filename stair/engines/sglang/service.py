@@ -1,0 +1,371 @@
+"""Keeps a server running and takes requests through it, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import tenacity
+
+from stair.engines.base import Completion, Request
+from stair.engines.sglang.client import Asker, Retracted, Transient
+from stair.engines.sglang.launch import Launch
+from stair.engines.sglang.probe import batch_invariant
+from stair.engines.sglang.server import PortTaken, Server, ServerFailed
+
+_ATTEMPTS = 20
+_BACKOFF_SECONDS = (0.5, 30.0)
+_STARTS = 3
+_PORTS = 5
+_TICK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long what may take.
+
+    Args:
+        start_seconds: loading a server.
+        stall_seconds: without any sign of the scheduler, until a server counts as stalled.
+    """
+
+    start_seconds: float = 3600.0
+    stall_seconds: float = 300.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """A completion and what was seen of the server that made it."""
+
+    completion: Completion
+    batch_invariant: bool
+
+
+class _Gate:
+    """Lets a number of requests through at a time: half as many when the cache ran full, one more when it has not for long."""
+
+    def __init__(self, width: int) -> None:
+        self.width = self._most = width
+        self._inside = self._good = 0
+        self._narrowed = 0.0
+        self._changed = asyncio.Condition()
+
+    async def __aenter__(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._inside < self.width)
+            self._inside += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._changed:
+            self._inside -= 1
+            self._changed.notify_all()
+
+    def narrow(self, begun: float) -> bool:
+        """Half as many from now on, at least one; not again for a request that had begun before the last time."""
+        if begun < self._narrowed:
+            return False
+        self.width, self._good, self._narrowed = max(1, self.width // 2), 0, time.monotonic()
+        return True
+
+    def widen(self) -> None:
+        """A response was good; as many as go through at a time, and it is one more."""
+        self._good += 1
+        if self._good >= self.width and self.width < self._most:
+            self.width, self._good = self.width + 1, 0
+
+
+class Service:
+    """A server that is started again when it dies or stalls; what was under way is then asked again.
+
+    Args:
+        launch: what to start.
+        asker: how to ask.
+        patience: when to give up waiting.
+        width: requests that are sent at a time.
+        log: the servers' output.
+        started: told what every server says of itself when it is ready.
+        port: the port to try first.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        asker: Asker,
+        patience: Patience,
+        width: int,
+        log: Path,
+        started: Callable[[dict[str, Any]], None] | None = None,
+        port: int = 0,
+    ) -> None:
+        self._launch, self._asker, self._patience, self._width = launch, asker, patience, width
+        self._log, self._started, self._port = log, started, port
+        self._results: queue.Queue[Served | BaseException] = queue.Queue()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sglang", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._keeper: Future[None] | None = None
+        self._server: Server | None = None
+        self._responses, self._last_sign = 0, 0.0
+        self.restarts = 0
+        """Servers that were started in the place of another."""
+        self.asked_again = 0
+        """Requests that were sent more than once, for whatever reason."""
+
+    # ---------------------------------------------------------------- the caller's side
+
+    def open(self, request: Request) -> None:
+        """Starts the first server and waits until it can be used; `request` is what its determinism is looked at with.
+
+        Raises:
+            ServerFailed: it does not come up.
+            ValueError: its cache is too small for what is asked, or it is another SGLang.
+        """
+        self._thread.start()
+        ready: Future[None] = Future()
+        self._keeper = self._submit(self._keep(request, ready))
+        while not ready.done():  # in short waits, so that signals are seen
+            wait([ready], timeout=_TICK_SECONDS)
+        ready.result()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a server was started."""
+        return self._keeper is not None
+
+    @property
+    def process(self) -> int | None:
+        """The process group of the server that runs now."""
+        return self._server.process if self._server is not None else None
+
+    @property
+    def address(self) -> str | None:
+        """Where the server that runs now answers."""
+        return self._server.address if self._server is not None else None
+
+    def put(self, request: Request) -> None:
+        """Sends a request; its completion comes out of `get`."""
+        self._loop.call_soon_threadsafe(self._begin, request)
+
+    def get(self) -> Served:
+        """The next response that has ended. Raises what made the service give up."""
+        while True:
+            try:
+                found = self._results.get(timeout=_TICK_SECONDS)
+            except queue.Empty:
+                continue  # so that signals are seen
+            if isinstance(found, BaseException):
+                raise found
+            return found
+
+    def forget(self) -> None:
+        """Gives up what is under way; nothing of it comes out of `get` any more."""
+        if self.is_open and self._thread.is_alive():
+            self._submit(self._cancel()).result()
+        while not self._results.empty():
+            self._results.get()
+
+    def close(self) -> None:
+        """Ends the server and the thread."""
+        if not self._thread.is_alive():
+            return
+        self._submit(self._shut()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    # ---------------------------------------------------------------- in the thread
+
+    def _submit(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _begin(self, request: Request) -> None:
+        task = self._loop.create_task(self._serve(request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _cancel(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _shut(self) -> None:
+        await self._cancel()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            while not self._keeping_ended.is_set():
+                await asyncio.sleep(0.01)
+
+    async def _serve(self, request: Request) -> None:
+        try:
+            async for attempt in tenacity.AsyncRetrying(
+                retry=tenacity.retry_if_exception_type((Transient, Retracted)),
+                wait=tenacity.wait_exponential_jitter(*_BACKOFF_SECONDS),
+                stop=tenacity.stop_after_attempt(_ATTEMPTS),
+                reraise=True,
+            ):
+                with attempt:
+                    self.asked_again += attempt.retry_state.attempt_number > 1
+                    served = await self._attempt(request)
+            self._responses += 1
+            self._results.put(served)
+        except Transient as error:
+            told = f"request {request.key[:12]} failed {_ATTEMPTS} times, last by {error}"
+            self._results.put(ServerFailed(f"{told}; see {self._log}"))
+        except Exception as error:  # whatever it is, the caller must not wait for ever
+            self._results.put(error)
+
+    async def _attempt(self, request: Request) -> Served:
+        async with self._gate:
+            await self._up.wait()
+            server, seen, begun = self._server, self._invariant, time.monotonic()
+            assert server is not None
+            try:
+                completion = await self._asker.ask(self._client, server.address, request)
+            except Transient:
+                self._look.set()
+                raise
+            except Retracted:
+                # The cache holds fewer responses than are under way. One alone always fits, so this ends.
+                if self._gate.narrow(begun):
+                    self._tell(f"the server's cache ran full; now {self._gate.width} requests at a time")
+                raise
+            self._gate.widen()
+            self._last_sign = time.monotonic()
+            return Served(completion, seen)
+
+    async def _keep(self, probe: Request, ready: Future[None]) -> None:
+        """Starts servers, one after another, as long as they are needed."""
+        self._up, self._look, self._keeping_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._gate = _Gate(self._width)
+        # No read timeout: a response may take hours, and one that were cut off would be begun anew for ever.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._width)
+        timeout = httpx.Timeout(None, connect=30.0)
+        try:
+            async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False) as self._client:
+                await self._keep_up(probe, ready)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if ready.done():
+                self._results.put(error)
+            else:
+                ready.set_exception(error)
+        finally:
+            self._keeping_ended.set()
+
+    async def _keep_up(self, probe: Request, ready: Future[None]) -> None:
+        fruitless = 0
+        while True:
+            before = self._responses
+            self._server = await self._start(first=not ready.done())
+            try:
+                try:
+                    await self._look_at(self._server, probe)
+                    self._up.set()
+                    if not ready.done():
+                        ready.set_result(None)
+                    why = await self._watch(self._server)
+                except Transient as error:
+                    why = f"failed its first requests ({error})"
+            finally:
+                self._up.clear()
+                await self._server.stop()
+            fruitless = fruitless + 1 if self._responses == before else 0
+            if fruitless >= _STARTS:
+                raise ServerFailed(f"SGLang's server {why}, {_STARTS} times without a response; see {self._log}")
+            self.restarts += 1
+            self._tell(f"the server {why}; starting another")
+
+    async def _start(self, *, first: bool) -> Server:
+        """A server that is ready. The first failure of the very first one is final: it would fail again."""
+        failures, taken, begun = 0, 0, time.monotonic()
+        self._tell(f"starting the server; its output goes to {self._log}")
+        while True:
+            try:
+                server = await Server.start(self._launch, self._log, self._patience.start_seconds, self._port)
+                break
+            except PortTaken as error:
+                taken += 1
+                if taken >= _PORTS:
+                    raise
+                self._tell(f"{error}; trying another port")
+                self._port = 0
+            except ServerFailed as error:
+                failures += 1
+                if first or failures >= _STARTS:
+                    raise
+                self._tell(f"{error}; trying again")
+                await asyncio.sleep(2.0**failures)
+        self._tell(f"the server is ready after {time.monotonic() - begun:.0f} s")
+        return server
+
+    async def _look_at(self, server: Server, probe: Request) -> None:
+        """Holds a new server to what was configured, and observes whether its tokens depend on the batch."""
+        facts = server.facts
+        if facts.get("version") != self._launch.version:
+            raise ValueError(
+                f"the server is SGLang {facts.get('version')}, but sglang.version is {self._launch.version}"
+            )
+        # The server keeps some of its cache for itself, and cuts responses off where that is too small.
+        room, needed = facts.get("max_total_num_tokens"), self._asker.context
+        if isinstance(room, int) and room < len(probe.prompt_ids) + self._asker.limit(probe) + 2:
+            raise ValueError(
+                f"the server's key/value cache holds {room} tokens, less than one response of this run can need "
+                f"(context {needed}); give it more memory (sglang.memory_fraction, sglang.cache_tokens, "
+                f"sglang.tensor_parallel)"
+            )
+
+        async def ask(request: Request) -> Completion:
+            return await self._asker.ask(self._client, server.address, request)
+
+        try:
+            self._invariant = await batch_invariant(ask, probe)
+        except Retracted:
+            self._invariant = False
+        said = "are the same" if self._invariant else "DIFFER"
+        self._tell(f"one prompt's tokens {said} alone and among others (batch_invariant: {self._invariant})")
+        if self._started is not None:
+            self._started(
+                {
+                    "batch_invariant": self._invariant,
+                    "versions": self._launch.versions(),
+                    "attention": facts.get("attention_backend"),
+                    "sampling": facts.get("sampling_backend"),
+                    "deterministic": facts.get("enable_deterministic_inference"),
+                    "dtype": facts.get("dtype"),
+                    "cache_tokens": room,
+                    "ready_seconds": round(time.monotonic() - server.started, 1),
+                }
+            )
+
+    async def _watch(self, server: Server) -> str:
+        """Looks after a server until it is no good any more; says why."""
+        stall = self._patience.stall_seconds
+        interval = min(5.0, stall / 5)
+        self._last_sign = time.monotonic()
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), interval)
+            self._look.clear()
+            await asyncio.sleep(min(0.3, interval))  # the guard needs a moment to see its child's death
+            if not server.alive():
+                return "died"
+            asked = time.monotonic()
+            if await server.healthy(self._client, max(2.0, stall / 2)):
+                self._last_sign = max(self._last_sign, asked)
+            if time.monotonic() - self._last_sign > stall:
+                return f"gave no sign of life for {stall:.0f} s"
+
+    def _tell(self, text: str) -> None:
+        print(f"SGLang: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,290 @@
+"""The SGLang engine's parts that need no server: limits, payloads, answers, ports, the guard over processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from stair.engines.base import Capture, Request, SamplingSettings
+from stair.engines.sglang import guard
+from stair.engines.sglang.client import Asker, Retracted, Transient
+from stair.engines.sglang.launch import HeldPort, Launch
+from stair.engines.sglang.limits import check_architecture, check_request, check_sampling
+from stair.engines.sglang.probe import TOGETHER, variants
+
+LAW = SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, presence_penalty=1.5, truncation="joint")
+ASKER = Asker(context=100, vocabulary=320, tokens=300)
+
+
+def request(prompt: int = 10, limit: int = 20, **changes: Any) -> Request:
+    base = Request("key", tuple(range(100, 100 + prompt)), LAW, seed=5, max_new_tokens=limit, stop_ids=(0, 1))
+    return replace(base, **changes)
+
+
+def answer(ids: list[int], kind: str, *, prompt: int = 10, **told: Any) -> dict[str, Any]:
+    """An answer of the server, as seen."""
+    reason = {"stop": {"type": "stop", "matched": ids[-1] if ids else None}, "length": {"type": "length"}}.get(kind)
+    meta = {"finish_reason": reason or told.pop("reason"), "prompt_tokens": prompt, "num_retractions": 0, **told}
+    return {"output_ids": ids, "meta_info": meta}
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"min_p": 0.1}, "min_p is 0.1"),
+        ({"repetition_penalty": 1.1}, "repetition_penalty is 1.1"),
+        ({"presence_penalty": 2.5}, "presence_penalty is 2.5"),
+        ({"truncation": "sequential"}, "jointly"),
+    ],
+)
+def test_settings_that_sglang_cannot_draw_are_refused(change: dict[str, Any], said: str) -> None:
+    check_sampling(LAW)
+    with pytest.raises(ValueError, match=said):
+        check_sampling(replace(LAW, **change))
+
+
+def test_the_order_of_truncations_matters_only_where_there_are_two() -> None:
+    for change in ({"top_k": 0}, {"top_p": 1.0}, {"temperature": 0.0}):
+        check_sampling(replace(LAW, truncation="sequential", **change))
+
+
+def test_the_hybrid_needs_a_gpu() -> None:
+    check_architecture("qwen3_5", "cuda")
+    check_architecture("qwen3", "cpu")
+    with pytest.raises(ValueError, match=r"not qwen3_5 .*rollout_engine: transformers"):
+        check_architecture("qwen3_5", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"prompt_ids": (5, 300)}, "token 300 is outside"),
+        ({"prompt_ids": (-1,)}, "token -1 is outside"),
+        ({"stop_ids": (0, 1, 310)}, "token 310 is outside"),
+        ({"stop_ids": ()}, "no stop ids"),
+        ({"stop_ids": (0,)}, r"ends at \[1\]"),
+        ({"capture": Capture((1,), None)}, "reads, captures"),
+        ({"adapter": "some"}, "reads, captures"),
+        ({"sampling": replace(LAW, min_p=0.5)}, "request key: min_p"),
+    ],
+)
+def test_requests_that_would_kill_or_mislead_the_server_are_refused(change: dict[str, Any], said: str) -> None:
+    check_request(request(), 300, ends=[1])
+    with pytest.raises(ValueError, match=said):
+        check_request(request(**change), 300, ends=[1])
+
+
+def test_a_missing_environment_and_another_version_are_said(tmp_path: Path) -> None:
+    launch = Launch(tmp_path / "none", "0.5.23", tmp_path, 100, "float32", "cpu", "torch_native", running=4)
+    with pytest.raises(ValueError, match="make sglang-env"):
+        launch.check()
+    packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "sglang-0.5.1.dist-info"
+    packages.mkdir(parents=True)
+    (packages / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.1\n")
+    (tmp_path / "env" / "bin").mkdir()
+    (tmp_path / "env" / "bin" / "python").touch()
+    with pytest.raises(ValueError, match=r"holds SGLang 0\.5\.1, but sglang\.version is 0\.5\.23"):
+        replace(launch, environment=tmp_path / "env").check()
+
+
+# ---------------------------------------------------------------- payloads and answers
+
+
+def test_a_payload_says_every_parameter() -> None:
+    sent = ASKER.payload(request())
+    assert sent["input_ids"] == list(range(100, 110))
+    sampling = sent["sampling_params"]
+    assert (sampling["temperature"], sampling["top_p"], sampling["top_k"]) == (1.0, 0.95, 20)
+    assert (sampling["presence_penalty"], sampling["repetition_penalty"], sampling["min_p"]) == (1.5, 1.0, 0.0)
+    assert (sampling["sampling_seed"], sampling["n"], sampling["stop_token_ids"]) == (5, 1, [0, 1])
+    # Ids beyond the tokenizer cannot be drawn; no truncation is -1.
+    assert sampling["logit_bias"] == {str(token): -1e9 for token in range(300, 320)}
+    assert ASKER.payload(request(sampling=SamplingSettings()))["sampling_params"]["top_k"] == -1
+    assert replace(ASKER, tokens=320).payload(request())["sampling_params"]["logit_bias"] is None
+
+
+def test_lengths_are_clamped_to_the_context() -> None:
+    assert ASKER.payload(request(prompt=70, limit=30))["sampling_params"]["max_new_tokens"] == 30
+    assert ASKER.payload(request(prompt=71, limit=30))["sampling_params"]["max_new_tokens"] == 29
+
+
+def test_completions_end_as_the_law_says() -> None:
+    stopped = ASKER.completion(request(), answer([7, 8, 1], "stop"))
+    assert (stopped.response_ids, stopped.finish_reason, stopped.usage.response_tokens) == ((7, 8, 1), "stop", 3)
+    assert ASKER.completion(request(), answer([7] * 20, "length")).finish_reason == "length"
+    cut = ASKER.completion(request(prompt=90), answer([7] * 10, "length", prompt=90))
+    assert cut.finish_reason == "context"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        answer([7] * 19, "length"),  # cut off by a cache that is too small
+        answer([7, 8], "stop"),  # stopped at what is no stop id
+        answer([7, 1, 8, 0], "stop"),  # went on behind a stop id
+        answer([7, 300, 1], "stop"),  # an id beyond the tokenizer
+        answer([7, 1], "stop", prompt=9),  # another prompt
+    ],
+)
+def test_an_answer_that_cannot_be_right_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="not what was asked for"):
+        ASKER.completion(request(), wrong)
+
+
+def test_aborts_are_asked_again_and_refusals_are_not() -> None:
+    with pytest.raises(Transient):
+        ASKER.completion(request(), answer([], "abort", reason={"type": "abort", "message": "shutting down"}))
+    reason = {"type": "abort", "message": "too long", "status_code": 400}
+    with pytest.raises(ValueError, match="refuses it: too long"):
+        ASKER.completion(request(), answer([], "abort", reason=reason))
+
+
+def test_a_retracted_response_counts_only_without_a_penalty() -> None:
+    retracted = answer([7, 1], "stop", num_retractions=1)
+    with pytest.raises(Retracted):
+        ASKER.completion(request(), retracted)
+    plain = request(sampling=replace(LAW, presence_penalty=0.0))
+    assert ASKER.completion(plain, retracted).response_ids == (7, 1)
+
+
+def test_the_probe_asks_for_one_prompt_among_forty_with_seeds_of_their_own() -> None:
+    first, *others = variants(request(prompt=30))
+    assert len(others) + 1 == TOGETHER == 40
+    assert len({each.seed for each in (first, *others)}) == 40
+    assert first.prompt_ids == request(prompt=30).prompt_ids
+    assert len({len(each.prompt_ids) for each in others}) > 10
+    assert len({each.max_new_tokens for each in others}) > 10
+
+
+# ---------------------------------------------------------------- ports
+
+
+def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_at() -> None:
+    held = HeldPort()
+    assert HeldPort(held.number).number == held.number  # only bound: a server may bind it too
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", held.number))
+    listener.listen()
+    other = HeldPort(held.number)
+    assert other.number != held.number
+    listener.close()
+    for port in (held, other):
+        port.release()
+
+
+# ---------------------------------------------------------------- the guard
+
+FAMILY = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for session in (False, True):  # one slips into a session of its own, and its parent dies at once
+    subprocess.Popen([sys.executable, "-c", "import subprocess, sys; subprocess.Popen([sys.executable, '-c', "
+        "'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'])"],
+        start_new_session=session).wait()
+print("ready", flush=True)
+time.sleep(600)
+"""
+"""A process with two orphans below it; none of them ends when asked to."""
+
+
+def guarded(*command: str) -> tuple[subprocess.Popen[str], int]:
+    """A guarded command, and the lifeline."""
+    lifeline, end = os.pipe()
+    words = [sys.executable, "-I", str(Path(guard.__file__)), str(lifeline), *command]
+    child = subprocess.Popen(words, pass_fds=[lifeline], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    os.close(lifeline)
+    return child, end
+
+
+def family_of(child: subprocess.Popen[str]) -> list[psutil.Process]:
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    family = psutil.Process(child.pid).children(recursive=True)
+    assert len(family) == 3
+    return family
+
+
+def assert_gone(family: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(family, timeout=15)
+    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def stop_all(family: list[psutil.Process], child: subprocess.Popen[str]) -> None:
+    for each in family:
+        each.suspend()
+
+
+def stop_guard_too(family: list[psutil.Process], child: subprocess.Popen[str]) -> None:
+    stop_all(family, child)
+    os.kill(child.pid, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("before", [lambda *_: None, stop_all], ids=["running", "stopped"])
+def test_a_family_ends_when_the_lifeline_closes(before: Callable[..., None]) -> None:
+    child, end = guarded(sys.executable, "-c", FAMILY)
+    family = family_of(child)
+    before(family, child)
+    os.close(end)
+    assert child.wait(timeout=15) == 0
+    assert_gone(family)
+
+
+@pytest.mark.parametrize("before", [lambda *_: None, stop_guard_too], ids=["running", "stopped with its guard"])
+def test_a_family_ends_when_its_owner_is_killed(before: Callable[..., None]) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(Path(guard.__file__)), FAMILY], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "ready\n"
+    (leader,) = psutil.Process(owner.pid).children()
+    family = leader.children(recursive=True)
+    assert len(family) == 3
+    for each in family if before is stop_guard_too else ():
+        each.suspend()
+    if before is stop_guard_too:
+        leader.suspend()
+    owner.kill()
+    owner.wait()
+    assert_gone([leader, *family])
+
+
+OWNER = """
+import os, subprocess, sys, time
+lifeline, end = os.pipe()
+subprocess.Popen([sys.executable, "-I", sys.argv[1], str(lifeline), sys.executable, "-c", sys.argv[2]],
+    pass_fds=[lifeline], start_new_session=True)
+os.close(lifeline)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("code", "status"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
+def test_the_guard_ends_as_its_command_does(code: str, status: int) -> None:
+    child, end = guarded(sys.executable, "-c", code)
+    assert child.wait(timeout=15) == status
+    os.close(end)
+
+
+def test_what_a_dead_command_leaves_behind_ends_too() -> None:
+    child, end = guarded(sys.executable, "-c", FAMILY)
+    family = family_of(child)
+    time.sleep(0.2)
+    family[0].kill()
+    assert child.wait(timeout=15) == 137
+    assert_gone(family)
+    os.close(end)

@@ -1,0 +1,74 @@
+"""The real SGLang server on a CPU, serving a small Qwen3 model with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from stair.engines.sglang.engine import SGLangEngine
+from stair.engines.sglang.launch import Launch
+from stair.engines.sglang.service import Patience
+from stair.tiny.tokenizer import save_tokenizer
+from tests.conftest import TOKENS, random_model
+
+ENVIRONMENT = Path(__file__).parents[2] / ".venv-sglang"
+CONTEXT = 512
+ENDS = (TOKENS - 5, TOKENS - 3)
+"""The ids of the end of a turn and of the text."""
+PATIENCE = Patience(start_seconds=240, stall_seconds=8)
+
+StartEngine = Callable[..., SGLangEngine]
+
+
+@pytest.fixture(scope="session")
+def model_folder(
+    tmp_path_factory: pytest.TempPathFactory, small_tokenizer: Callable[..., PreTrainedTokenizerFast]
+) -> Path:
+    """A whole model folder. Its responses end by themselves after some hundred tokens."""
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = small_tokenizer(False)
+    ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    assert tuple(sorted(ends)) == ENDS
+    model = random_model("qwen3", torch.float32)
+    model.config.eos_token_id, model.generation_config.eos_token_id = ends[0], ends
+    model.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def start_engine(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> StartEngine:
+    """Makes an engine; its server starts with its first request."""
+
+    def start(
+        *, width: int = 16, cache_tokens: int = 8192, arguments: tuple[str, ...] = (), **options: Any
+    ) -> SGLangEngine:
+        launch = Launch(
+            environment=ENVIRONMENT,
+            version="0.5.23",
+            folder=model_folder,
+            context=CONTEXT,
+            dtype="float32",
+            device="cpu",
+            attention="torch_native",
+            running=16,
+            cache_tokens=cache_tokens,
+            arguments=arguments,
+        )
+        log = tmp_path_factory.mktemp("server") / "server.log"
+        return SGLangEngine(launch, tokens=TOKENS, width=width, log=log, patience=PATIENCE, **options)
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def engine(start_engine: StartEngine) -> Iterator[SGLangEngine]:
+    """One engine, and so one server, for a module's tests."""
+    with closing(start_engine()) as made:
+        yield made
