@@ -369,6 +369,21 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 
 
 @app.command()
+def export(
+    run: RunOption,
+    out: Annotated[Path, typer.Option(help="A new folder.", metavar="FOLDER")],
+) -> None:
+    """Write what may be published of a run: scored rows, tables, figures, reports.
+
+    Of benchmarks with publish_text: false, responses become digests; ids, letters and verdicts stay.
+    """
+    from stair.artifacts.export import export as write
+
+    count = write(*open_run(run), out)
+    print(f"{out}: {count} scored rows")
+
+
+@app.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure from scored rows. Writes figures/NAME.pdf, .png and .csv (what is drawn)."""
     from stair.artifacts.figures.figure import write
