@@ -78,7 +78,8 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
             continue
         check_agreement(source, lock, where)
         if (held := marked_commit(source)) is None:
-            waiting.append(source)
+            if source.mark not in [other.mark for other in waiting]:  # two entries can take the same files
+                waiting.append(source)
             continue
         if source.locked_as not in lock:
             _record(where, source, held, [], {})

@@ -145,3 +145,23 @@ def test_generated_files_are_read_with_the_papers_settings(tmp_path: Path, key: 
     assert all((row["choices"] is not None) == (paper.kind == "choice") for row in rows)
     if paper.kind == "integer":
         assert all(row["reference"].lstrip("-").isdigit() for row in rows)
+
+
+@pytest.mark.parametrize(("key", "rows"), [("math500", 500), ("aime2025", 30), ("amc23", 40), ("gpqa_diamond", 198)])
+def test_the_papers_benchmarks_must_have_their_rows_and_columns(tmp_path: Path, key: str, rows: int) -> None:
+    paper = resolve(ROOT, {"run": "paper"}).benchmarks[key]
+    assert paper.file is not None
+    path = tmp_path / f"bench{Path(paper.file).suffix}"
+    write_benchmark(path, key, 12)
+    with pytest.raises(ValueError, match=f"benchmark '{key}' must have {rows} rows, found 12"):
+        benchmark_rows(path, key, paper)
+    wanted = paper.columns.model_copy(update={"answer": "solution_text"})
+    with pytest.raises(ValueError, match="has no column 'solution_text'"):
+        benchmark_rows(path, key, paper.model_copy(update={"columns": wanted}))
+
+
+def test_the_texts_of_options_stand_in_no_error(tmp_path: Path) -> None:
+    """An error ends in a log, and GPQA's text may not be published."""
+    with pytest.raises(ValueError, match="expected 4 distinct options, found 4, of them 0 empty, and 1") as caught:
+        rows_of(tmp_path, [CHOICE | {"w1": "gold"}], **CHOICES)
+    assert "gold" not in str(caught.value)

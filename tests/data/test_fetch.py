@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stair.backbones.published import CONFIGS
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, dump, resolve, validate
@@ -21,8 +22,9 @@ ROOT = Path(__file__).parents[2]
 OLD, NEW = "a" * 40, "b" * 40
 WEIGHTS = bytes(range(256)) * 94_000
 """24 MB: the library writes what comes in pieces of 10 MB, so that something is left when an answer breaks off."""
+CONFIG = json.dumps(CONFIGS["qwen3-4b-instruct"]).encode()
 MODEL = {
-    "config.json": b'{"model_type": "qwen3"}',
+    "config.json": CONFIG,
     "model.safetensors": WEIGHTS,
     "tokenizer.json": b"{}",
     "big.bin": b"x",
@@ -202,6 +204,49 @@ def test_a_hub_that_does_not_answer(tmp_path: Path) -> None:
     with serving(Hub()) as gone:
         pass
     assert f"{gone.address} does not answer" in refused(gone, run_folder(tmp_path))
+
+
+def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
+    """`snakemake fetch` on an overlay that takes one model and all data from the hub; then nothing is left to do."""
+    sampling = {"max_new_tokens": 8}
+    model = {"label": "M", "repository": "lab/model", "thinking": False}
+    model |= {"rollout_sampling": sampling, "evaluation_sampling": sampling}
+    source = {"repository": "lab/bench", "file": "data/test.jsonl"}
+    overlay = {
+        "results": str(tmp_path / "results"),
+        "hub": {"cache": str(tmp_path / "cache"), "lock": str(tmp_path / "revisions.lock")},
+        "models": {"qwen3-4b-instruct": None, "qwen3.5-4b": None, "qwen3.5-9b": None, "m": model},
+        "training_pool": {**source, "exclude_benchmarks": None, "exclude_more": None},
+        "benchmarks": {
+            "math500": None, "aime2025": None, "amc23": None, "gpqa_diamond": None, "b": {**source, "label": "B"},
+        },
+        "controllers": dict.fromkeys(resolve(ROOT, {"run": "paper"}).controllers),
+        "conditions": dict.fromkeys(resolve(ROOT, {"run": "paper"}).conditions)
+        | {"vanilla": {"label": "Vanilla", "turns": 1}},
+        "overview": {"models": ["m"]},
+        "transitions": {"model": "m", "benchmark": "b"},
+    }  # fmt: skip
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(overlay))
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "STAIR_"))}
+    surroundings |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
+    surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
+
+    def snakemake(*words: str) -> str:
+        command = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "1", *words]
+        command += ["--config", f"run={tmp_path / 'mine.yaml'}"]
+        done = subprocess.run(
+            command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert "in all" in snakemake("fetch"), "the sizes are shown in the terminal"
+    assert (tmp_path / "cache/models/lab/model/model.safetensors").read_bytes() == WEIGHTS
+    assert "Nothing to be done" in snakemake("fetch")
+    # The stages after it wait for what was fetched, and have no other rule for it.
+    planned = snakemake("-n", "rollouts")
+    assert "fetch_hub" not in planned
+    assert "preflight_model" in planned
 
 
 def test_every_other_command_has_hub_access_off() -> None:

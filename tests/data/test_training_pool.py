@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from stair.config.model import TrainingPool
@@ -127,3 +130,30 @@ def test_the_real_schema_through_the_real_settings(tmp_path: Path) -> None:
         assert row["problem"] not in held
     assert write_table(tmp_path / "t.parquet", TRAINING_POOL, rows) == len(rows)
     assert read_table(tmp_path / "t.parquet", TRAINING_POOL) == rows
+
+
+def test_memory_does_not_grow_with_repeated_rows(tmp_path: Path) -> None:
+    """As in DAPO-Math-17k, most rows are copies: ten times as many of them need no more memory."""
+
+    def peak(copies: int) -> int:
+        path = tmp_path / f"{copies}.parquet"
+        rows = [{"problem": f"What is {n} + 1? {'Think about it. ' * 40}", "answer": str(n + 1)} for n in range(400)]
+        with pq.ParquetWriter(path, pa.Table.from_pylist(rows).schema) as writer:
+            for _ in range(copies):
+                writer.write_table(pa.Table.from_pylist(rows))
+        tracemalloc.start()
+        made = training_pool(path, settings(), {})
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert (made.counts.rows, made.counts.records) == (400 * copies, 400)
+        assert (made.counts.fewest_copies, made.counts.most_copies) == (copies, copies)
+        return most
+
+    once = peak(84)  # two batches, as one is read while the other is counted
+    assert peak(250) < 1.3 * once
+
+
+def test_rows_without_the_fixed_texts_are_counted_and_kept(tmp_path: Path) -> None:
+    rows, counts = pool(tmp_path, [*RAW, ("What is 90 + 1?", "91"), ("What is 90 + 1?", "91")])
+    assert counts.rows_without_fixed_texts == 2
+    assert "What is 90 + 1?" in {row["problem"] for row in rows}

@@ -9,7 +9,7 @@ from stair.data.revisions import hub_sources
 
 cfg, paths = run.config, run.paths
 RUN = str(paths.folder)
-HUB = list(hub_sources(cfg, paths))
+HUB = list(dict.fromkeys(str(source.mark) for source in hub_sources(cfg, paths)))
 # For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
 ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 

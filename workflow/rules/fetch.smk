@@ -1,7 +1,7 @@
 # Weights and data sets from the hub, on the machine that drives the workflow. Nothing else uses the network.
 rule fetch:
     input:
-        [str(source.mark) for source in HUB],
+        HUB,
 
 
 if HUB:
@@ -13,7 +13,7 @@ if HUB:
     # shared by runs, and a mark's path says which revision was asked for.
     rule fetch_hub:
         output:
-            [str(source.mark) for source in HUB],
+            HUB,
         log:
             str(paths.log("fetch")),
         conda:
