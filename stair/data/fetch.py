@@ -72,7 +72,8 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     unknown = chosen - {source.name for source in sources}
     if unknown:
         raise ValueError(f"{sorted(unknown)[0]} is not fetched from the hub in this run")
-    lock, waiting = read_lock(where), []
+    lock = read_lock(where)
+    waiting: list[Source] = []
     for source in sources:
         if chosen and source.name not in chosen:
             continue
