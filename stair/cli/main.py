@@ -458,6 +458,29 @@ def compact(run: RunOption) -> None:
 
 
 @app.command()
+def status(
+    run: RunOption,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
+) -> None:
+    """Say how far a run's long jobs are: tokens a second, responses under way, done of total, time left, shard by shard.
+
+    Reads work/progress of the run and changes nothing; jobs may be at work on other machines.
+    """
+    import json
+
+    from stair.workflow.status import as_json, table, watched
+
+    found = watched(*open_run(run))
+    if json_:
+        print(json.dumps(as_json(found), indent=2))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(table(found))
+
+
+@app.command()
 def verify(
     run: RunOption,
     json_: Annotated[bool, typer.Option("--json", help="For programs: a JSON object an output, one a line.")] = False,

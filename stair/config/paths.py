@@ -48,6 +48,10 @@ class RunPaths:
         """Where jobs tell how far they are."""
         return self.folder / "work" / "progress"
 
+    def progress_of(self, job: str) -> Path:
+        """The progress file of a job."""
+        return self.progress / f"{job.replace('/', '.')}.json"
+
     def work(self, *parts: str) -> Path:
         """The work folder of a piece of work: its logs and what it keeps until it is sealed."""
         return self.folder.joinpath("work", *parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -138,6 +138,8 @@ class Engine(Protocol):
     device: str
     replays_at_once: int
     """How many replays are best asked for together."""
+    watch: Callable[[int, int], None] | None
+    """Told now and then how many responses are under way and how many tokens this engine has drawn."""
 
     @property
     def capabilities(self) -> Capabilities:

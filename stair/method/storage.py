@@ -46,8 +46,10 @@ def write_tensors(
             if durable:
                 os.fsync(written.fileno())
         os.replace(beside, target)
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, SafetensorError):
+            raise OSError(f"{target} cannot be written: {str(error).splitlines()[0]}") from None
         raise
 
 

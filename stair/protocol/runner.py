@@ -88,13 +88,20 @@ def run_chains(
         while group := list(islice(source, engine.replays_at_once)):
             yield from advance_all(group)
 
-    started, tokens = time.monotonic(), 0
+    started, drawn_before = time.monotonic(), None
+
+    def watch(running: int, drawn: int) -> None:
+        nonlocal drawn_before
+        drawn_before = drawn if drawn_before is None else drawn_before
+        rate = (drawn - drawn_before) / max(time.monotonic() - started, 1e-3)
+        progress.beat(f"{running} running · {rate:.0f} tokens/s", {"running": running, "tokens_per_s": round(rate, 1)})
+
+    engine.watch = watch
     for completion in engine.run(first()):
         waiting = pending.pop(completion.key)
         record = waiting[0].record(completion, engine)
         writer.append(completion.key, record)
-        tokens += completion.usage.response_tokens
-        progress.advance(note=f"{tokens / (time.monotonic() - started):.0f} tokens/s")
+        progress.advance()
         interruption.check()  # where an engine's library has swallowed the stop itself
         for chain in waiting:
             chain.take(record)

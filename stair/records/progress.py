@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from stair.records.files import replacing
@@ -34,6 +35,7 @@ class Progress:
 
     FILE_SECONDS = 0.5
     LINE_SECONDS = 5.0
+    """Between two lines at first; as a job grows long, a fiftieth of its time so far, a minute at most."""
 
     def __init__(self, folder: Path, job: str, total: int, unit: str, done: int = 0) -> None:
         self.job, self.total, self.unit, self.done, self._before = job, total, unit, done, done
@@ -41,19 +43,26 @@ class Progress:
         self._start = time.monotonic()
         self._filed = self._told = 0.0
         self._note = ""
+        self._facts: Mapping[str, float] = {}
         self._write()
 
-    def advance(self, units: int = 1, note: str = "") -> None:
-        """Counts finished units; `note` (a rate, a loss) stands at the end of the line."""
-        self.set(self.done + units, note)
+    def advance(self, units: int = 1, note: str | None = None) -> None:
+        """Counts finished units; `note` (a rate, a loss) stands at the end of the line, the last one where none is given."""
+        self.set(self.done + units, self._note if note is None else note)
+
+    def beat(self, note: str, facts: Mapping[str, float]) -> None:
+        """Work goes on, whether or not a unit has been finished; `facts` are numbers for the progress file."""
+        self._facts = facts
+        self.set(self.done, note)
 
     def set(self, done: int, note: str = "") -> None:
         """Sets the count of finished units."""
+        ended = done >= self.total and done > self.done
         self.done, self._note = done, note
         now = time.monotonic()
-        if now - self._filed >= self.FILE_SECONDS or done >= self.total:
+        if now - self._filed >= self.FILE_SECONDS or ended:
             self._write()
-        if now - self._told >= self.LINE_SECONDS or done >= self.total:
+        if now - self._told >= max(self.LINE_SECONDS, min((now - self._start) / 50, 60.0)) or ended:
             self._told = now
             print(self.line(), file=sys.stderr, flush=True)
 
@@ -83,6 +92,8 @@ class Progress:
                         "total": self.total,
                         "unit": self.unit,
                         "note": self._note,
+                        "fresh": self.done - self._before,
+                        "facts": dict(self._facts),
                         "seconds": round(time.monotonic() - self._start, 1),
                         "updated": time.time(),
                         "process": os.getpid(),

@@ -70,9 +70,13 @@ class WorkLogWriter:
         self._check()
         payload = orjson.dumps({"key": key, **record, **_packed(record)})
         line = b"%08x %08x " % (zlib.crc32(payload), len(payload)) + payload + b"\n"
-        written = os.write(self._descriptor, line)
-        while written < len(line):  # a nearly full disk takes a part: the next write then says so
-            written += os.write(self._descriptor, line[written:])
+        try:
+            written = os.write(self._descriptor, line)
+            while written < len(line):  # a nearly full disk takes a part: the next write then says so
+                written += os.write(self._descriptor, line[written:])
+        except OSError as error:
+            kept = "what was finished before is kept: make room and run again"
+            raise OSError(error.errno, f"{self.path} cannot be written: {error.strerror}; {kept}") from None
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._descriptor)
             self._synced = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,9 @@ class TransformersEngine:
         self._submitted: deque[Request] = deque()
         self._parked: deque[Parked] = deque()
         self._batch: Batch | None = None
-        self.steps = self.generated = self.running = 0
-        """Decoding steps and tokens drawn since the engine was made; responses under way."""
+        self.watch: Callable[[int, int], None] | None = None
+        self.steps = self.generated = 0
+        """Decoding steps and tokens drawn since the engine was made."""
 
     @classmethod
     def load(
@@ -148,11 +149,13 @@ class TransformersEngine:
             try:
                 yield from self._refill(source)
                 batch = self._current
-                self.running = batch.width - len(batch.free)
-                if not self.running:
+                running = batch.width - len(batch.free)
+                if not running:
                     return
                 self.steps += 1
-                self.generated += self.running
+                self.generated += running
+                if self.watch is not None:
+                    self.watch(running, self.generated)
                 yield from batch.draw()
                 if batch:
                     batch.decode()
