@@ -16,6 +16,7 @@ from stair.artifacts.names import FIGURES, table_names
 from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
 from stair.artifacts.tables.table import Table
 from stair.artifacts.tidy import tidy_csv
+from stair.checks.responses import MIXED, ONE_ENGINE
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.files import write_text
@@ -54,7 +55,24 @@ def build(config: Config, paths: RunPaths, name: str) -> Table:
     table = assemble(name, _responses(config, paths, rows), Labels.of(config), config)
     if table is None:
         raise ValueError(f"table {name} has no rows in this run")
-    return with_time_outs(table, rows)
+    return _with_mixed_engines(with_time_outs(table, rows), config, paths)
+
+
+def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
+    """The table with a note on every comparison whose conditions come from unequal engines, where that is allowed."""
+    if not config.evaluation.allow_mixed_engines:
+        return table
+    checks = pd.read_csv(paths.checks, keep_default_na=False)
+    mixed = checks[(checks["name"] == ONE_ENGINE) & checks["detail"].str.startswith(MIXED)]
+    labels = Labels.of(config)
+    lines = []
+    for scope, detail in zip(mixed["scope"], mixed["detail"], strict=True):
+        model, benchmark = scope.split("/")
+        lines.append(
+            f"{labels.model(model)} on {labels.benchmark(benchmark)}: conditions come from unequal engines "
+            f"({detail.removeprefix(MIXED)})."
+        )
+    return replace(table, layout=replace(table.layout, notes=(*table.layout.notes, *lines)))
 
 
 def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:

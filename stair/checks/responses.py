@@ -45,14 +45,29 @@ def _share(name: str, scope: str, found: Sequence[bool]) -> Check:
     return Check(name, scope, True, len(found), detail)
 
 
-def group_checks(rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition], scope: str) -> list[Check]:
+ONE_ENGINE = "one engine for the comparison"
+MIXED = "mixed, as evaluation.allow_mixed_engines allows: "
+"""How the detail of that check begins where unequal engines were found and are allowed."""
+
+
+def group_checks(
+    rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition], scope: str, *, allow_mixed: bool = False
+) -> list[Check]:
     """What the conditions of one model and benchmark must hold together."""
     everything = [row for of_condition in rows.values() for row in of_condition]
     return [
         verdict("T1 responses are shared", scope, len(everything), _shared_first_turns(rows, conditions)),
         verdict("one seed for a problem and sample", scope, len(everything), _seeds(everything)),
-        verdict("one engine for the comparison", scope, len(everything), _engines(everything)),
+        _one_engine(everything, scope, allow_mixed),
     ]
+
+
+def _one_engine(rows: Sequence[Row], scope: str, allow_mixed: bool) -> Check:
+    check = verdict(ONE_ENGINE, scope, len(rows), _engines(rows))
+    if check.passed or not allow_mixed:
+        return check
+    names = dict.fromkeys(" ".join(engine_of(row)) for row in rows)
+    return Check(ONE_ENGINE, scope, True, len(rows), MIXED + "; ".join(names))
 
 
 def _grid(rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int) -> Iterator[str]:
@@ -124,9 +139,16 @@ def _seeds(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{place(row)} has seed {row['seed']}, others of {row['problem_id']} have {first}"
 
 
+ENGINE_COLUMNS = ("engine", "engine_version", "attention", "dtype", "device")
+
+
+def engine_of(row: Row) -> tuple[str, ...]:
+    """What made a row, as far as it can change the numbers."""
+    return tuple(row[name] for name in ENGINE_COLUMNS)
+
+
 def _engines(rows: Sequence[Row]) -> Iterator[str]:
-    names = ("engine", "engine_version", "attention", "dtype", "device")
-    first = tuple(rows[0][name] for name in names) if rows else ()
+    first = engine_of(rows[0]) if rows else ()
     for row in rows:
-        if (found := tuple(row[name] for name in names)) != first:
+        if (found := engine_of(row)) != first:
             yield f"{place(row)} was made by {found}, others by {first}"

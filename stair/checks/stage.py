@@ -36,7 +36,8 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                     of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope, reads=reads
                 )
                 checks += shares(of_condition, config.models[model].thinking, scope)
-            checks += group_checks(rows, config.conditions, f"{model}/{benchmark}")
+            allow = config.evaluation.allow_mixed_engines
+            checks += group_checks(rows, config.conditions, f"{model}/{benchmark}", allow_mixed=allow)
     return checks
 
 

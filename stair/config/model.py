@@ -14,6 +14,9 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
 
 
+EngineName = Literal["transformers"]
+"""The engines that generate."""
+
 Keys = Annotated[tuple[Key, ...], Field(strict=False)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -338,7 +341,16 @@ class Evaluation(Strict):
 
     samples: Positive = Field(4, description="Trajectories of a session.")
     seed: str = Field("evaluation", description="The study's name; enters every response's seed.")
-    engine: Literal["transformers"] = Field("transformers", description="The engine that generates responses.")
+    engine: EngineName = Field("transformers", description="The engine that generates responses.")
+    engine_changes: dict[Key, dict[Key, EngineName]] = Field(
+        default_factory=dict,
+        description="By model and benchmark: the engine of that whole comparison, all conditions, in place of `engine`.",
+    )
+    allow_mixed_engines: bool = Field(
+        False,
+        description="Whether the conditions of a model and benchmark may come from unequal engines, versions, attention paths, "
+        "precisions or devices; the tables then say so.",
+    )
     shards: Positive = Field(description="How many jobs share one condition. Changes no result.")
 
 
@@ -461,6 +473,10 @@ class Config(Strict):
             known("overview.models", name, self.models, "model")
         known("transitions.model", self.transitions.model, self.models, "model")
         known("transitions.benchmark", self.transitions.benchmark, self.benchmarks, "benchmark")
+        for model_key, engines in self.evaluation.engine_changes.items():
+            known("evaluation.engine_changes", model_key, self.models, "model")
+            for name in engines:
+                known(f"evaluation.engine_changes.{model_key}", name, self.benchmarks, "benchmark")
         for key, controller in self.controllers.items():
             for name in controller.models or ():
                 known(f"controllers.{key}.models", name, self.models, "model")
@@ -527,6 +543,10 @@ class Config(Strict):
                 raise ValueError(
                     f"conditions.{key} repeats '{repeated}', which is not run for {place[0]} on {place[1]}"
                 )
+
+    def engine_for(self, model: str, benchmark: str) -> EngineName:
+        """The engine of all conditions of a model on a benchmark."""
+        return self.evaluation.engine_changes.get(model, {}).get(benchmark, self.evaluation.engine)
 
     def reads_bank(self, condition: str) -> bool:
         """Whether a condition's controller reads a bank."""

@@ -165,7 +165,8 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         **sampling,
         f"prompts.{prompt}": config.prompts[prompt],
         **_chosen(f"conditions.{condition}", settings, "turns", "first_turn", "controller", "variant"),
-        **_chosen("evaluation", config.evaluation, "samples", "seed", "engine"),
+        **_chosen("evaluation", config.evaluation, "samples", "seed"),
+        "evaluation.engine": config.engine_for(model, benchmark),
         "transformers.attention": config.transformers.attention,
     }
     # What a repetition changes on purpose, and should change nothing, is its identity.
@@ -194,7 +195,7 @@ def checks(config: Config) -> Settings:
             for key, item in config.conditions.items()
         },
         **{f"training_pool.{key}": value for key, value in pool.items()},
-        "evaluation.samples": config.evaluation.samples,
+        **_chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         CODE: modules_digest("stair.checks.stage"),
     }
 
@@ -212,6 +213,6 @@ def tables(config: Config) -> Settings:
             for name, value in (("label", item.label), ("mathematical", item.mathematical))
         },
         **{f"conditions.{key}": item.model_dump(mode="json") for key, item in config.conditions.items()},
-        "evaluation.samples": config.evaluation.samples,
+        **_chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         CODE: modules_digest("stair.artifacts.stage"),
     }

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stair.checks.responses import condition_checks
+from stair.checks.responses import ENGINE_COLUMNS, condition_checks, engine_of
 from stair.config.model import Config, Controller
 from stair.config.paths import RunPaths
+from stair.engines.base import Engine
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
@@ -99,6 +100,25 @@ class _Study:
                 turns = [self.problems[problem] for problem in problems[: self.settings.turns]]
                 yield SessionChain(protocol, session, sample, turns, first)
 
+    def load_engine(self) -> Engine:
+        """The engine, which must be the one that gave the first turns.
+
+        Raises:
+            ValueError: the first turns came from another engine, and the configuration does not allow it.
+        """
+        engine = self.backbone.load_engine(self.config, self.layers, self.settings.batch_width, self.adapter)
+        if self.first_rows is None or self.config.evaluation.allow_mixed_engines:
+            return engine
+        ours = (engine.name, engine.version, engine.attention, engine.dtype, engine.device)
+        theirs = {engine_of(row) for row in read_table(self.first_rows.path, RESPONSES, ENGINE_COLUMNS)} - {ours}
+        if theirs:
+            raise ValueError(
+                f"{self.first_rows.path} was made by {' '.join(min(theirs))}, and {self.condition} would be by "
+                f"{' '.join(ours)}: conditions of one comparison come from one engine; make the first turns again, or set "
+                "evaluation.allow_mixed_engines"
+            )
+        return engine
+
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers whose states are captured or controlled."""
@@ -133,7 +153,7 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
         len(sessions) * samples * turns,
         study.work,
         (shard, of),
-        lambda: study.backbone.load_engine(config, study.layers, study.settings.batch_width, study.adapter),
+        study.load_engine,
         (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
         paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),
         {run: other.work(*place) for run, other in paths.reused(config).items()},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stair.checks.check import Check
-from stair.checks.responses import condition_checks, group_checks, shares
+from stair.checks.responses import MIXED, ONE_ENGINE, condition_checks, group_checks, shares
 from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Condition
 from stair.sessions.evaluation import evaluation_sessions
@@ -151,6 +151,17 @@ def test_times_zero_leaves_no_readout() -> None:
 
     assert found([row | {"readout_norm": 0.0} for row in rows_of("stair")]) == set()
     assert found(rows_of("stair")) == {"the bank is read after T1 and nowhere else"}
+
+
+def test_unequal_engines_can_be_allowed_and_are_told() -> None:
+    rows = {condition: rows_of(condition) for condition in CONDITIONS}
+    for row in rows["stair"]:
+        row["device"] = "another"
+    (check,) = [one for one in group_checks(rows, CONDITIONS, "group", allow_mixed=True) if one.name == ONE_ENGINE]
+    assert check.passed
+    assert check.detail == MIXED + "transformers 1 sdpa float32 cpu; transformers 1 sdpa float32 another"
+    sound = {condition: rows_of(condition) for condition in CONDITIONS}
+    assert not any(one.detail for one in group_checks(sound, CONDITIONS, "group", allow_mixed=True))
 
 
 def test_unusual_paths_are_counted() -> None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.conversation.renderer import Renderer
+from tests.conftest import random_model
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine
 
 STOP_IDS = (*range(24), 256)
@@ -23,7 +25,14 @@ def made(architecture: str, model: Models, tokenizer: Tokenizers, folder: Path) 
     """A study with the answers of Vanilla; Qwen3 answers at once, Qwen3.5 thinks first."""
     thinking = architecture == "qwen3_5"
     renderer = Renderer(tokenizer(thinking), thinking=thinking, stop_ids=STOP_IDS)
-    study = Study(model(architecture), renderer, folder)
+    if thinking:
+        # Louder than other tokens, so that some of the random answers end their thinking.
+        network = random_model(architecture)
+        with torch.no_grad():
+            network.get_input_embeddings().weight[renderer.end_of_thinking] *= 2
+    else:
+        network = model(architecture)
+    study = Study(network, renderer, folder)
     study.answer_first()
     return study
 

@@ -1,0 +1,52 @@
+"""The conditions of one comparison come from one engine, or are refused, or carry a note (docs/design.md)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.workflow.conftest import run_in
+from tests.workflow.test_verify import changed_settings
+
+pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+RUN = ("--run", "results/micro")
+PLACE = ("--model", "qwen3-4b-instruct", "--benchmark", "math500", "--condition")
+
+
+def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path) -> None:
+    results = copied_run / "results" / "micro"
+    vanilla = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"
+    table = pq.read_table(vanilla)
+    column = table.schema.get_field_index("device")
+    elsewhere = pa.array(["Another GPU"] * len(table), table.schema.field("device").type)
+    pq.write_table(table.set_column(column, table.schema.field("device"), elsewhere), vanilla)
+    work = results / "work/evaluation/qwen3-4b-instruct/math500/native"
+    shutil.rmtree(work)
+
+    refused = run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native", check=False)
+    assert refused.returncode == 2
+    (line,) = [line for line in refused.stderr.splitlines() if line.startswith("stair: error:")]
+    assert "vanilla.parquet was made by transformers" in line
+    assert "Another GPU, and native would be by transformers" in line
+    assert "set evaluation.allow_mixed_engines" in line
+    assert not list(work.glob("log/*")), "nothing was generated before"
+
+    changed_settings(copied_run, {"evaluation": {"allow_mixed_engines": True}})
+    run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native")
+    run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native", "--seal")
+    told = run_in(copied_run, "stair", "check", *RUN).stdout
+    assert "one engine for the comparison" in told and "mixed, as evaluation.allow_mixed_engines allows" in told
+    run_in(copied_run, "stair", "tables", *RUN, "--name", "continuous_summary")
+    for suffix in (".md", ".tex"):
+        text = " ".join((results / "tables" / f"continuous_summary{suffix}").read_text().split())
+        assert "conditions come from unequal engines" in text
+        assert "Another GPU" in text
+
+    changed_settings(copied_run, {"evaluation": {"allow_mixed_engines": False}})
+    failed = run_in(copied_run, "stair", "check", *RUN, check=False)
+    assert failed.returncode != 0
+    assert "one engine for the comparison" in failed.stderr
