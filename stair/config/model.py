@@ -14,9 +14,6 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
 
 
-EngineName = Literal["transformers"]
-"""The engines that generate."""
-
 Keys = Annotated[tuple[Key, ...], Field(strict=False)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -522,6 +519,12 @@ class Config(Strict):
                 f"conditions.{key} cannot reuse the first turns of '{condition.first_turn}': the adapter of "
                 f"'{condition.controller}' acts at T1 too"
             )
+        for model, benchmark in self.evaluated(key) if condition.controller else ():
+            if self.engine_for(model, benchmark) != "transformers":
+                raise ValueError(
+                    f"conditions.{key} needs the Transformers engine, and evaluation gives {model} on {benchmark} to "
+                    f"'{self.engine_for(model, benchmark)}': a whole comparison runs on one engine"
+                )
         if condition.controller:
             trained = self.controllers[condition.controller].models
             for model, _ in self.evaluated(key):

@@ -90,13 +90,13 @@ def rollouts(config: Config, model: str) -> Settings:
         **_chosen("rollouts", config.rollouts, "samples", "seed"),
         "rollouts.engine": config.rollout_engine(model),
         "training_pool.name": config.training_pool.name,
-        **_rollout_engine(config, model),
+        **_engine(config, config.rollout_engine(model)),
     }
 
 
-def _rollout_engine(config: Config, model: str) -> Settings:
+def _engine(config: Config, engine: str) -> Settings:
     """What of an engine enters response keys."""
-    if config.rollout_engine(model) == "sglang":
+    if engine == "sglang":
         return _chosen("sglang", config.sglang, "version", "attention")
     return {"transformers.attention": config.transformers.attention}
 
@@ -167,7 +167,7 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         **_chosen(f"conditions.{condition}", settings, "turns", "first_turn", "controller", "variant"),
         **_chosen("evaluation", config.evaluation, "samples", "seed"),
         "evaluation.engine": config.engine_for(model, benchmark),
-        "transformers.attention": config.transformers.attention,
+        **_engine(config, config.engine_for(model, benchmark)),
     }
     # What a repetition changes on purpose, and should change nothing, is its identity.
     layout = settings.model_dump(include={"repeats", "batch_width", "shards"}, exclude_none=True)

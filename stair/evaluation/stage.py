@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
+from stair.records.files import write_json
 from stair.records.keys import adapter_digest, file_digest
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
@@ -34,7 +36,7 @@ class _Study:
     def __init__(self, config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
         self.config, self.paths, self.model, self.benchmark, self.condition = config, paths, model, benchmark, condition
         self.settings = config.conditions[condition]
-        self.backbone = Backbone.open(config, paths, model)
+        self.backbone = Backbone.open(config, paths, model, config.engine_for(model, benchmark))
         self.work = paths.work("evaluation", model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
@@ -78,7 +80,8 @@ class _Study:
             model_revision=self.backbone.revision,
             engine=self.backbone.engine,
             renderer=self.backbone.renderer,
-            sampling=sampling_settings(sampling),
+            # The two engines truncate differently; each is asked for what it does (docs/sampling.md).
+            sampling=sampling_settings(sampling, "joint" if self.backbone.engine["name"] == "sglang" else "sequential"),
             max_new_tokens=sampling.max_new_tokens,
             study=self.config.evaluation.seed,
             turns=self.settings.turns,
@@ -100,13 +103,21 @@ class _Study:
                 turns = [self.problems[problem] for problem in problems[: self.settings.turns]]
                 yield SessionChain(protocol, session, sample, turns, first)
 
-    def load_engine(self) -> Engine:
-        """The engine, which must be the one that gave the first turns.
+    def load_engine(self, shard: str, ended: ExitStack) -> Engine:
+        """The engine of a shard, closed with `ended`; it must be the one that gave the first turns.
 
         Raises:
             ValueError: the first turns came from another engine, and the configuration does not allow it.
         """
-        engine = self.backbone.load_engine(self.config, self.layers, self.settings.batch_width, self.adapter)
+        engine: Engine
+        if self.backbone.engine["name"] == "sglang":
+            log = self.paths.log("evaluation", self.model, self.benchmark, f"{self.condition}-server-{shard}")
+            told = self.work / "servers" / f"shard-{shard}.json"
+            engine = ended.enter_context(
+                closing(self.backbone.launch_sglang(self.config, log, lambda facts: write_json(told, facts)))
+            )
+        else:
+            engine = self.backbone.load_engine(self.config, self.layers, self.settings.batch_width, self.adapter)
         if self.first_rows is None or self.config.evaluation.allow_mixed_engines:
             return engine
         ours = (engine.name, engine.version, engine.attention, engine.dtype, engine.device)
@@ -148,16 +159,17 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
     sessions = share(list(study.sessions), shard, of)
     # What is asked again has to be generated again.
     place = ("evaluation", model, benchmark, condition) if study.settings.repeats else ("evaluation",)
-    run_shard(
-        lambda load: study.chains(sessions, load=load),
-        len(sessions) * samples * turns,
-        study.work,
-        (shard, of),
-        study.load_engine,
-        (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
-        paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),
-        {run: other.work(*place) for run, other in paths.reused(config).items()},
-    )
+    with ExitStack() as ended:
+        run_shard(
+            lambda load: study.chains(sessions, load=load),
+            len(sessions) * samples * turns,
+            study.work,
+            (shard, of),
+            lambda: study.load_engine(f"{shard}-of-{of}", ended),
+            (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
+            paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),
+            {run: other.work(*place) for run, other in paths.reused(config).items()},
+        )
 
 
 def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:

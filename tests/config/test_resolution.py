@@ -208,6 +208,11 @@ MODEL = "qwen3-4b-instruct"
         ({"conditions": {"native_again": {"repeats": "vanilla"}}}, "must have the turns and first_turn of 'vanilla'"),
         ({"conditions": {"stair_null": {"variant": "differential"}}}, "repeats 'native' with another controller"),
         ({"conditions": {"native": {"benchmarks": ["math500"]}}}, "repeats 'native', which is not run for"),
+        (
+            {"evaluation": {"engine_changes": {"qwen3.5-4b": {"math500": "sglang"}}}},
+            "conditions.stair needs the Transformers engine, and evaluation gives qwen3.5-4b on math500 to 'sglang'",
+        ),
+        ({"evaluation": {"engine_changes": {"mine": {"math500": "sglang"}}}}, "names the model 'mine'"),
         ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
         ({"conditions": {"vanilla": {"controller": "stair"}}}, "conditions.vanilla has one turn"),
         (
@@ -223,6 +228,23 @@ def test_what_is_wrong_is_one_line_that_names_the_key(changes: dict[str, Any], m
         validate(paper(**changes), "the configuration")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_whole_comparison_may_run_on_another_engine() -> None:
+    """Vanilla and Native on SGLang, where nothing of that model and benchmark reads a bank."""
+    others = ["math500", "amc23", "gpqa_diamond"]
+    changes = {
+        "run": "paper",
+        "evaluation": {"engine_changes": {"qwen3.5-4b": {"aime2025": "sglang"}}},
+        "conditions": {
+            "stair": {"benchmarks": others},
+            "native_again": {"benchmarks": ["math500"]},
+            "stair_null": {"benchmarks": ["math500"]},
+        },
+    }
+    config = resolve(ROOT, changes)
+    assert config.engine_for("qwen3.5-4b", "aime2025") == "sglang"
+    assert config.engine_for("qwen3.5-4b", "math500") == config.engine_for("qwen3.5-9b", "aime2025") == "transformers"
 
 
 def test_several_faults_are_told_together() -> None:

@@ -23,6 +23,7 @@ from stair.sessions.evaluation import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS
 
 Rows = list[dict[str, Any]]
+THINKING_LAW = SamplingSettings(temperature=1.0, top_k=20)
 
 PROBLEMS = {f"p{number}": Problem(f"p{number}", f"What is {number} + {number}?") for number in range(5)}
 
@@ -73,6 +74,7 @@ class Study:
     sessions: int = 5
     samples: int = 2
     first_rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    sampling: SamplingSettings = THINKING_LAW
 
     def protocol(self, condition: str, turns: int, control: ControllerUse | None) -> Protocol:
         return Protocol(
@@ -82,7 +84,7 @@ class Study:
             model_revision="revision",
             engine={"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"},
             renderer=self.renderer,
-            sampling=SamplingSettings(temperature=1.0, top_k=20),
+            sampling=self.sampling,
             max_new_tokens=9,
             study="evaluation",
             turns=turns,

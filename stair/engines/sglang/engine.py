@@ -61,6 +61,7 @@ class SGLangEngine:
         asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
         self.service = Service(launch, asker, patience or Patience(), width, log, started, port)
         self._submitted: deque[Request] = deque()
+        self.watch: Callable[[int, int], None] | None = None
         self._invariant: bool | None = None
 
     @property
@@ -86,7 +87,7 @@ class SGLangEngine:
             ServerFailed: the server does not come up, or dies again and again.
         """
         source = iter(requests)
-        flying = 0
+        flying = drawn = 0
         try:
             while True:
                 while flying < self._width and (request := self._next(source)) is not None:
@@ -101,6 +102,9 @@ class SGLangEngine:
                     return
                 served = self.service.get()
                 flying -= 1
+                drawn += served.completion.usage.response_tokens
+                if self.watch is not None:
+                    self.watch(flying, drawn)
                 self._invariant = served.batch_invariant
                 yield served.completion
         finally:
