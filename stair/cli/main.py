@@ -226,14 +226,23 @@ def train(
     controller: Annotated[str, typer.Option(help="The controller's key.")],
     threads: ThreadsOption = 1,
 ) -> None:
-    """Train a controller on a model's sessions. Writes controllers/MODEL/CONTROLLER."""
-    set_threads(threads)
-    if _taken_over(run, "controller", model, controller):
-        return
-    from stair.training import stage
+    """Train a controller on a model's sessions. Writes controllers/MODEL/CONTROLLER; goes on from its newest checkpoint.
 
-    stage.run(*open_run(run), model, controller)
-    _record(run, "controller", model, controller)
+    Under `torchrun --no-python`, each process replays its share of an update's sessions.
+    """
+    set_threads(threads)
+    from stair.training.workers import Workers, local_device
+
+    settings, paths = open_run(run)
+    with Workers.joined(local_device(settings.transformers.device)) as workers:
+        if workers.any(workers.first and _taken_over(run, "controller", model, controller)):
+            return
+        from stair.training import stage
+
+        stage.run(settings, paths, model, controller, workers)
+        if workers.first:
+            _record(run, "controller", model, controller)
+        workers.wait()
 
 
 @app.command()

@@ -217,11 +217,10 @@ CONTROLLER_FILES = {
 
 
 class Adapter(Strict):
-    """Low-rank adaptation of the backbone's projections, with an optimiser and a schedule of its own."""
+    """Low-rank adaptation of the backbone's projections, without dropout, with an optimiser and a schedule of its own."""
 
     rank: Positive = Field(2, description="Rank of every update.")
     alpha: Positive = Field(4, description="Numerator of the update's scale, alpha / rank.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before the update's first matrix.")
     projections: Texts = Field(
         ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         min_length=1,
@@ -292,6 +291,16 @@ class Training(Strict):
     kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (eq. method-objective).")
     validation_sessions: int = Field(
         ge=0, description="Validation sessions, and as many training sessions, whose loss is measured before and after."
+    )
+    validation_every: Positive | None = Field(
+        None,
+        description="Updates from one measurement of the validation loss to the next; null: before and after alone.",
+    )
+    checkpoint_activations: bool = Field(
+        True, description="Whether layers are run again in the backward pass, which saves memory. Changes no result."
+    )
+    workers: Positive = Field(
+        1, description="Processes that share an update's sessions, one GPU each. Changes rounding."
     )
 
 

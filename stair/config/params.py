@@ -146,10 +146,14 @@ def training(config: Config, model: str, controller: str) -> Settings:
     return {
         **_model(config, model),
         **{f"controllers.{controller}.{key}": value for key, value in settings.items()},
-        **_chosen("training", config.training),
+        **_chosen("training", config.training, *TRAINING_KEYS),
         f"prompts.{config.training_pool.prompt}": config.prompts[config.training_pool.prompt],
         "transformers.attention": config.transformers.attention,
     }
+
+
+TRAINING_KEYS = ("sessions_per_update", "epochs", "cross_entropy", "kl", "validation_sessions", "validation_every")
+"""Settings of the training that a controller or its curve depends on; the others only say how it is computed."""
 
 
 def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Settings:

@@ -1,15 +1,21 @@
-"""Optimiser updates over sessions: one epoch, eight sessions an update, the final update is the checkpoint."""
+"""Optimiser updates over sessions: the mean over an update's supervised responses, whichever worker replayed them."""
 
 from __future__ import annotations
 
+import resource
+import sys
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from stair.config.model import Optimizer
 from stair.training.objective import ObjectiveParts
+from stair.training.optimizers import Optimizers, gradients, set_gradients
 from stair.training.replay import RecordedTurn, SessionReplay
+from stair.training.workers import Workers
 
 Session = Sequence[RecordedTurn]
 
@@ -19,94 +25,141 @@ class UpdateRecord:
     """One line of the training curve; means over the update's supervised responses."""
 
     update: int
-    loss: float
+    """From 1; the line 0 holds what was measured before the first."""
+    loss: float | None = None
     """The weighted objective (eq. method-weighted-objective)."""
-    cross_entropy: float
-    kl: float
-    gradient_norm: float
-    sessions: int
-    responses: int
-    tokens: int
+    cross_entropy: float | None = None
+    kl: float | None = None
+    gradient_norm: float | None = None
+    validation_loss: float | None = None
+    """After the update, where it was measured."""
+    sessions: int | None = None
+    responses: int | None = None
+    tokens: int | None = None
+    """Supervised tokens."""
+    tokens_per_second: float | None = None
+    peak_memory_mib: float | None = None
+    """Of the first worker so far: allocated on its GPU, or the process's memory."""
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, Any]:
         """For the curve's CSV."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
-class ValidationRecord:
-    """Unweighted means over the supervised responses of the validation sessions."""
+class Measurement:
+    """Unweighted means over supervised responses, of every session `[sessions]` and of all."""
 
-    loss: float
-    cross_entropy: float
-    kl: float
+    loss: tuple[float, ...]
+    cross_entropy: tuple[float, ...]
+    kl: tuple[float, ...]
     responses: int
 
+    def means(self) -> dict[str, float]:
+        """Means over all sessions, each of which has equally many supervised responses."""
+        names = ("loss", "cross_entropy", "kl")
+        return {name: sum(getattr(self, name)) / len(self.loss) for name in names}
 
-def train(
-    replay: SessionReplay,
-    updates: Sequence[Sequence[Session]],
-    optimizer: Optimizer,
-    told: Callable[[UpdateRecord], None],
-) -> None:
-    """Trains the replay's controller in place.
+
+def session_cost(session: Session) -> float:
+    """About what a session costs: every response is processed by teacher and student behind what came before."""
+    lengths = [len(turn.response_ids) for turn in session]
+    return float(sum(lengths) + sum(sum(lengths[:turn]) for turn in range(1, len(lengths))))
+
+
+class Training:
+    """A student under training.
 
     Args:
         replay: what sessions are replayed with.
-        updates: the sessions of every update, in order.
-        optimizer: AdamW's settings.
-        told: called after every update.
-
-    Raises:
-        FloatingPointError: an update's loss or gradient is not finite.
+        optimizers: take the steps.
+        workers: who shares an update's sessions.
     """
-    adam = torch.optim.AdamW(
-        replay.controller.parameters(),
-        lr=optimizer.learning_rate,
-        betas=optimizer.betas,
-        eps=optimizer.eps,
-        weight_decay=optimizer.weight_decay,
-    )
-    for number, sessions in enumerate(updates, start=1):
-        responses = sum(len(session) - 1 for session in sessions)
-        total = ce = kl = 0.0
-        tokens = 0
 
-        def supervise(turn: RecordedTurn, parts: ObjectiveParts, count: int = responses) -> None:
-            nonlocal total, ce, kl
-            # The update's mean runs over the responses that it really has.
+    def __init__(self, replay: SessionReplay, optimizers: Optimizers, workers: Workers | None = None) -> None:
+        self.replay, self.optimizers, self.workers = replay, optimizers, workers or Workers()
+
+    def run(self, updates: Sequence[Sequence[Session]], told: Callable[[UpdateRecord], None], *, done: int = 0) -> None:
+        """Goes through the updates from the `done`-th on, telling of each.
+
+        Raises:
+            FloatingPointError: an update's loss or gradient is not finite; it is not applied.
+        """
+        for number in range(done, len(updates)):
+            told(self.update(number, updates[number]))
+
+    def update(self, number: int, sessions: Sequence[Session]) -> UpdateRecord:
+        """One step on the mean over the update's supervised responses; `number` counts from 0."""
+        started = time.monotonic()
+        # The update's mean runs over the responses that it really has, on all workers together.
+        count = sum(len(session) - 1 for session in sessions)
+        sums, tokens = torch.zeros(4, dtype=torch.float64), 0
+
+        def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
             share = parts.loss * (turn.weight / count)
             if share.requires_grad:  # an empty bank leaves nothing to read, and the normals without influence
                 share.backward()
-            total += float(share.detach())
-            ce += float(parts.cross_entropy) / count
-            kl += float(parts.kl) / count
+            means = (float(share.detach()), float(parts.cross_entropy) / count, float(parts.kl) / count)
+            sums[:3] += torch.tensor(means, dtype=torch.float64)
 
-        for session in sessions:
-            tokens += replay.run(session, supervise)
-        gradients = [p.grad for p in replay.controller.parameters() if p.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
-        if not (abs(total) < float("inf") and norm < float("inf")):
-            raise FloatingPointError(f"update {number}: the loss is {total}, its gradient's norm {norm}")
-        adam.step()
-        adam.zero_grad(set_to_none=True)
-        told(UpdateRecord(number, total, ce, kl, norm, len(sessions), responses, tokens))
+        for session in self.workers.share(sessions, session_cost):
+            tokens += self.replay.run(session, supervise)
+        sums[3] = tokens
+        parameters = self.optimizers.parameters
+        if self.workers.count > 1:
+            total = self.workers.total(gradients(parameters))
+            set_gradients(parameters, total)
+            sums = self.workers.total(sums.to(total.device)).cpu()
+        present = [parameter.grad for parameter in parameters.values() if parameter.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(present)) if present else 0.0
+        loss, cross_entropy, kl, tokens = (*sums[:3].tolist(), int(sums[3]))
+        if not (abs(loss) < float("inf") and norm < float("inf")):
+            raise FloatingPointError(f"update {number + 1}: the loss is {loss}, its gradient's norm {norm}")
+        self.optimizers.step(number)
+        rate = tokens / max(time.monotonic() - started, 1e-9)
+        return UpdateRecord(
+            update=number + 1,
+            loss=loss,
+            cross_entropy=cross_entropy,
+            kl=kl,
+            gradient_norm=norm,
+            sessions=len(sessions),
+            responses=count,
+            tokens=tokens,
+            tokens_per_second=round(rate, 1),
+            peak_memory_mib=round(peak_memory(self.replay.device) / 2**20, 1),
+        )
+
+    def measure(self, sessions: Sequence[Session]) -> Measurement | None:
+        """The objective on sessions, without an update; None where there are none."""
+        if not sessions:
+            return None
+        means = torch.zeros(len(sessions), 3, dtype=torch.float64)
+        with torch.no_grad():
+            for index in self.workers.share(range(len(sessions)), lambda index: session_cost(sessions[index])):
+                self._measure_one(sessions[index], means[index])
+        if self.workers.count > 1:
+            means = self.workers.total(means.to(self.replay.device)).cpu()
+        loss, cross_entropy, kl = (tuple(column.tolist()) for column in means.unbind(1))
+        return Measurement(loss, cross_entropy, kl, sum(len(session) - 1 for session in sessions))
+
+    def _measure_one(self, session: Session, mean: Tensor) -> None:
+        def supervise(_: RecordedTurn, parts: ObjectiveParts) -> None:
+            mean.add_(
+                torch.tensor([float(value) for value in parts], dtype=torch.float64), alpha=1 / (len(session) - 1)
+            )
+
+        self.replay.run(session, supervise)
 
 
-def validate(replay: SessionReplay, sessions: Sequence[Session]) -> ValidationRecord | None:
-    """The objective on validation sessions, without an update; None where there are none."""
-    sums, count = [0.0, 0.0, 0.0], 0
+def peak_memory(device: torch.device) -> int:
+    """Bytes: the most that was allocated on a GPU, or the most that this process has held."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    # Kilobytes on Linux, bytes on macOS.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
-    def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
-        nonlocal count
-        count += 1
-        for index, value in enumerate(parts):
-            sums[index] += float(value)
 
-    with torch.no_grad():
-        for session in sessions:
-            replay.run(session, supervise)
-    if not count:
-        return None
-    loss, cross_entropy, kl = (value / count for value in sums)
-    return ValidationRecord(loss, cross_entropy, kl, count)
+def with_validation(record: UpdateRecord, measured: Measurement | None) -> UpdateRecord:
+    """The record with the validation loss that was measured after it."""
+    return record if measured is None else replace(record, validation_loss=measured.means()["loss"])

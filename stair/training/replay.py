@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from stair.backbones.architecture import describe
 from stair.conversation.renderer import Exchange, Renderer
 from stair.conversation.spans import control_span
-from stair.method import Attachment, Bank, Reflector, RowControl, Segment, capture_length
+from stair.method import Bank, Segment, capture_length
+from stair.training.activations import checkpointed
+from stair.training.history import NativeHistory
 from stair.training.objective import ObjectiveParts, response_objective
+from stair.training.student import Student, last_hidden
+
+Timer = Callable[[str], AbstractContextManager[None]]
+"""Says which part of the work is under way, for who measures it."""
 
 
 @dataclass(frozen=True)
@@ -31,105 +38,146 @@ class SessionReplay:
     """What a session is replayed with.
 
     Args:
-        model: the frozen backbone, eval mode.
-        attachment: hooks on the controlled layers.
+        student: the backbone with what is trained on it.
         renderer: renders the ordinary history, as at evaluation.
-        controller: the reflectors that are trained.
-        smoothing: epsilon of the reference distribution.
         cross_entropy, kl: coefficients of the objective.
+        reuse_history: whether the native model's keys and values of earlier text serve later turns, where the architecture
+            has a prefix to cut off and, for the student, no adapter changes it.
+        checkpoint_activations: whether layers are run again in the backward pass, for memory.
+        timer: told which part is under way.
     """
 
-    model: Any
-    attachment: Attachment
+    student: Student
     renderer: Renderer
-    controller: Reflector
-    smoothing: float
-    cross_entropy: float
-    kl: float
+    cross_entropy: float = 1.0
+    kl: float = 1.0
+    reuse_history: bool = True
+    checkpoint_activations: bool = False
+    timer: Timer = lambda part: nullcontext()
 
     def run(self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]) -> int:
         """Replays a session; returns the number of supervised tokens.
 
-        T1 runs on the native path and supplies history and bank. T2 to T4 run on the student path, supervised: `supervise` is
-        called with each one's objective while its graph is alive. The bank grows by detached states and ends with the call.
+        T1 gives history and bank. T2 to T4 run on the student path, supervised: `supervise` is called with each one's
+        objective while its graph is alive. The bank grows by detached states of the student path and ends with the call.
         """
-        bank = Bank(self.controller.layers)
-        history: list[Exchange] = []
+        session = _Session(self)
         tokens = 0
         for number, turn in enumerate(turns):
-            prompt = self.renderer.prompt_ids(history, turn.user)
-            ids = torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.device)
             last = number == len(turns) - 1
             if number == 0:
-                with torch.no_grad():
-                    segment = self._forward(ids, len(prompt), turn)[1]
+                session.first(turn)
             else:
-                with torch.no_grad():
-                    teacher = self._hidden(ids, len(prompt))
                 tokens += len(turn.response_ids)
-                segment = self._student(ids, prompt, turn, bank, teacher, supervise)
-            if not last:
-                bank.append(segment)
-                history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
+                session.supervised(turn, supervise, last)
+            session.history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
         return tokens
 
     @property
     def device(self) -> torch.device:
         """Where the backbone is."""
-        return next(self.model.parameters()).device
+        return next(self.student.model.parameters()).device
 
-    def _student(
-        self,
-        ids: Tensor,
-        prompt: Sequence[int],
-        turn: RecordedTurn,
-        bank: Bank,
-        teacher: Tensor,
-        supervise: Callable[[RecordedTurn, ObjectiveParts], None],
-    ) -> Segment:
-        span = control_span(prompt, self.renderer.user_header)
-        control = RowControl(controller=self.controller, bank=bank, span=span, smoothing=self.smoothing)
-        positions = torch.arange(ids.shape[1], device=ids.device)[None]
-        # The control stays in force until after the backward pass, which may run layers again.
-        with self.attachment.controlling([control], positions):
-            student, segment = self._forward(ids, len(prompt), turn)
-            parts = response_objective(
-                student,
-                teacher,
-                self.model.get_output_embeddings().weight,
-                torch.tensor(turn.response_ids, device=ids.device),
-                cross_entropy=self.cross_entropy,
-                kl=self.kl,
-            )
-            supervise(turn, parts)
-        return segment
 
-    def _hidden(self, ids: Tensor, prompt: int) -> Tensor:
-        """Last hidden states `[response tokens, hidden]`: the last prompt position predicts the first response token."""
-        output = self.model.get_decoder()(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            position_ids=torch.arange(ids.shape[1], device=ids.device)[None],
-            use_cache=False,
-        )
-        return output.last_hidden_state[0, prompt - 1 :]
+class _Session:
+    """One session under way: its visible history, its bank, and what the native model knows of its text."""
 
-    def _forward(self, ids: Tensor, prompt: int, turn: RecordedTurn) -> tuple[Tensor, Segment]:
-        """One pass with capture: hidden states as `_hidden`, and the detached states that the turn gives to the bank."""
+    def __init__(self, replay: SessionReplay) -> None:
+        self.replay, self.student = replay, replay.student
+        self.model = replay.student.model
+        self.history: list[Exchange] = []
+        self.facts = describe(self.model.config.to_dict())
+        controller = self.student.controller
+        self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
+        reuse = replay.reuse_history and NativeHistory.supported(self.facts)
+        self.native = NativeHistory() if reuse else None
+
+    def first(self, turn: RecordedTurn) -> None:
+        """T1: the native path, or the adapter's; no loss. Without a bank to fill, its text alone matters."""
+        if self.bank is None:
+            return
+        prompt, ids = self._ids(turn)
+        if self.student.adapts:
+            with self.replay.timer("student forward"), torch.no_grad():
+                _, segment = self._captured(turn, prompt, ids, known=0)
+        else:
+            with self.replay.timer("teacher"), self.student.native():
+                _, segment = self._captured(turn, prompt, ids, known=0, native=True)
+        self.bank.append(segment)
+
+    def supervised(
+        self, turn: RecordedTurn, supervise: Callable[[RecordedTurn, ObjectiveParts], None], last: bool
+    ) -> None:
+        """T2 to T4: the teacher on the same text, then the student, its objective, its states for the bank."""
+        replay, student = self.replay, self.student
+        prompt, ids = self._ids(turn)
+        span = control_span(prompt, replay.renderer.user_header)
+        known = self.native.shared(ids[0].tolist(), span[0]) if self.native is not None else 0
+        with replay.timer("teacher"), student.native():
+            teacher = self._native_hidden(ids, len(prompt) - 1, known)
+        # An adapter changes the history's states too.
+        known = 0 if student.adapts else known
+        positions, segment = torch.arange(known, ids.shape[1])[None], None
+        # The control and the checkpoints stay in force until after the backward pass, which may run layers again.
+        with checkpointed(self.model, replay.checkpoint_activations), student.controlling(self.bank, span, positions):
+            with replay.timer("student forward"):
+                if self.bank is not None and not last:
+                    hidden, segment = self._captured(turn, prompt, ids, known)
+                else:
+                    hidden = self._student_hidden(ids, len(prompt) - 1, known)
+            with replay.timer("loss"):
+                parts = response_objective(
+                    hidden,
+                    teacher,
+                    self.model.get_output_embeddings().weight,
+                    torch.tensor(turn.response_ids, device=ids.device),
+                    cross_entropy=replay.cross_entropy,
+                    kl=replay.kl,
+                )
+            del teacher
+            with replay.timer("backward"):
+                supervise(turn, parts)
+        if self.bank is not None and segment is not None:
+            self.bank.append(segment)
+
+    def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
+        """The prompt's ids, and `[1, tokens]` of all that is processed: the last response token predicts nothing."""
+        prompt = self.replay.renderer.prompt_ids(self.history, turn.user)
+        return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.replay.device)
+
+    def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+        if self.native is None:
+            return last_hidden(self.model, ids, start)
+        heads = (self.facts.kv_heads, self.facts.head_dim)
+        cache = self.native.growing(known, self.facts.layers, next(self.model.parameters()), heads)
+        hidden = last_hidden(self.model, ids, start, cache)
+        self.native.learn(ids[0].tolist(), cache)
+        return hidden
+
+    def _student_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+        prefix = self.native.prefix(known) if self.native is not None else None
+        return last_hidden(self.model, ids, start, prefix)
+
+    def _captured(
+        self, turn: RecordedTurn, prompt: Sequence[int], ids: Tensor, known: int, native: bool = False
+    ) -> tuple[Tensor, Segment]:
+        """A pass with capture: its hidden states, and the detached states that the turn gives to the bank."""
+        renderer, bank = self.replay.renderer, self.bank
+        assert bank is not None and self.student.attachment is not None
         length = capture_length(
             turn.response_ids,
             processed=len(turn.response_ids) - 1,
-            end_of_thinking=self.renderer.end_of_thinking,
-            stop_ids=self.renderer.stop_ids,
+            end_of_thinking=renderer.end_of_thinking,
+            stop_ids=renderer.stop_ids,
         )
+        kept = slice(len(prompt) - known, len(prompt) - known + length)
         states: dict[int, tuple[Tensor, Tensor]] = {}
 
         def sink(index: int, keys: Tensor, values: Tensor) -> None:
-            kept = slice(prompt, prompt + length)
             states[index] = (keys[0, kept].detach().transpose(0, 1), values[0, kept].detach().transpose(0, 1))
 
-        with self.attachment.capturing(sink):
-            hidden = self._hidden(ids, prompt)
-        order = range(len(self.controller.layers))
-        keys, values = (torch.stack([states[index][part] for index in order]).contiguous() for part in (0, 1))
-        return hidden, Segment(self.controller.layers, keys, values)
+        with self.student.attachment.capturing(sink):
+            run = self._native_hidden if native else self._student_hidden
+            hidden = run(ids, len(prompt) - 1, known)
+        keys, values = (torch.stack([states[index][part] for index in range(len(bank.layers))]) for part in (0, 1))
+        return hidden, Segment(bank.layers, keys.contiguous(), values.contiguous())

@@ -2,145 +2,233 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 import time
-from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-
-import torch
+from typing import Any
 
 from stair.backbones.load import load_model
+from stair.config import params
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.transformers.engine import DTYPES
-from stair.method import Attachment, Reflector
 from stair.protocol.backbone import Backbone
 from stair.records.files import write_text
+from stair.records.interruption import Interrupted, check, deferred, stop_requested
+from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import write_manifest
 from stair.records.progress import Progress
-from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
-from stair.records.seeds import hash_order, seed_of
-from stair.records.tables import read_table
 from stair.training.card import card
-from stair.training.loop import UpdateRecord, train, validate
+from stair.training.checkpoint import Checkpoint, Checkpoints
+from stair.training.curve import EventFile, write_curve
+from stair.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
+from stair.training.measured import change_lines, changes
+from stair.training.optimizers import Optimizers, check_warmup
 from stair.training.replay import RecordedTurn, SessionReplay
+from stair.training.sessions import in_updates, recorded_sessions
+from stair.training.student import Student
+from stair.training.workers import Workers, local_device
+
+Sessions = dict[str, list[RecordedTurn]]
 
 
-def run(config: Config, paths: RunPaths, model: str, controller: str) -> None:
-    """Trains one controller on one model and writes its folder."""
+def run(config: Config, paths: RunPaths, model: str, controller: str, workers: Workers) -> None:
+    """Trains one controller on one model and writes its folder; goes on from the newest checkpoint.
+
+    Raises:
+        ValueError: a session cannot be trained on; the row is named.
+        ConfigError: layers that cannot be controlled, a warm-up as long as the training.
+        Interrupted: a signal has asked to stop; the update under way is kept.
+    """
     started = time.monotonic()
     settings = config.controllers[controller]
-    assert settings.optimizer is not None
     backbone = Backbone.open(config, paths, model)
-    facts = backbone.architecture
-    facts.check_controlled_layers(settings.controlled_layers)
-    sessions = _sessions(config, paths, model, paths.training_sessions(model))
-    held_out = _sessions(config, paths, model, paths.validation_sessions(model))
-    measured = {
-        "training": list(sessions.values())[: config.training.validation_sessions],
-        "validation": list(held_out.values())[: config.training.validation_sessions],
-    }
+    if settings.controls:
+        backbone.architecture.check_controlled_layers(settings.controlled_layers)
+    tokens = backbone.renderer.tokens
+    sessions = recorded_sessions(config, paths, model, paths.training_sessions(model), tokens)
+    held_out = recorded_sessions(config, paths, model, paths.validation_sessions(model), tokens)
     if not sessions:
         raise ValueError(f"{paths.training_sessions(model)} holds no sessions")
-    updates = _updates(config, sessions, settings.seed)
+    updates = in_updates(sessions, config.training.sessions_per_update, config.training.epochs, settings.seed)
+    check_warmup(controller, settings, len(updates))
+    # The same sessions before and after: updates see different ones, whose losses differ more than training changes them.
+    measured = {"training": _first(config, sessions), "validation": _first(config, held_out)}
 
-    device = config.transformers.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     network = load_model(
-        backbone.folder, dtype=DTYPES[backbone.settings.dtype], device=device, attention=backbone.engine["attention"]
+        backbone.folder,
+        dtype=DTYPES[backbone.settings.dtype],
+        device=local_device(config.transformers.device),
+        attention=backbone.engine["attention"],
     )
-    reflector = Reflector.draw(
-        settings.controlled_layers, facts.query_heads, facts.head_dim, seed_of(settings.seed, "initial values", model)
-    ).to(device)
-    progress = Progress(paths.progress, f"training/{model}/{controller}", len(updates), "updates")
-    curve: list[UpdateRecord] = []
+    student = Student.new(network, settings, model)
+    replay = SessionReplay(
+        student=student,
+        renderer=backbone.renderer,
+        cross_entropy=config.training.cross_entropy,
+        kl=config.training.kl,
+        checkpoint_activations=config.training.checkpoint_activations,
+    )
+    optimizers = Optimizers(student, settings, len(updates))
+    training = Training(replay, optimizers, workers)
+    course = _Course(config, paths, model, controller, training, measured, backbone.revision)
+    course.run(updates)
+    if workers.first:
+        facts = {"updates": len(updates), "sessions": len(sessions), "workers": workers.count, "seed": settings.seed}
+        course.write(student, backbone, facts, time.monotonic() - started, network.device.type)
+    workers.wait()
 
-    def told(record: UpdateRecord) -> None:
-        curve.append(record)
-        progress.advance(note=f"loss {record.loss:.4f}")
 
-    with Attachment(network, settings.controlled_layers) as attachment:
-        replay = SessionReplay(
-            model=network,
-            attachment=attachment,
-            renderer=backbone.renderer,
-            controller=reflector,
-            smoothing=settings.smoothing,
-            cross_entropy=config.training.cross_entropy,
-            kl=config.training.kl,
+class _Course:
+    """A training on its way: its curve, its checkpoints, its measurements before and after."""
+
+    def __init__(
+        self,
+        config: Config,
+        paths: RunPaths,
+        model: str,
+        controller: str,
+        training: Training,
+        measured: Mapping[str, Sequence[Session]],
+        revision: str,
+    ) -> None:
+        self.config, self.paths, self.model, self.controller = config, paths, model, controller
+        self.training, self.workers, self.measured = training, training.workers, measured
+        self.settings = config.controllers[controller]
+        inputs = (
+            paths.training_pool(model),
+            paths.rollouts(model),
+            paths.training_sessions(model),
+            paths.validation_sessions(model),
         )
-        # The same sessions before and after: updates see different ones, whose losses differ more than training changes them.
-        before = {name: validate(replay, some) for name, some in measured.items()}
-        train(replay, updates, settings.optimizer, told)
-        after = {name: validate(replay, some) for name, some in measured.items()}
-
-    output = paths.controller(model, controller)
-    beside = output.with_name(f".{output.name}.partial")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    reflector.save(beside / "controller.safetensors", architecture=facts, model=model, controller=controller)
-    _write_curve(beside / "curve.csv", curve)
-    parameters = {"normals": sum(parameter.numel() for parameter in reflector.parameters())}
-    told_facts = {"updates": len(updates), "training sessions": len(sessions)}
-    text = card(
-        controller, settings, backbone.settings, revision=backbone.revision, parameters=parameters, facts=told_facts
-    )
-    write_text(beside / "README.md", text)
-    write_manifest(
-        beside,
-        stage="training",
-        settings={"controller": settings.model_dump(mode="json"), "training": config.training.model_dump(mode="json")},
-        model_revision=backbone.revision,
-        parameters=sum(parameters.values()),
-        updates=len(updates),
-        objective={
-            name: {"before": asdict(first), "after": asdict(last)}
-            for name in measured
-            if (first := before[name]) is not None and (last := after[name]) is not None
-        },
-        seconds=round(time.monotonic() - started, 1),
-        device=network.device.type,
-    )
-    shutil.rmtree(output, ignore_errors=True)
-    beside.rename(output)
-    for name in measured:
-        if (first := before[name]) is not None and (last := after[name]) is not None:
-            print(
-                f"{model}/{controller}: {name} loss {first.loss:.4f} before, {last.loss:.4f} after {len(updates)} updates"
-            )
-
-
-def _sessions(config: Config, paths: RunPaths, model: str, path: Path) -> dict[str, list[RecordedTurn]]:
-    """The sessions of a table with the texts and responses that they name."""
-    responses = {
-        (row["record_id"], row["sample"]): tuple(row["response_ids"])
-        for row in read_table(paths.rollouts(model), ROLLOUTS, ["record_id", "sample", "response_ids"])
-    }
-    prompt = config.prompts[config.training_pool.prompt]
-    texts = {row["record_id"]: row["problem"] for row in read_table(paths.training_pool(model), TRAINING_POOL)}
-    sessions: dict[str, list[RecordedTurn]] = defaultdict(list)
-    for row in read_table(path, TRAINING_SESSIONS):
-        user = prompt.replace("{problem}", texts[row["record_id"]])
-        sessions[row["session_id"]].append(
-            RecordedTurn(user, responses[row["record_id"], row["sample"]], row["weight"])
+        identity = digest_of(
+            {
+                "settings": params.training(config, model, controller),
+                "inputs": [file_digest(path) for path in inputs],
+                "model": revision,
+            }
         )
-    return sessions
+        self.checkpoints = Checkpoints(paths.work("training", model, controller), identity)
+        self.curve: list[UpdateRecord] = []
+        self.before: dict[str, Measurement | None] = {}
+        self.after: dict[str, Measurement | None] = {}
+
+    def run(self, updates: list[list[list[RecordedTurn]]]) -> None:
+        """Every update that is not in a checkpoint, and the measurements."""
+        done = self._resume()
+        events = (
+            EventFile(self.paths.work("tensorboard", self.model, self.controller), self.curve) if self._writes else None
+        )
+        name = f"training/{self.model}/{self.controller}"
+        progress = Progress(self.paths.progress, name, len(updates), "updates", done) if self._writes else None
+        every = self.config.training.validation_every
+
+        def told(record: UpdateRecord) -> None:
+            if every and record.update % every == 0 and record.update < len(updates):
+                record = with_validation(record, self.training.measure(self.measured["validation"]))
+            self.curve.append(record)
+            if events is not None and progress is not None:
+                events.add(record)
+                self._keep(record.update)
+                progress.advance(note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s")
+            self._stop(record.update)
+
+        with deferred():
+            if not self.curve:
+                self.before = self._measure()
+                self.curve = [with_validation(UpdateRecord(0), self.before["validation"])]
+                if events is not None:
+                    events.add(self.curve[0])
+                    self._keep(0)
+                self._stop(0)
+            self.training.run(updates, told, done=done)
+            self.after = self._measure()
+            self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
+            if events is not None and self.after["validation"] is not None:
+                events.add(UpdateRecord(len(updates), validation_loss=self.curve[-1].validation_loss))
+
+    @property
+    def _writes(self) -> bool:
+        return self.workers.first
+
+    def _measure(self) -> dict[str, Measurement | None]:
+        return {name: self.training.measure(some) for name, some in self.measured.items()}
+
+    def _resume(self) -> int:
+        """Takes the newest checkpoint; how many updates it has behind it."""
+        found = self.checkpoints.newest()
+        self.workers.wait()  # before anybody writes a newer one
+        if found is None:
+            return 0
+        self.training.optimizers.load(found.tensors)
+        self.curve = [UpdateRecord(**record) for record in found.facts["curve"]]
+        self.before = {
+            name: None if one is None else Measurement(**{key: _tuple(value) for key, value in one.items()})
+            for name, one in found.facts["before"].items()
+        }
+        if self._writes:
+            print(f"{self.model}/{self.controller}: going on after update {found.update}")
+        return found.update
+
+    def _keep(self, update: int) -> None:
+        facts = {
+            "curve": [record.as_dict() for record in self.curve],
+            "before": {name: None if one is None else asdict(one) for name, one in self.before.items()},
+        }
+        self.checkpoints.save(Checkpoint(update, self.training.optimizers.state(), facts))
+
+    def _stop(self, update: int) -> None:
+        """Stops here when any worker was asked to: the checkpoint is written."""
+        kept = f"update {update} of the training is kept"
+        if self.workers.any(stop_requested()):
+            self.workers.wait()
+            check(kept)
+            raise Interrupted(f"another worker was asked to stop; {kept}; run the same command again to go on")
+
+    def write(self, student: Student, backbone: Backbone, facts: dict[str, Any], seconds: float, device: str) -> None:
+        """Writes the controller's folder whole, then removes the checkpoints."""
+        settings, output = self.settings, self.paths.controller(self.model, self.controller)
+        beside = output.with_name(f".{output.name}.partial")
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True)
+        student.save(
+            beside, base=backbone.settings.repository or self.model, model=self.model, controller=self.controller
+        )
+        write_curve(beside / "curve.csv", self.curve)
+        objective = changes(self.before, self.after)
+        parameters = {
+            part: sum(parameter.numel() for parameter in named.values()) for part, named in student.parts().items()
+        }
+        told = {**facts, **{f"{name} loss": line for name, line in change_lines(objective).items()}}
+        text = card(
+            self.controller, settings, backbone.settings, revision=backbone.revision, parameters=parameters, facts=told
+        )
+        write_text(beside / "README.md", text)
+        write_manifest(
+            beside,
+            stage="training",
+            settings={
+                "controller": settings.model_dump(mode="json"),
+                "training": self.config.training.model_dump(mode="json"),
+            },
+            model_revision=backbone.revision,
+            parameters=sum(parameters.values()),
+            objective=objective,
+            seconds=round(seconds, 1),
+            device=device,
+            **facts,
+        )
+        shutil.rmtree(output, ignore_errors=True)
+        beside.rename(output)
+        self.checkpoints.clear()
+        for name, line in change_lines(objective).items():
+            print(f"{self.model}/{self.controller}: {name} loss {line}, {facts['updates']} updates")
 
 
-def _updates(config: Config, sessions: dict[str, list[RecordedTurn]], seed: str) -> list[list[list[RecordedTurn]]]:
-    """The sessions of every update; the last of an epoch has what is left."""
-    size, updates = config.training.sessions_per_update, []
-    for epoch in range(config.training.epochs):
-        order = hash_order(sessions, seed, "epoch", epoch)
-        updates += [[sessions[name] for name in order[i : i + size]] for i in range(0, len(order), size)]
-    return updates
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
-def _write_curve(path: Path, curve: list[UpdateRecord]) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, list(UpdateRecord.__dataclass_fields__), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(record.as_dict() for record in curve)
+def _first(config: Config, sessions: Sessions) -> Sequence[Session]:
+    return [*sessions.values()][: config.training.validation_sessions]
