@@ -84,6 +84,15 @@ BENCHMARKS = ("math500", "aime2025", "amc23", "gpqa_diamond")
 MODELS = (INSTRUCT, "qwen3.5-4b", "qwen3.5-9b")
 
 
+TRAINED = {
+    *(f"training {model} stair" for model in MODELS),
+    "training qwen3.5-4b bank_free",
+    f"training {INSTRUCT} lora",
+    f"training {INSTRUCT} lora_stair",
+}
+"""What the paper trains, and where."""
+
+
 def evaluations(models: Any = MODELS, benchmarks: Any = BENCHMARKS, conditions: Any = CONDITIONS) -> set[str]:
     """The jobs of these; what asks Native again is run on AIME alone."""
     everywhere = ("vanilla", "native", "stair")
@@ -107,13 +116,17 @@ def evaluations(models: Any = MODELS, benchmarks: Any = BENCHMARKS, conditions: 
         ),
         # Another seed or rate gives other weights, by which responses are keyed; the rule need not know.
         ({"controllers": {"stair": {"seed": "another"}}}, {f"training {model} stair" for model in MODELS}),
-        ({"training": {"kl": 0.5}}, {f"training {model} stair" for model in MODELS}),
+        ({"controllers": {"lora": {"adapter": {"rank": 4}}}}, {f"training {INSTRUCT} lora"}),
+        # What reads no bank has no smoothing.
+        ({"controllers": {"bank_free": {"smoothing": 1e-5}}}, set()),
+        ({"training": {"kl": 0.5}}, TRAINED),
+        ({"training": {"workers": 4, "checkpoint_activations": False}}, set()),
         ({"models": {INSTRUCT: {"rollout_sampling": {"top_k": 10}}}}, {f"rollouts {INSTRUCT}"}),
         (
             {"models": {INSTRUCT: {"revision": "0" * 40}}},
             evaluations([INSTRUCT])
             | {f"{stage} {INSTRUCT}" for stage in ("rollouts", "backbone")}
-            | {f"training {INSTRUCT} stair"},
+            | {job for job in TRAINED if INSTRUCT in job},
         ),
         (
             {"prompts": {"choice": "Which?\n{problem}"}},

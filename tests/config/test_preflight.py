@@ -43,13 +43,13 @@ def model_folder(folder: Path, model_type: str, layers: int = 16) -> Path:
     return folder
 
 
-def at(folder: Path) -> dict[str, Any]:
-    """One model, which lies in a local folder."""
+def at(folder: Path, *numbers: int) -> dict[str, Any]:
+    """One model, which lies in a local folder, with a controller at these layers."""
     others = {"qwen3.5-4b": None, "qwen3.5-9b": None}
     return {
         "models": {MODEL: {"tiny": None, "path": str(folder)}, **others},
         "training_pool": {"exclude_more": None},
-        "controllers": {"bank_free": None},
+        "controllers": {"bank_free": None} | (layers(*numbers)["controllers"] if numbers else {}),
         "overview": {"models": [MODEL]},
     }
 
@@ -73,14 +73,14 @@ def test_a_layer_that_does_not_exist(tmp_path: Path) -> None:
     assert "controllers.stair.layers" in message
     assert f"{MODEL} has no layer 12; its 12 layers count from 0" in message
     folder = model_folder(tmp_path / "m", "qwen3")
-    assert checked(**(at(folder) | everywhere(0, 15))).controllers["stair"].layers == (0, 15)
-    assert "no layer 16; its 16 layers" in refused(**at(folder), **layers(0, 16))
+    assert checked(**at(folder, 0, 15)).controllers["stair"].layers == (0, 15)
+    assert "no layer 16; its 16 layers" in refused(**at(folder, 0, 16))
 
 
 def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "m", "qwen3_5_text")
-    checked(**at(folder), **layers(3, 15))
-    message = refused(**at(folder), **layers(3, 14))
+    checked(**at(folder, 3, 15))
+    message = refused(**at(folder, 3, 14))
     assert f"controllers.stair.layers: layer 14 of {MODEL} is not full attention" in message
     assert "[3, 7, 11, 15]" in message
     hybrid = {"models": {MODEL: {"tiny": {"architecture": "qwen3_5"}}}}

@@ -194,8 +194,15 @@ MODEL = "qwen3-4b-instruct"
             "training_pool.exclude_benchmarks names the benchmark 'gsm8k'",
         ),
         ({"training_pool": {"exclude_more": {"gpt": ["amc23"]}}}, "training_pool.exclude_more names the model 'gpt'"),
+        ({"controllers": {"lora": {"layers": [3]}}}, "'controllers.lora': a controller of kind 'lora' has no layers"),
+        ({"controllers": {"lora": {"adapter": None}}}, "a controller of kind 'lora' needs adapter"),
+        ({"controllers": {"lora_stair": {"optimizer": None}}}, "a controller of kind 'lora_stair' needs optimizer"),
+        ({"controllers": {"stair": {"kind": "bank_full"}}}, "'controllers.stair.kind'"),
         ({"controllers": {"stair": {"models": ["gpt"]}}}, "controllers.stair.models names the model 'gpt'"),
-        ({"conditions": {"stair": {"controller": "lora"}}}, "conditions.stair.controller names the controller 'lora'"),
+        (
+            {"conditions": {"stair": {"controller": "qlora"}}},
+            "conditions.stair.controller names the controller 'qlora'",
+        ),
         ({"conditions": {"native": {"first_turn": "zero"}}}, "conditions.native.first_turn names the condition 'zero'"),
         (
             {"conditions": {"native": {"benchmarks": ["gsm8k"]}}},

@@ -68,7 +68,10 @@ def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
         ),
         (
             "training={kl: 0.5}",
-            {"train_controller", "evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure"},
+            {
+                *("train_controller", "train_lora", "train_lora_stair"),
+                *("evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure"),
+            },
         ),
     ],
 )
@@ -84,7 +87,8 @@ def test_a_change_runs_exactly_what_depends_on_it(finished_run: Path, change: st
 def test_the_papers_graph_needs_no_gpu_no_network_and_no_weights(tmp_path: Path) -> None:
     done = run_in(tmp_path, "snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", "run=paper")
     jobs = jobs_of(done)
-    assert jobs["train_controller"] == 3
+    assert jobs["train_controller"] == 3 + 1, "STAIR for all models, bank-free for one"
+    assert (jobs["train_lora"], jobs["train_lora_stair"]) == (1, 1)
     assert jobs["seal_evaluation"] == 3 * 4 * 3
     assert not (tmp_path / "results").exists()
 
