@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stair.scoring.intervals import bootstrap_interval
+from stair.scoring.intervals import Floats, bootstrap_interval
 from stair.training.loop import Measurement
 
 
@@ -22,15 +22,21 @@ def changes(before: Mapping[str, Measurement | None], after: Mapping[str, Measur
         if first is None or last is None:
             continue
         difference = np.asarray(last.loss) - np.asarray(first.loss)
-        interval = bootstrap_interval(difference, limits=None)
         found[name] = {
             "before": first.means(),
             "after": last.means(),
-            "change": {"loss": interval.estimate, "low": interval.low, "high": interval.high, "level": interval.level},
+            "change": {"loss": float(difference.mean()), **_interval(difference)},
             "sessions": len(first.loss),
             "responses": first.responses,
         }
     return found
+
+
+def _interval(differences: Floats) -> dict[str, float | None]:
+    if len(differences) < 2:  # one session has an interval without ends
+        return {"low": None, "high": None, "level": None}
+    interval = bootstrap_interval(differences, limits=None)
+    return {"low": interval.low, "high": interval.high, "level": interval.level}
 
 
 def change_lines(objective: Mapping[str, Any]) -> dict[str, str]:
@@ -38,8 +44,11 @@ def change_lines(objective: Mapping[str, Any]) -> dict[str, str]:
     lines = {}
     for name, one in objective.items():
         change = one["change"]
+        interval = "one session"
+        if change["low"] is not None:
+            ends = f"{change['low']:+.4f} to {change['high']:+.4f}"
+            interval = f"{change['level']:.0%} interval {ends}, {one['sessions']} sessions"
         lines[name] = (
-            f"{one['before']['loss']:.4f} before, {one['after']['loss']:.4f} after; change {change['loss']:+.4f} "
-            f"({change['level']:.0%} interval {change['low']:+.4f} to {change['high']:+.4f}, {one['sessions']} sessions)"
+            f"{one['before']['loss']:.4f} before, {one['after']['loss']:.4f} after; change {change['loss']:+.4f} ({interval})"
         )
     return lines

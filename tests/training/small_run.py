@@ -1,0 +1,122 @@
+"""A run's folder as training finds it: a random model of four layers, recorded responses, sessions of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import dump, merge, resolve
+from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
+from stair.records.tables import write_table
+from stair.sessions.training import training_sessions
+
+ROOT = Path(__file__).parents[2]
+MODEL = "qwen3-4b-instruct"
+RECORDS, HELD_OUT, PER_UPDATE = 20, 8, 2
+UPDATES = RECORDS // PER_UPDATE
+
+_LAYERS = {"layers": [1, 3]}
+_ADAPTER = {"adapter": {"warmup_updates": 2}}
+
+
+def make_run(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, changes: dict[str, Any]
+) -> RunPaths:
+    """Writes everything that `stair train` reads into `folder`; `changes` go into the configuration."""
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    stop = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    (folder / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": stop}))
+    settings = {
+        "run": "tiny",
+        "models": {
+            MODEL: {"tiny": None, "path": str(folder / "model")},
+            "qwen3.5-4b": None,
+            "qwen3.5-9b": None,
+        },
+        "training_pool": {"exclude_more": None},
+        "overview": {"models": [MODEL]},
+        "controllers": {
+            "stair": _LAYERS,
+            "bank_free": _LAYERS | {"models": [MODEL]},
+            "lora": _ADAPTER,
+            "lora_stair": _LAYERS | _ADAPTER,
+        },
+        "training": {"sessions_per_update": PER_UPDATE, "validation_sessions": 2, "validation_every": 4},
+    }
+    config = resolve(ROOT, merge(settings, changes))
+    paths = RunPaths(folder / "run")
+    paths.resolved.parent.mkdir(parents=True, exist_ok=True)
+    paths.resolved.write_text(dump(config))
+    _write_tables(paths, stop[0])
+    return paths
+
+
+def _write_tables(paths: RunPaths, stop: int) -> None:
+    generator = torch.Generator().manual_seed(3)
+    pool, rollouts = [], []
+    for number in range(RECORDS + HELD_OUT):
+        split = "train" if number < RECORDS else "validation"
+        name = f"r{number:02d}"
+        pool.append(
+            dict(
+                record_id=name,
+                problem_id=f"p{number:02d}",
+                problem=f"What is {number} + 1?",
+                reference="1",
+                split=split,
+            )
+        )
+        for sample in range(4):
+            length = int(torch.randint(3, 12, (), generator=generator))
+            ids = [*torch.randint(30, 250, (length,), generator=generator).tolist(), stop]
+            rollouts.append(_rollout(name, f"p{number:02d}", sample, ids))
+    write_table(paths.training_pool(MODEL), TRAINING_POOL, pool)
+    write_table(paths.rollouts(MODEL), ROLLOUTS, rollouts)
+    for split, path in (("train", paths.training_sessions(MODEL)), ("validation", paths.validation_sessions(MODEL))):
+        chosen = [row["record_id"] for row in pool if row["split"] == split]
+        records = {name: [row for row in rollouts if row["record_id"] == name] for name in chosen}
+        write_table(path, TRAINING_SESSIONS, training_sessions(records, "small", split))
+
+
+def _rollout(record: str, problem: str, sample: int, ids: list[int]) -> dict[str, Any]:
+    told = dict(engine="none", engine_version="0", attention="none", dtype="none", device="none")
+    return dict(
+        model=MODEL, record_id=record, problem_id=problem, sample=sample, seed=0, prompt_tokens=1,
+        response_tokens=len(ids), response="", finish_reason="stop", prompt_ids_sha256="", response_ids=ids, **told,
+    )  # fmt: skip
+
+
+def train_command(paths: RunPaths, controller: str, workers: int = 1) -> list[str]:
+    """The command that trains, as the workflow's rules call it."""
+    stair = [str(Path(sys.executable).parent / "stair"), "train", "--run", str(paths.folder)]
+    words = [*stair, "--model", MODEL, "--controller", controller]
+    if workers == 1:
+        return words
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
+    # After the dashes nothing is torchrun's own: it takes `--run` for a short form of its options.
+    return [*torchrun, "--no-python", "--", *words]
+
+
+def surroundings() -> dict[str, str]:
+    """One thread, no warm process."""
+    kept = {key: value for key, value in os.environ.items() if key not in ("STAIR_WARM", "STAIR_DRIVER")}
+    return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+
+def train(paths: RunPaths, controller: str, workers: int = 1, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Trains in processes of its own."""
+    done = subprocess.run(
+        train_command(paths, controller, workers), env=surroundings(), capture_output=True, text=True, timeout=200
+    )
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done

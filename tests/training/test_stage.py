@@ -1,0 +1,252 @@
+"""`stair train` on a run's folder: what it writes, what it refuses, several workers, and being killed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from stair.backbones.load import load_model
+from stair.config.model import CONTROLLER_FILES
+from stair.config.paths import RunPaths
+from stair.config.resolve import ConfigError, load_run
+from stair.method import BankFree, Reflector, load_adapter, load_controller
+from stair.training import stage
+from stair.training.workers import Workers
+from tests.training.small_run import MODEL, UPDATES, make_run, surroundings, train, train_command
+from tests.training.training_cases import KINDS
+
+pytestmark = pytest.mark.xdist_group("training")
+Make = Callable[..., RunPaths]
+
+
+@pytest.fixture(scope="module")
+def make(small_model: Callable[..., PreTrainedModel], small_tokenizer: Callable[..., PreTrainedTokenizerFast]) -> Make:
+    return lambda folder, changes=None: make_run(folder, small_model(), small_tokenizer(), changes or {})
+
+
+@pytest.fixture(scope="module")
+def trained(make: Make, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """All four controllers, trained here."""
+    paths = make(tmp_path_factory.mktemp("trained"))
+    for kind in KINDS:
+        stage.run(load_run(paths.folder), paths, MODEL, kind, Workers())
+    return paths
+
+
+def curve_of(paths: RunPaths, controller: str) -> list[dict[str, str]]:
+    with open(paths.controller(MODEL, controller) / "curve.csv") as handle:
+        return list(csv.DictReader(handle))
+
+
+def weights_of(paths: RunPaths, controller: str) -> dict[str, torch.Tensor]:
+    folder = paths.controller(MODEL, controller)
+    return {
+        f"{path.name}:{name}": tensor
+        for path in sorted(folder.glob("*.safetensors"))
+        for name, tensor in load_file(path).items()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trained_controller_is_its_files_and_they_load_in_one_line(trained: RunPaths, kind: str) -> None:
+    folder = trained.controller(MODEL, kind)
+    assert {path.name for path in folder.iterdir()} == {*CONTROLLER_FILES[kind], "manifest.json"}
+    manifest = json.loads((folder / "manifest.json").read_text())
+    if kind != "lora":
+        controller = load_controller(folder)
+        assert isinstance(controller, BankFree if kind == "bank_free" else Reflector)
+        assert controller.weights.dtype == torch.float32
+    if "lora" in kind:
+        model = load_model(trained.folder.parent / "model", dtype=torch.float32, device="cpu")
+        before = model(torch.arange(30, 40)[None]).logits
+        adapted = load_adapter(model, folder)
+        assert (adapted(torch.arange(30, 40)[None]).logits - before).abs().max() > 1e-5
+        with adapted.disable_adapter():
+            assert torch.equal(adapted(torch.arange(30, 40)[None]).logits, before)
+        settings = json.loads((folder / "adapter_config.json").read_text())
+        assert (settings["r"], settings["lora_alpha"], settings["lora_dropout"], settings["bias"]) == (
+            2,
+            4,
+            0.0,
+            "none",
+        )
+        assert str(trained.folder) not in (folder / "adapter_config.json").read_text()
+    assert manifest["parameters"] == sum(tensor.numel() for tensor in weights_of(trained, kind).values())
+    text = (folder / "README.md").read_text()
+    assert f"tags: [stair, {kind}]" in text
+    assert ("load_adapter" in text, "load_controller" in text) == ("lora" in kind, kind != "lora")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_curve_has_a_line_an_update_and_the_validation_loss_where_it_was_measured(
+    trained: RunPaths, kind: str
+) -> None:
+    curve = curve_of(trained, kind)
+    assert [int(row["update"]) for row in curve] == list(range(UPDATES + 1))
+    assert [int(row["update"]) for row in curve if row["validation_loss"]] == [0, 4, 8, 10]
+    for row in curve[1:]:
+        assert float(row["cross_entropy"]) > 0.0
+        assert float(row["kl"]) > -1e-6
+        assert float(row["tokens_per_second"]) > 0.0
+        assert float(row["peak_memory_mib"]) > 50.0
+        assert int(row["responses"]) == 6
+    measured = json.loads((trained.controller(MODEL, kind) / "manifest.json").read_text())["objective"]
+    change = measured["training"]["change"]
+    assert change["low"] <= change["loss"] <= change["high"]
+    assert measured["validation"]["after"]["loss"] == pytest.approx(float(curve[-1]["validation_loss"]))
+
+
+def test_two_workers_are_one(make: Make, tmp_path: Path) -> None:
+    """Ten updates, the sessions of each shared between two processes (gloo).
+
+    The backbone and the adapter are in FP64, the normals in FP32: where an adapter's gradient is as small as AdamW's epsilon,
+    a last bit of FP32 in it moves the weight by a tenth of the learning rate.
+    """
+    kind, double = "lora_stair", {"models": {MODEL: {"dtype": "float64"}}}
+    one, two = make(tmp_path / "one", double), make(tmp_path / "two", double)
+    run(one, kind)
+    train(two, kind, workers=2)
+    # Equal settings are equal files, in whatever order a process keeps its sets.
+    ours, theirs = (each.controller(MODEL, kind) / "adapter_config.json" for each in (one, two))
+    assert ours.read_bytes() == theirs.read_bytes()
+    found, expected = weights_of(two, kind), weights_of(one, kind)
+    assert found.keys() == expected.keys()
+    for name, tensor in found.items():
+        assert float((tensor - expected[name]).abs().max()) < 1e-6, name
+    for mine, yours in zip(curve_of(one, kind), curve_of(two, kind), strict=True):
+        assert (mine["responses"], mine["tokens"]) == (yours["responses"], yours["tokens"])
+        for column in ("loss", "cross_entropy", "gradient_norm", "validation_loss"):
+            assert (mine[column] == "") == (yours[column] == "")
+            if mine[column]:
+                assert float(mine[column]) == pytest.approx(float(yours[column]), rel=1e-5)
+
+
+def interrupted(paths: RunPaths, controller: str, number: int) -> tuple[int, str]:
+    """Sends a signal in the middle of a training; its exit code and what it said."""
+    folder = paths.work("training", MODEL, controller)
+    child = subprocess.Popen(
+        train_command(paths, controller),
+        env=surroundings(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not any(int(path.stem.split("-")[1]) >= 3 for path in folder.glob("update-*.safetensors")):
+        assert child.poll() is None, child.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    child.send_signal(number)
+    return child.wait(60), child.communicate()[0]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", ["stair", "lora_stair"])
+def test_killed_and_resumed_the_weights_are_the_same_bits(
+    trained: RunPaths, make: Make, tmp_path: Path, kind: str
+) -> None:
+    paths = make(tmp_path)
+    code, _ = interrupted(paths, kind, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    code, said = interrupted(paths, kind, signal.SIGTERM)
+    assert code == 75
+    assert "of the training is kept" in said
+    newest = max(paths.work("training", MODEL, kind).glob("update-*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-7])  # a torn newest one: the one before it is taken
+    done = train(paths, kind)
+    assert "going on after update" in done.stdout
+    found, expected = weights_of(paths, kind), weights_of(trained, kind)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    timed = ("tokens_per_second", "peak_memory_mib")
+    ours, theirs = (
+        [{key: value for key, value in row.items() if key not in timed} for row in curve_of(each, kind)]
+        for each in (paths, trained)
+    )
+    assert ours == theirs
+    assert not list(paths.work("training", MODEL, kind).glob("update-*"))
+
+
+def test_a_checkpoint_of_other_settings_is_not_taken(make: Make, tmp_path: Path) -> None:
+    from stair.training.checkpoint import Checkpoint, Checkpoints
+
+    state = {"normals": torch.randn(3, 2)}
+    ours, others = Checkpoints(tmp_path, "ours"), Checkpoints(tmp_path, "others")
+    for update in (1, 2, 3):
+        ours.save(Checkpoint(update, state, {"curve": []}))
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [
+        "update-000002.safetensors",
+        "update-000003.safetensors",
+    ]
+    found = ours.newest()
+    assert found is not None
+    assert (found.update, found.facts) == (3, {"curve": []})
+    assert torch.equal(found.tensors["normals"], state["normals"])
+    assert others.newest() is None
+    path = tmp_path / "update-000003.safetensors"
+    changed = bytearray(path.read_bytes())
+    changed[-1] ^= 1
+    path.write_bytes(changed)
+    found = ours.newest()
+    assert found is not None
+    assert found.update == 2
+
+
+def altered(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Changes rows of a table."""
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+
+
+def run(paths: RunPaths, controller: str = "stair") -> None:
+    stage.run(load_run(paths.folder), paths, MODEL, controller, Workers())
+
+
+def test_a_token_outside_the_vocabulary_is_refused_with_its_row(make: Make, tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    altered(paths.rollouts(MODEL), lambda rows: rows[9]["response_ids"].__setitem__(1, 300))
+    with pytest.raises(
+        ValueError, match=r"rollouts.*: response r02, sample 1: token 300 is outside the vocabulary of 300"
+    ):
+        run(paths)
+
+
+def test_a_session_of_equal_problems_is_refused_with_its_row(make: Make, tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    altered(paths.training_sessions(MODEL), lambda rows: rows[6].update(problem_id=rows[4]["problem_id"]))
+    with pytest.raises(ValueError, match=r"session s-\S+, turn 3: the problem p\d+ stands in it twice"):
+        run(paths)
+
+
+def test_a_warm_up_as_long_as_the_training_is_refused(make: Make, tmp_path: Path) -> None:
+    paths = make(
+        tmp_path, controllers={"bank_free": None, "lora_stair": None, "lora": {"adapter": {"warmup_updates": 10}}}
+    )
+    with pytest.raises(ConfigError, match=r"controllers\.lora\.adapter\.warmup_updates.*\(10 updates\)"):
+        run(paths, "lora")
+
+
+def test_two_seeds_are_two_entries(make: Make, tmp_path: Path) -> None:
+    base = load_run(make(tmp_path / "one").folder).controllers["stair"].model_dump(mode="json")
+    paths = make(
+        tmp_path / "two",
+        controllers={"bank_free": None, "stair": {"layers": [1, 3]}, "again": base | {"seed": "second"}},
+    )
+    for name in ("stair", "again"):
+        run(paths, name)
+    one, other = (load_controller(paths.controller(MODEL, name)).weights for name in ("stair", "again"))
+    assert (one - other).abs().max() > 0.05
