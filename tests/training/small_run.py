@@ -91,7 +91,8 @@ def _rollout(record: str, problem: str, sample: int, ids: list[int]) -> dict[str
     told = dict(engine="none", engine_version="0", attention="none", dtype="none", device="none")
     return dict(
         model=MODEL, record_id=record, problem_id=problem, sample=sample, seed=0, prompt_tokens=1,
-        response_tokens=len(ids), response="", finish_reason="stop", prompt_ids_sha256="", response_ids=ids, **told,
+        response_tokens=len(ids), response="", finish_reason="stop", prompt_ids_sha256="", response_ids=ids,
+        batch_invariant=None, **told,
     )  # fmt: skip
 
 
