@@ -249,7 +249,7 @@ def test_a_warm_up_as_long_as_the_training_is_refused(make: Make, tmp_path: Path
 def test_two_seeds_are_two_entries(make: Make, tmp_path: Path) -> None:
     base = load_run(make(tmp_path / "one").folder).controllers["stair"].model_dump(mode="json")
     seeds = {"stair": {"layers": [1, 3]}, "again": base | {"seed": "second"}}
-    paths = make(tmp_path / "two", {"controllers": {"bank_free": None, **seeds}})
+    paths = make(tmp_path / "two", {"controllers": seeds})
     for name in ("stair", "again"):
         run(paths, name)
     one, other = (load_controller(paths.controller(MODEL, name)).weights for name in ("stair", "again"))
