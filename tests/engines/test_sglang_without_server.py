@@ -111,9 +111,9 @@ def test_a_payload_says_every_parameter() -> None:
     assert (sampling["temperature"], sampling["top_p"], sampling["top_k"]) == (1.0, 0.95, 20)
     assert (sampling["presence_penalty"], sampling["repetition_penalty"], sampling["min_p"]) == (1.5, 1.0, 0.0)
     assert (sampling["sampling_seed"], sampling["n"], sampling["stop_token_ids"]) == (5, 1, [0, 1])
-    # Ids beyond the tokenizer cannot be drawn; no truncation is -1.
+    # Ids beyond the tokenizer cannot be drawn; no truncation is as many as there are.
     assert sampling["logit_bias"] == {str(token): -1e9 for token in range(300, 320)}
-    assert ASKER.payload(request(sampling=SamplingSettings()))["sampling_params"]["top_k"] == -1
+    assert ASKER.payload(request(sampling=SamplingSettings()))["sampling_params"]["top_k"] == 320
     assert replace(ASKER, tokens=320).payload(request())["sampling_params"]["logit_bias"] is None
 
 

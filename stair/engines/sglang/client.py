@@ -51,7 +51,8 @@ class Asker:
                 "sampling_seed": request.seed,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
-                "top_k": sampling.top_k or -1,
+                # Never "all": a draw without any truncation takes other noise, alone, than beside one that is truncated.
+                "top_k": sampling.top_k or self.vocabulary,
                 "min_p": sampling.min_p,
                 "presence_penalty": sampling.presence_penalty,
                 "frequency_penalty": 0.0,

@@ -210,7 +210,7 @@ class Service:
         try:
             async for attempt in tenacity.AsyncRetrying(
                 retry=tenacity.retry_if_exception_type((Transient, Retracted)),
-                wait=tenacity.wait_exponential_jitter(*_BACKOFF_SECONDS),
+                wait=tenacity.wait_exponential_jitter(multiplier=_BACKOFF_SECONDS[0], max=_BACKOFF_SECONDS[1]),
                 stop=tenacity.stop_after_attempt(_ATTEMPTS),
                 reraise=True,
             ):
