@@ -21,10 +21,10 @@ from stair.records.worklog import WorkLog
 from tests.sglang.conftest import ENVIRONMENT
 from tests.workflow.conftest import MICRO, environment, run_in
 
-pytestmark = [pytest.mark.sglang, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sglang, pytest.mark.timeout(900)]
 
 MODEL = "qwen3-4b-instruct"
-RECORDS = 24
+RECORDS = 12
 RESPONSES = 4 * RECORDS
 STALL_SECONDS = 6
 
@@ -43,7 +43,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
                 "tiny": None,
                 "path": str(model_folder),
                 "rollout_sampling": {
-                    "temperature": 1.0, "top_p": 0.95, "top_k": 50, "presence_penalty": 0.5, "max_new_tokens": 300,
+                    "temperature": 1.0, "top_p": 0.95, "top_k": 50, "presence_penalty": 0.5, "max_new_tokens": 160,
                 },
                 "evaluation_sampling": {"max_new_tokens": 8},
             },
@@ -171,17 +171,17 @@ def test_a_server_that_is_killed_and_one_that_is_stopped(prepared: Path, undistu
     new_run(tmp_path, prepared)
     servers = []
     with shard(tmp_path) as job:
-        wait_for_records(tmp_path, job, 10)
+        wait_for_records(tmp_path, job, 5)
         servers += server_of(job)
         os.kill(servers[1].pid, signal.SIGKILL)  # the server itself, below its guard
         after_kill = logged(tmp_path)
-        wait_for_records(tmp_path, job, 10)
+        wait_for_records(tmp_path, job, 5)
         stopped = server_of(job)
         servers += stopped
         os.killpg(stopped[0].pid, signal.SIGSTOP)
         at = time.monotonic()
         after_stop = logged(tmp_path)
-        wait_for_records(tmp_path, job, 10)
+        wait_for_records(tmp_path, job, 5)
         assert time.monotonic() - at > STALL_SECONDS
     assert job.returncode == 0
     _, alive = psutil.wait_procs(servers, timeout=10)
@@ -198,7 +198,7 @@ def test_a_full_disk_then_a_client_that_is_killed_and_killed_again(
     new_run(tmp_path, prepared)
     states = []
     with shard(tmp_path) as job:
-        wait_for_records(tmp_path, job, 10)
+        wait_for_records(tmp_path, job, 5)
         servers = server_of(job)
         # From here on no file of the job grows beyond this: in the middle of a record.
         (log,) = (tmp_path / "results" / "shard" / "work" / "rollouts" / MODEL / "log").glob("*.log")
@@ -213,7 +213,7 @@ def test_a_full_disk_then_a_client_that_is_killed_and_killed_again(
 
     for _ in range(2):
         with shard(tmp_path) as job:
-            wait_for_records(tmp_path, job, 10)
+            wait_for_records(tmp_path, job, 5)
             servers = server_of(job)
             job.kill()
             job.wait()
