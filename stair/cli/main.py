@@ -159,16 +159,24 @@ def data(
 
 
 @app.command()
-def preflight(run: RunOption, model: ModelOption) -> None:
-    """Look at what a model's tokenizer, template, limits and weights really do. Writes preflight/MODEL.json.
+def preflight(
+    run: RunOption,
+    model: ModelOption,
+    limits: Annotated[bool, typer.Option("--limits", help="Look at the longest prompts instead.")] = False,
+) -> None:
+    """Look at what a model's tokenizer, template and weights really do. Writes preflight/MODEL.json or MODEL.limits.json.
 
     Needs no GPU and reads no weight. Stops at the first property that does not hold, and at a template other than before.
     """
     set_threads(1)
     from stair.preflight import stage
 
-    stage.run(*open_run(run), model)
-    _record(run, "preflight", model)
+    if limits:
+        stage.limits(*open_run(run), model)
+        _record(run, "preflight_limits", model)
+    else:
+        stage.run(*open_run(run), model)
+        _record(run, "preflight", model)
 
 
 @app.command()

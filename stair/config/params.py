@@ -102,7 +102,14 @@ def _engine(config: Config, engine: str) -> Settings:
 
 
 def preflight(config: Config, model: str) -> Settings:
-    """What a model must show, and the code that looks."""
+    """What a model must show. Without the code that looks: whatever generates comes after it."""
+    return _source(f"models.{model}", config.models[model]) | _chosen(
+        f"models.{model}", config.models[model], "thinking"
+    )
+
+
+def preflight_limits(config: Config, model: str) -> Settings:
+    """What a model's prompts must fit into, and the code that looks."""
     settings, place = config.models[model], f"models.{model}"
     asked = [
         key for key in config.benchmarks if any((model, key) in config.evaluated(one) for one in config.conditions)

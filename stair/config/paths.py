@@ -166,6 +166,10 @@ class RunPaths:
         """What a model's tokenizer, template and configuration were seen to do."""
         return self.folder / "preflight" / f"{model}.json"
 
+    def preflight_limits(self, model: str) -> Path:
+        """A model's longest prompts beside its positions."""
+        return self.folder / "preflight" / f"{model}.limits.json"
+
     # ---------------------------------------------------------------- sources
 
     def dataset_file(self, config: Config, name: str) -> Path:

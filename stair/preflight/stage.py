@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
-from stair.backbones.architecture import describe
+from stair.backbones.architecture import Architecture, describe
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
@@ -26,29 +28,24 @@ from stair.records.tables import read_table
 
 
 def run(config: Config, paths: RunPaths, model: str) -> None:
-    """Looks at a model's tokenizer, template, limits and weights, and writes what was seen.
+    """Looks at a model's tokenizer, template and weights, and writes what was seen.
+
+    It depends on the model alone, because everything that generates waits for it: were prompts or limits looked at here, a
+    change of one benchmark would make every training response anew. `limits` looks at those.
 
     Raises:
         ValueError: the first property that does not hold, or a template other than before.
     """
     settings = config.models[model]
-    folder = require_folder(paths.model_folder(config, model), f"models.{model}")
-    try:
+    with _named(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=settings.thinking)
         digest = template_digest(renderer)
         _check_template(config, paths, model, digest)
         properties = check_properties(renderer)
-        architecture = describe(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        architecture = _architecture(folder)
         if renderer.tokens > architecture.vocabulary:
             raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
-        limits = [
-            longest_prompt(renderer, architecture, what, users, most)
-            for what, users, most in _prompts(config, paths, model)
-        ]
-        properties += [Property(f"RoPE limit, {limit.what}", _told(limit)) for limit in limits]
         properties.append(Property("weights", check_weights(folder)))
-    except ValueError as error:
-        raise ValueError(f"preflight of {model} ({folder}): {error}") from None
     output = paths.preflight(model)
     write_json(
         output,
@@ -57,13 +54,47 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
             "thinking": settings.thinking,
             "template_sha256": digest,
             "properties": {one.name: one.seen for one in properties},
-            "limits": [asdict(limit) for limit in limits],
             "examples": rendered_examples(renderer),
         },
     )
     write_manifest(output, stage="preflight", settings={})
     _remember_template(paths, model, digest)
     print(f"{model}: {len(properties)} properties hold, template {digest[:12]}")
+
+
+def limits(config: Config, paths: RunPaths, model: str) -> None:
+    """Holds the longest prompt of every kind, with its output limit, to the model's positions.
+
+    Raises:
+        ValueError: one does not fit, a problem holds a marker of turns, or the template is another than before.
+    """
+    with _named(config, paths, model) as folder:
+        renderer = Renderer.load(folder, thinking=config.models[model].thinking)
+        _check_template(config, paths, model, template_digest(renderer))
+        architecture = _architecture(folder)
+        found = [
+            longest_prompt(renderer, architecture, what, users, most)
+            for what, users, most in _prompts(config, paths, model)
+        ]
+    output = paths.preflight_limits(model)
+    write_json(output, {"model": model, "limits": [{**asdict(limit), "seen": _told(limit)} for limit in found]})
+    write_manifest(output, stage="preflight", settings={})
+    for limit in found:
+        print(f"{model}: {limit.what}: {_told(limit)}")
+
+
+@contextmanager
+def _named(config: Config, paths: RunPaths, model: str) -> Iterator[Path]:
+    """A model's folder; a fault says whose it is."""
+    folder = require_folder(paths.model_folder(config, model), f"models.{model}")
+    try:
+        yield folder
+    except ValueError as error:
+        raise ValueError(f"preflight of {model} ({folder}): {error}") from None
+
+
+def _architecture(folder: Path) -> Architecture:
+    return describe(json.loads((folder / "config.json").read_text(encoding="utf-8")))
 
 
 def _prompts(config: Config, paths: RunPaths, model: str) -> Iterator[tuple[str, Iterator[tuple[str, str]], int]]:

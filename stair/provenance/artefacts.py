@@ -132,7 +132,7 @@ class Artefacts:
             "training_pool", (model,), paths.cleaning(model), (paths.dataset_file(config, "training_pool"), *excluded),
             partial(params.training_pool, config, model),
         )  # fmt: skip
-        yield self._preflight(model)
+        yield from self._preflight(model)
         yield self._table(
             "rollouts", (model,), paths.rollouts(model), (paths.training_pool(model),),
             partial(params.rollouts, config, model), schemas.ROLLOUTS, (model,), (("model", model),),
@@ -152,13 +152,22 @@ class Artefacts:
             partial(params.data_card, config, model),
         )  # fmt: skip
 
-    def _preflight(self, model: str) -> Artefact:
+    def _preflight(self, model: str) -> Iterator[Artefact]:
         config, paths = self._config, self._paths
         conditions = config.conditions
         asked = [key for key in config.benchmarks if any((model, key) in config.evaluated(one) for one in conditions)]
-        file, inputs = paths.preflight(model), (paths.training_pool(model), *(paths.benchmark(key) for key in asked))
-        settings, manifest = partial(params.preflight, config, model), file.with_name(f"{file.name}.manifest.json")
-        return Artefact("preflight", (model,), (file,), inputs, (model,), settings, manifest)
+        inputs = (paths.preflight(model), paths.training_pool(model), *(paths.benchmark(key) for key in asked))
+        for rule, file, needs, settings in (
+            ("preflight", paths.preflight(model), (), partial(params.preflight, config, model)),
+            (
+                "preflight_limits",
+                paths.preflight_limits(model),
+                inputs,
+                partial(params.preflight_limits, config, model),
+            ),
+        ):
+            manifest = file.with_name(f"{file.name}.manifest.json")
+            yield Artefact(rule, (model,), (file,), needs, (model,), settings, manifest)
 
     def _controller(self, model: str, controller: str) -> Artefact:
         paths = self._paths

@@ -61,6 +61,7 @@ def preflight(config: Config) -> dict[str, Any]:
         data_stage.benchmark(config, paths, "ours")
         data_stage.training_pool(config, paths, MODEL)
     stage.run(config, paths, MODEL)
+    stage.limits(config, paths, MODEL)
     return dict(json.loads(paths.preflight(MODEL).read_text()))
 
 
@@ -69,7 +70,8 @@ def test_what_is_written(place: Path) -> None:
     template = (place / "model" / "chat_template.jinja").read_text()
     assert found["template_sha256"] == hashlib.sha256(template.encode()).hexdigest()
     assert found["properties"]["weights"].endswith("vocabulary head tied to the embeddings")
-    assert {limit["what"]: limit["context"] for limit in found["limits"]} == {"training problems": 512, "ours": 512}
+    limits = json.loads(RunPaths.of(configured(place)).preflight_limits(MODEL).read_text())["limits"]
+    assert {limit["what"]: limit["context"] for limit in limits} == {"training problems": 512, "ours": 512}
     assert found["examples"][0]["text"].endswith("<|im_start|>assistant\n<think>\n")
     assert all(token < TOKENS for example in found["examples"] for token in example["ids"])
 

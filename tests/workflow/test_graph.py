@@ -67,6 +67,11 @@ def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
             {"training_sessions", "evaluation_sessions", "train_controller", "evaluation_shard"},
         ),
         (
+            # What is asked, and how long answers may be, is looked at without making training responses anew.
+            "models={qwen3-4b-instruct: {evaluation_sampling: {max_new_tokens: 20}}}",
+            {"preflight_limits", "evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure"},
+        ),
+        (
             "training={kl: 0.5}",
             {
                 *("train_controller", "train_lora", "train_lora_stair"),

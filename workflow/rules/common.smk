@@ -160,6 +160,10 @@ def preflight_settings(wildcards):
     return digests.digest(digests.preflight(cfg, wildcards.model))
 
 
+def limit_settings(wildcards):
+    return digests.digest(digests.preflight_limits(cfg, wildcards.model))
+
+
 def card_settings(wildcards):
     return digests.digest(digests.data_card(cfg, wildcards.model))
 

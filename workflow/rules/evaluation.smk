@@ -11,8 +11,7 @@ rule evaluation_shard:
         sessions=paths.evaluation_sessions("{benchmark}"),
         first_turns=first_turns,
         controller=controller_weights,
-        # Only that it is there: it looks, and makes nothing that a response depends on.
-        preflight=ancient(str(paths.preflight("{model}"))),
+        preflight=paths.preflight("{model}"),
     output:
         str(
             paths.shard(

@@ -2,20 +2,20 @@
 rule preflight:
     input:
         of_each_model(paths.preflight),
+        of_each_model(paths.preflight_limits),
 
 
+# Made from the model alone: all that generates comes after it, and would run again with it.
 rule preflight_model:
     input:
-        model=model_files,
-        pool=paths.training_pool("{model}"),
-        benchmarks=asked_benchmarks,
+        model_files,
     output:
         str(paths.preflight("{model}")),
     log:
         str(paths.log("preflight", "{model}")),
     benchmark:
         str(paths.timing("preflight_model", "{model}"))
-    priority: 2
+    priority: 3
     conda:
         ENVIRONMENT
     params:
@@ -23,3 +23,25 @@ rule preflight_model:
         settings=preflight_settings,
     shell:
         "stair preflight --run {params.run} --model {wildcards.model} > {log} 2>&1"
+
+
+# No input of what generates, so that another benchmark makes no training response anew; its priority puts it first.
+rule preflight_limits:
+    input:
+        preflight=paths.preflight("{model}"),
+        pool=paths.training_pool("{model}"),
+        benchmarks=asked_benchmarks,
+    output:
+        str(paths.preflight_limits("{model}")),
+    log:
+        str(paths.log("preflight", "{model}-limits")),
+    benchmark:
+        str(paths.timing("preflight_limits", "{model}"))
+    priority: 3
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=limit_settings,
+    shell:
+        "stair preflight --run {params.run} --model {wildcards.model} --limits > {log} 2>&1"

@@ -9,8 +9,7 @@ rule rollout_shard:
     input:
         model=model_files,
         pool=paths.training_pool("{model}"),
-        # Only that it is there: it looks, and makes nothing that a response depends on.
-        preflight=ancient(str(paths.preflight("{model}"))),
+        preflight=paths.preflight("{model}"),
     output:
         str(paths.shard("{shard}", "{of}", "rollouts", "{model}")),
     log:
