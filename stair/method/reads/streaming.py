@@ -46,7 +46,7 @@ class Tiles:
 
 # A tile of logits and its companion have to stay in a core's second-level cache; on a GPU launches should be few. A core reads
 # a logit from memory in a tenth of the time that it takes to compute it again.
-CPU_TILES = Tiles(rows=512, entries=512, kept=64 << 20)
+CPU_TILES = Tiles(rows=512, entries=512, kept=96 << 20)
 GPU_TILES = Tiles(rows=8192, entries=4096)
 LEAST_ROWS = 128
 # A kept power up to here times a factor that underflows is below 2 ** -86: nothing beside smoothing / bank.
@@ -83,18 +83,22 @@ class _Head:
         self.log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
         self.floor = self.smoothing / self.bank
         self.log_floor = math.log2(self.floor)
+        # A product takes a difference along for nothing where the subtrahend is one more column against a column of ones.
+        self.wide_keys = self.keys.new_ones(self.bank, self.keys.shape[1] + 1, dtype=self.queries.dtype)
+        self.wide_keys[:, :-1] = self.keys
         # e_j = turn_t along_j, with the scale inside turn.
         self.turn = -2.0 * torch.einsum("gtd,gd->gt", self.queries, self.units)[..., None]
         self.along = torch.cat([self.units @ block.mT for _, block in self.key_blocks()], dim=-1)
-        # A product takes a difference along for nothing where the subtrahend is one more column against a column of ones.
         self.wide_queries = torch.nn.functional.pad(self.queries, (0, 1))
-        self.wide_keys = self.keys.new_ones(width, self.keys.shape[1] + 1, dtype=self.queries.dtype)
         self.wide_along = torch.stack((self.along, torch.ones_like(self.along)), dim=1)
 
-    def key_blocks(self) -> Iterator[tuple[slice, Tensor]]:
+    def spans(self) -> Iterator[slice]:
         for start in range(0, self.bank, self.tiles.entries):
-            span = slice(start, min(start + self.tiles.entries, self.bank))
-            yield span, self.keys[span].to(self.queries.dtype)
+            yield slice(start, min(start + self.tiles.entries, self.bank))
+
+    def key_blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        for span in self.spans():
+            yield span, self.wide_keys[span, :-1]
 
     def value_block(self, span: slice) -> Tensor:
         block = self.values[span] if self.order is None else self.values.index_select(0, self.order[span])
@@ -109,14 +113,13 @@ class _Head:
         shape = (self.queries.shape[0], tokens.stop - tokens.start, span.stop - span.start)
         return buffer[: shape[0] * shape[1] * shape[2]].view(shape)
 
-    def logits(self, tokens: slice, span: slice, keys: Tensor, less: Tensor | None = None) -> Tensor:
+    def logits(self, tokens: slice, span: slice, less: Tensor | None = None) -> Tensor:
         """l of a tile, with `less` [groups, tokens, 1] taken off."""
         buffer = self.work[0] if self.kept is None else self.kept[span.start // self.tiles.entries]
         logit = self.tile(buffer, tokens, span)
         queries = self.wide_queries[:, tokens]
         queries[..., -1:] = 0.0 if less is None else -less
-        block = self.wide_keys[: keys.shape[0]]
-        block[:, :-1] = keys
+        block = self.wide_keys[span]
         # One flat product is quicker than one for each head of the group.
         torch.mm(queries.reshape(-1, queries.shape[-1]), block.mT, out=logit.view(-1, logit.shape[-1]))
         return logit
@@ -136,8 +139,8 @@ class _Head:
         shifted = torch.full_like(plain, -math.inf)
         change = torch.zeros_like(plain)
         level: Tensor | None = None
-        for block, (span, keys) in enumerate(self.key_blocks()):
-            weight, total, level = self.powers(tokens, span, keys, level)
+        for block, span in enumerate(self.spans()):
+            weight, total, level = self.powers(tokens, span, level)
             if self.kept is not None:
                 self.levels[block] = level
             moved = self.extra(tokens, span, peak).exp2_()
@@ -151,27 +154,27 @@ class _Head:
         log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
         return plain.to(turn.dtype), log_n.to(turn.dtype), (mean - log_n).exp2().to(turn.dtype)
 
-    def powers(self, tokens: slice, span: slice, keys: Tensor, level: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def powers(self, tokens: slice, span: slice, level: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """(2 ** (l - level), its sums, level) of a tile; the level is the greatest logit of an earlier tile, while that serves.
 
         Weights beyond one lose no precision, so a later tile needs no maximum of its own until they grow out of bounds.
         """
         if level is not None and level.is_cpu:
-            weight = self.logits(tokens, span, keys, level).exp2_()
+            weight = self.logits(tokens, span, level).exp2_()
             total = weight.sum(-1, keepdim=True)
             if bool((total < GREATEST_SUM).all()):
                 return weight, total, level
-        logit = self.logits(tokens, span, keys)
+        logit = self.logits(tokens, span)
         top = logit.amax(-1, keepdim=True)
         level = top if level is None else torch.maximum(level, top)
         weight = logit.sub_(level).exp2_()
         return weight, weight.sum(-1, keepdim=True), level
 
-    def weights(self, tokens: slice, span: slice, keys: Tensor, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
+    def weights(self, tokens: slice, span: slice, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
         """(pi_ref, log rho) of a tile; with kept powers, of a tile that `normalisers` went through last."""
         less = plain - self.log_share
         if self.kept is None:
-            reference = self.logits(tokens, span, keys, less).exp2_()
+            reference = self.logits(tokens, span, less).exp2_()
         else:
             block = span.start // self.tiles.entries
             kept = self.tile(self.kept[block], tokens, span)
@@ -206,8 +209,8 @@ class _StreamingRead(torch.autograd.Function):
                 plain, log_n, share = head.normalisers(tokens)
                 sums[:, heads, tokens] = torch.stack((plain, log_n, share))
                 total = out[heads, tokens]
-                for span, block in head.key_blocks():
-                    reference, ratio = head.weights(tokens, span, block, plain, log_n)
+                for span in head.spans():
+                    reference, ratio = head.weights(tokens, span, plain, log_n)
                     ratio.exp2_()
                     if variant == "differential":
                         # expm1 would cost five times as much, and what the subtraction loses is less than log N has lost.
@@ -234,7 +237,7 @@ class _StreamingRead(torch.autograd.Function):
                 gradient = g[heads, tokens]
                 mean, level = _means(head, tokens, gradient, plain, log_n, share, variant)
                 for span, block in head.key_blocks():
-                    reference, ratio = head.weights(tokens, span, block, plain, log_n)
+                    reference, ratio = head.weights(tokens, span, plain, log_n)
                     ratio = ratio.exp2_()
                     h = gradient @ head.value_block(span).mT
                     y = (h - mean).mul_(ratio)
@@ -273,8 +276,8 @@ def _means(
 ) -> tuple[Tensor, Tensor]:
     """(hbar, sum_j s_j y_j) of every token of the tile: what the gradients of the logits are measured from."""
     mean, tilted, straight = torch.zeros_like(plain), torch.zeros_like(plain), torch.zeros_like(plain)
-    for span, block in head.key_blocks():
-        reference, ratio = head.weights(tokens, span, block, plain, log_n)
+    for span in head.spans():
+        reference, ratio = head.weights(tokens, span, plain, log_n)
         h = g @ head.value_block(span).mT
         ratio = ratio.exp2_().mul_(h)
         mean += (reference * ratio).sum(-1, keepdim=True)
