@@ -13,11 +13,11 @@ from transformers.cache_utils import DynamicCache
 from stair.engines.base import Read
 from stair.method import Attachment, Receipt, RowControl
 
-PAD_BLOCK = 64
+PAD_BLOCK = 32
 """Sequences that are processed together are padded on the left to whole blocks of this many tokens.
 
 How much a sequence is padded depends on its own length alone, and a whole block keeps its sums in the same vector lanes
-wherever it lies: so do its numbers. Gated DeltaNet computes in blocks of 64 itself.
+wherever it lies: so do its numbers.
 """
 
 ChunkSink = Callable[[int, int, torch.Tensor, torch.Tensor], None]
