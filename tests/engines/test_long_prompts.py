@@ -1,0 +1,82 @@
+"""Prefill and replay in chunks: the same tokens and states as in one go, with the auxiliary branch across chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from stair.engines.base import Read, Replay, Request
+from stair.engines.transformers import TransformersEngine
+from stair.method import deviation
+from tests.conftest import LAYERS, TOKENS
+from tests.engines.engine_cases import random_bank, reflector, request
+
+Models = Callable[..., PreTrainedModel]
+
+
+def engine(model: PreTrainedModel, chunk: int, width: int) -> TransformersEngine:
+    return TransformersEngine(
+        model, tokens=TOKENS, layers=LAYERS, batch_width=4, prefill_width=width, prefill_chunk=chunk, cache_block=32
+    )
+
+
+def long_requests(dtype: torch.dtype) -> list[Request]:
+    """Prompts of several chunks; spans within one, over several, and over the end of one."""
+    found = []
+    for number, (prompt, start) in enumerate([(300, 280), (300, 120), (257, 256), (63, 10), (64, 0), (65, 60)]):
+        read = Read(random_bank(40, 30, dtype=dtype, seed=number), reflector(number), span=(start, prompt))
+        plain = request(f"long {number}", prompt, 10, stop_ids=())
+        found += [replace(plain, read=read), replace(plain, key=f"native {number}")]
+    return found
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_prompts_in_chunks_give_what_whole_ones_give(small_model: Models, architecture: str, width: int) -> None:
+    model, requests = small_model(architecture, torch.float64), long_requests(torch.float64)
+    whole = {done.key: done for done in engine(model, 8192, width).run(requests)}
+    sizes: set[int] = set()
+    hook = (
+        model.get_decoder()
+        .layers[0]
+        .register_forward_pre_hook(  # type: ignore[union-attr]
+            lambda _, args: sizes.add(args[0].shape[1])
+        )
+    )
+    try:
+        chunked_engine = engine(model, 64, width)
+        chunked = {done.key: done for done in chunked_engine.run(requests)}
+        replays = [
+            Replay(each.key, each.prompt_ids, chunked[each.key].response_ids, (), each.capture, each.read)
+            for each in requests
+            if each.capture is not None
+        ]
+        segments = chunked_engine.replay(replays)
+    finally:
+        hook.remove()
+    assert max(sizes) == 64
+    # Gated DeltaNet computes in single precision whatever the model's.
+    bound = 1e-12 if architecture == "qwen3" else 1e-5
+    for each in requests:
+        one, other = chunked[each.key], whole[each.key]
+        assert one.response_ids == other.response_ids
+        assert one.bank is not None and other.bank is not None
+        assert deviation(one.bank, other.bank) < bound
+        if each.read is not None:
+            assert one.receipt is not None and other.receipt is not None
+            assert (
+                one.receipt.controlled_tokens
+                == other.receipt.controlled_tokens
+                == len(each.prompt_ids) - each.read.span[0]
+            )
+            assert one.receipt.readout_norm == pytest.approx(other.receipt.readout_norm, rel=1e-5)
+            native = chunked[f"native {each.key.removeprefix('long ')}"]
+            assert one.response_ids != native.response_ids or deviation(one.bank, native.bank or one.bank) > 1e-3
+    for replay, segment in zip(replays, segments, strict=True):
+        bank = chunked[replay.key].bank
+        assert bank is not None
+        assert deviation(segment, bank) < 1e-5
