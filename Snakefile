@@ -2,6 +2,7 @@
 # The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
 from snakemake.utils import min_version
 
+from stair.workflow.lock import release_run
 from stair.workflow.run import open_run
 
 min_version("9.27")
@@ -26,10 +27,19 @@ include: "workflow/rules/checks.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/provenance.smk"
 
 
 onstart:
-    run.write()
+    run.begin()
+
+
+onsuccess:
+    release_run()
+
+
+onerror:
+    release_run()
 
 
 rule all:
@@ -46,6 +56,7 @@ rule all:
         rules.check.output,
         rules.tables.input,
         rules.figures.input,
+        rules.provenance.output,
 
 
 localrules:

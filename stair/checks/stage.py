@@ -9,6 +9,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.data.benchmarks import question
 from stair.data.normalisation import identity
+from stair.provenance.restored import Restored
 from stair.records.files import write_text
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table
@@ -42,13 +43,14 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
 
 
 def session_checks(config: Config, paths: RunPaths) -> list[Check]:
-    """Training pools, training sessions and validation sessions of all models."""
+    """Training pools, training sessions and validation sessions of all models that the run trains something on."""
     identities = {
         key: {identity(question(row)) for row in read_table(paths.benchmark(key), BENCHMARK)}
         for key in config.benchmarks
     }
     checks = []
-    for model in config.models:
+    restored = Restored(config, paths)
+    for model in (model for model in config.models if restored.training_data_wanted(model)):
         pool = read_table(paths.training_pool(model), TRAINING_POOL)
         excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
         checks += pool_checks(pool, excluded, f"{model}/training pool")

@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -150,10 +151,10 @@ def data(
 
         write_report(settings, paths)
         _record(run, "data_report")
-    elif benchmark is not None:
+    elif benchmark is not None and not _taken_over(run, "benchmark", benchmark, runs=False):
         stage.benchmark(settings, paths, benchmark)
         _record(run, "benchmark", benchmark)
-    elif model is not None:
+    elif model is not None and not _taken_over(run, "training_pool", model, runs=False):
         stage.training_pool(settings, paths, model)
         _record(run, "training_pool", model)
 
@@ -201,8 +202,9 @@ def rollouts(
         write_card(*open_run(run), model)
         _record(run, "data_card", model)
     elif seal:
-        stage.seal(*open_run(run), model)
-        _record(run, "rollouts", model)
+        if not _taken_over(run, "rollouts", model, runs=False):
+            stage.seal(*open_run(run), model)
+            _record(run, "rollouts", model)
     else:
         stage.generate(*open_run(run), model, shard, of)
 
@@ -239,6 +241,7 @@ def train(
     Under `torchrun --no-python`, each process replays its share of an update's sessions.
     """
     set_threads(threads)
+    from stair.records.claims import Claim
     from stair.training.workers import Workers, local_device
 
     settings, paths = open_run(run)
@@ -247,7 +250,9 @@ def train(
             return
         from stair.training import stage
 
-        stage.run(settings, paths, model, controller, workers)
+        claim = Claim(paths.work("training", model, controller), "training") if workers.first else nullcontext()
+        with claim:
+            stage.run(settings, paths, model, controller, workers)
         if workers.first:
             _record(run, "controller", model, controller)
         workers.wait()
@@ -269,8 +274,9 @@ def evaluate(
     from stair.evaluation import stage
 
     if seal:
-        stage.seal(*open_run(run), model, benchmark, condition)
-        _record(run, "responses", model, benchmark, condition)
+        if not _taken_over(run, "responses", model, benchmark, condition, runs=False):
+            stage.seal(*open_run(run), model, benchmark, condition)
+            _record(run, "responses", model, benchmark, condition)
     else:
         stage.generate(*open_run(run), model, benchmark, condition, shard, of)
 
@@ -452,6 +458,53 @@ def budget(
 
 
 @app.command()
+def provenance(run: RunOption) -> None:
+    """Sum up what made a run's results: versions, hardware, seeds, revisions, costs, every output with its checksum.
+
+    Reads the manifests and the generated tables' counts; writes provenance.json.
+    """
+    from stair.provenance.summary import summary
+    from stair.records.files import write_json
+
+    settings, paths = open_run(run)
+    told = summary(settings, paths)
+    write_json(paths.provenance, told)
+    _record(run, "provenance")
+    generated = told["costs"]["generated"]["all"]
+    seconds = sum(rule["seconds"] for rule in told["costs"]["rules"].values())
+    print(
+        f"{paths.provenance}: {sum(output is not None for output in told['outputs'].values())} outputs, "
+        f"{generated['responses']} responses of {generated['response_tokens']} tokens, {duration(seconds)} of jobs"
+    )
+
+
+@app.command()
+def restore(
+    archive: Annotated[
+        Path, typer.Argument(help="A folder laid out as a run's, or a .tar.gz or .zip of one, with manifests.")
+    ],
+    run: RunOption,
+) -> None:
+    """Take controllers, responses and other outputs of a published archive in place of computing them.
+
+    Taken is what is whole and made under equal settings, by equal model contents, from equal inputs. Writes restored/, from
+    where the workflow's next start puts it in place. Ends with 1 when something was not taken.
+    """
+    from stair.provenance.restore import restore as take
+
+    outcomes = take(*open_run(run), archive)
+    for outcome in outcomes:
+        if outcome.reason:
+            print(f"not taken: {outcome.name}: {outcome.reason}")
+        else:
+            print("; ".join([f"{'taken' if outcome.taken else 'left'}: {outcome.name}", *outcome.notes]))
+    refused = sum(bool(outcome.reason) for outcome in outcomes)
+    print(f"{sum(outcome.taken for outcome in outcomes)} taken, {refused} not taken; the workflow puts them in place")
+    if refused:
+        raise SystemExit(1)
+
+
+@app.command()
 def compact(run: RunOption) -> None:
     """Make the files of every work log one, without torn lines and duplicates, and remove what dead processes left unfinished.
 
@@ -559,13 +612,13 @@ def why(
         print("\n".join(told(verification, root)))
 
 
-def _taken_over(run: Path, rule: str, *name: str) -> bool:
-    """Whether another run that is reused had a job's outputs."""
+def _taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
+    """Whether a job's outputs were restored from an archive, or (with `runs`) another run that is reused had them."""
     from stair.provenance.reuse import take_over
 
-    source = take_over(*open_run(run), rule, *name)
+    source = take_over(*open_run(run), rule, *name, runs=runs)
     if source is not None:
-        print(f"{' '.join((rule, *name))}: taken over from the run '{source}'")
+        print(f"{' '.join((rule, *name))}: taken over from {source}")
     return source is not None
 
 
@@ -597,8 +650,8 @@ def main() -> None:
     A command that SIGTERM or SIGUSR1 has stopped ends with 75: run it again.
     """
     watch_driver()
-    listen()
     try:
+        listen()
         app(standalone_mode=True, prog_name="stair")
     except Interrupted as stop:
         print(f"stair: {stop}", file=sys.stderr)

@@ -25,6 +25,7 @@ from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
 from stair.records.files import remove_leftovers
 from stair.records.interruption import Interrupted
+from stair.workflow.lock import driver_at_work, stale_locks
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
@@ -76,7 +77,7 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
         _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])
         return
     check_environments(config, paths)
-    _free_stale_lock()
+    _free_stale_lock(Path(config.results))
     remove_leftovers(paths.folder)
     code = _snakemake([*command, *tail])
     if code:
@@ -185,23 +186,20 @@ def _warm_process(environment: dict[str, str]) -> Iterator[None]:
             process.wait()
 
 
-def _free_stale_lock() -> None:
+def _free_stale_lock(results: Path) -> None:
     """Removes the lock that a killed run left; a living run keeps it.
 
     Raises:
         ConfigError: another run is at work in this folder.
     """
-    locks = Path(".snakemake") / "locks"
-    if not locks.is_dir() or not any(locks.iterdir()):
-        return
-    here = Path.cwd()
-    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
-        words = process.info["cmdline"] or []
-        if process.info["cwd"] == str(here) and any(Path(word).name == "snakemake" for word in words[:3]):
-            raise ConfigError(f"another run is at work in {here} (process {process.pid}); wait for it or end it")
-    for lock in locks.iterdir():
+    driver = driver_at_work(results)
+    if driver is not None:
+        raise ConfigError(f"another run is at work in {Path.cwd()} ({driver}); wait for it or end it")
+    locks = stale_locks(results)
+    for lock in locks:
         lock.unlink(missing_ok=True)
-    print("The run before was cut off; going on from what it finished.", file=sys.stderr)
+    if locks:
+        print("The run before was cut off; going on from what it finished.", file=sys.stderr)
 
 
 def _show(config: Config, paths: RunPaths) -> None:

@@ -20,6 +20,8 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
+from stair.records.interruption import SIGNALS as STOPPING
+
 SOCKET = "STAIR_WARM"
 """Environment: the path of the socket."""
 
@@ -205,7 +207,8 @@ def _work(request: dict[str, object], files: list[int]) -> None:
             os.close(file)
         for number in _PASSED_ON:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+        # Those that ask to stop wait until the command listens to them.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, set(_PASSED_ON) - set(STOPPING))
         os.chdir(str(request["folder"]))
         os.environ.clear()
         os.environ.update(request["environment"])  # type: ignore[call-overload]

@@ -3,7 +3,8 @@
 Labels, resources, shard counts and batch widths are in none of the settings of rules that generate, but for conditions
 that ask whether the latter two matter. The cheap rules that
 only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun when
-their code changes. A rule's params are the digest of its settings; a manifest keeps the settings themselves.
+their code changes; those that generate add `protocol_version`, which is raised by hand. A rule's params are the digest of
+its settings; a manifest keeps the settings themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from stair.config.model import Config, Dataset, Model
 from stair.config.sources import modules_digest
-from stair.records.keys import digest_of
+from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 Settings = dict[str, Any]
 """Values by their place in the configuration (`evaluation.seed`)."""
@@ -90,6 +91,7 @@ def rollouts(config: Config, model: str) -> Settings:
         **_chosen("rollouts", config.rollouts, "samples", "seed"),
         "rollouts.engine": config.rollout_engine(model),
         "training_pool.name": config.training_pool.name,
+        "protocol_version": PROTOCOL_VERSION,
         **_engine(config, config.rollout_engine(model)),
     }
 
@@ -178,6 +180,7 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         **_chosen(f"conditions.{condition}", settings, "turns", "first_turn", "controller", "variant"),
         **_chosen("evaluation", config.evaluation, "samples", "seed"),
         "evaluation.engine": config.engine_for(model, benchmark),
+        "protocol_version": PROTOCOL_VERSION,
         **_engine(config, config.engine_for(model, benchmark)),
     }
     # What a repetition changes on purpose, and should change nothing, is its identity.
@@ -227,3 +230,8 @@ def tables(config: Config) -> Settings:
         **_chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         CODE: modules_digest("stair.artifacts.stage"),
     }
+
+
+def provenance(config: Config) -> Settings:
+    """The run in one file: the whole configuration, and the code that sums it up."""
+    return {"run": config.run, CODE: modules_digest("stair.provenance.summary")}

@@ -126,6 +126,11 @@ class RunPaths:
         """The invariants of the protocol, a line each; there only when all hold."""
         return self.folder / "checks.csv"
 
+    @property
+    def provenance(self) -> Path:
+        """What made the run's results, in one file."""
+        return self.folder / "provenance.json"
+
     def table(self, name: str, suffix: str = ".csv") -> Path:
         """A table."""
         return self.folder / "tables" / f"{name}{suffix}"
@@ -133,6 +138,11 @@ class RunPaths:
     def figure(self, name: str, suffix: str = ".png") -> Path:
         """A figure."""
         return self.folder / "figures" / f"{name}{suffix}"
+
+    @property
+    def restored(self) -> Path:
+        """What `stair restore` took from an archive, laid out as a run, until the workflow puts it in place."""
+        return self.folder / "restored"
 
     def reused(self, config: Config) -> dict[str, RunPaths]:
         """The runs whose finished work may be taken over, by how the configuration names them."""

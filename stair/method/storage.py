@@ -32,6 +32,7 @@ def write_tensors(
     """Write a safetensors file so that `path` holds either what it held before or the whole new content.
 
     `durable` waits for the disk; without, a machine that loses power can lose the file, a process that dies cannot.
+    Raises OSError when it cannot be written: a full disk, no permission.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ from stair.preflight.properties import (
     template_digest,
 )
 from stair.preflight.weights import check_weights
+from stair.provenance.restored import Restored
 from stair.records.files import write_json
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
@@ -99,10 +100,11 @@ def _architecture(folder: Path) -> Architecture:
 
 def _prompts(config: Config, paths: RunPaths, model: str) -> Iterator[tuple[str, Iterator[tuple[str, str]], int]]:
     """Every kind of first prompt that the run has for a model, with its output limit."""
-    pool = read_table(paths.training_pool(model), TRAINING_POOL)
-    prompt = config.prompts[config.training_pool.prompt]
-    users = ((row["record_id"], prompt.replace("{problem}", row["problem"])) for row in pool)
-    yield "training problems", users, config.models[model].rollout_sampling.max_new_tokens
+    if Restored(config, paths).training_data_wanted(model):
+        pool = read_table(paths.training_pool(model), TRAINING_POOL)
+        prompt = config.prompts[config.training_pool.prompt]
+        users = ((row["record_id"], prompt.replace("{problem}", row["problem"])) for row in pool)
+        yield "training problems", users, config.models[model].rollout_sampling.max_new_tokens
     for key, benchmark in config.benchmarks.items():
         if not any((model, key) in config.evaluated(condition) for condition in config.conditions):
             continue

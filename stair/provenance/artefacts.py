@@ -17,6 +17,7 @@ from stair.config import params
 from stair.config.model import Config
 from stair.config.params import Settings
 from stair.config.paths import BACKBONE_FILES, RunPaths
+from stair.provenance.restored import Restored
 from stair.records import schemas
 
 
@@ -51,10 +52,19 @@ class Artefact:
 
 
 class Artefacts:
-    """All outputs of a run, in the order of the graph."""
+    """All outputs of a run, in the order of the graph.
 
-    def __init__(self, config: Config, paths: RunPaths) -> None:
+    Args:
+        config: the run.
+        paths: its files.
+        everything: the training data too that nothing needs, because what is trained with it was restored from an archive.
+    """
+
+    def __init__(self, config: Config, paths: RunPaths, *, everything: bool = False) -> None:
         self._config, self._paths = config, paths
+        self._everything, self._restored = everything, Restored(config, paths)
+        self._trained = tuple(m for m in config.models if everything or self._restored.training_data_wanted(m))
+        self._used = tuple(m for m in config.models if everything or self._restored.model_wanted(m))
 
     @cached_property
     def all(self) -> tuple[Artefact, ...]:
@@ -77,12 +87,12 @@ class Artefacts:
         config, paths = self._config, self._paths
         for name in ("training_pool", *config.benchmarks):
             dataset = config.training_pool if name == "training_pool" else config.benchmarks[name]
-            if dataset.tiny is not None:
+            if dataset.tiny is not None and self._raw_wanted(name):
                 yield self._file(
                     "raw", (name,), paths.dataset_file(config, name), (), partial(params.raw, config, name)
                 )
         for model, settings in config.models.items():
-            if settings.tiny is not None:
+            if settings.tiny is not None and model in self._used:
                 folder = paths.backbone(model)
                 files = tuple(folder / name for name in BACKBONE_FILES)
                 found = partial(params.backbone, config, model)
@@ -98,8 +108,12 @@ class Artefacts:
                 partial(params.sessions, config), schemas.EVALUATION_SESSIONS,
             )  # fmt: skip
         for model in config.models:
-            yield from self._training_data(model)
-        yield self._data_report()
+            if model in self._trained:
+                yield from self._training_data(model)
+            if model in self._used:
+                yield from self._preflight(model)
+        if len(self._trained) == len(config.models):
+            yield self._data_report()
         for controller in config.controllers:
             for model in config.trained(controller):
                 yield self._controller(model, controller)
@@ -107,6 +121,15 @@ class Artefacts:
             for model, benchmark in config.evaluated(condition):
                 yield from self._evaluation(model, benchmark, condition)
         yield from self._results()
+        yield from self._summary()
+
+    def _raw_wanted(self, name: str) -> bool:
+        """Whether something is made from a generated data set: not where that is restored from an archive."""
+        if self._everything:
+            return True
+        if name == "training_pool":
+            return any(not self._restored.has("training_pool", model) for model in self._trained)
+        return not self._restored.has("benchmark", name)
 
     def _data_report(self) -> Artefact:
         config, paths = self._config, self._paths
@@ -132,7 +155,6 @@ class Artefacts:
             "training_pool", (model,), paths.cleaning(model), (paths.dataset_file(config, "training_pool"), *excluded),
             partial(params.training_pool, config, model),
         )  # fmt: skip
-        yield from self._preflight(model)
         yield self._table(
             "rollouts", (model,), paths.rollouts(model), (paths.training_pool(model),),
             partial(params.rollouts, config, model), schemas.ROLLOUTS, (model,), (("model", model),),
@@ -156,7 +178,8 @@ class Artefacts:
         config, paths = self._config, self._paths
         conditions = config.conditions
         asked = [key for key in config.benchmarks if any((model, key) in config.evaluated(one) for one in conditions)]
-        inputs = (paths.preflight(model), paths.training_pool(model), *(paths.benchmark(key) for key in asked))
+        pool = [paths.training_pool(model)] if model in self._trained else []
+        inputs = (paths.preflight(model), *pool, *(paths.benchmark(key) for key in asked))
         for rule, file, needs, settings in (
             ("preflight", paths.preflight(model), (), partial(params.preflight, config, model)),
             (
@@ -220,7 +243,7 @@ class Artefacts:
                     paths.training_sessions,
                     paths.validation_sessions,
                 )
-                for model in config.models
+                for model in self._trained
             ),
             *(paths.responses(*place) for place in evaluated),
         )
@@ -234,6 +257,12 @@ class Artefacts:
             files = tuple(paths.figure(name, suffix) for suffix in (".pdf", ".png", ".csv"))
             manifest = paths.figure(name, ".manifest.json")
             yield Artefact("figure", (name,), files, shown, (), partial(params.tables, config), manifest)
+
+    def _summary(self) -> Iterator[Artefact]:
+        config, paths = self._config, self._paths
+        tables = [paths.table(name) for name in table_names(config.models, config.conditions)]
+        figures = [paths.figure(name, ".csv") for name in FIGURES]
+        yield self._file("provenance", (), paths.provenance, (*tables, *figures), partial(params.provenance, config))
 
     @staticmethod
     def _file(

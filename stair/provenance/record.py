@@ -10,12 +10,10 @@ from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.provenance.artefacts import Artefact, Artefacts
+from stair.provenance.restored import ORIGIN
 from stair.records.files import write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import manifest_facts
-
-ORIGIN = "origin"
-"""The manifest's key under which this module writes."""
 
 
 def record(config: Config, paths: RunPaths, rule: str, *name: str) -> None:
@@ -30,21 +28,16 @@ def record(config: Config, paths: RunPaths, rule: str, *name: str) -> None:
         write_json(artefact.manifest, found)
 
 
-def origin(artefact: Artefact, config: Config, paths: RunPaths, *, files: bool = True) -> dict[str, Any]:
-    """Where an output comes from, as it stands on disk now; files are named from the run's folder.
-
-    Without `files` the output itself is left out: it may not be there yet.
-    """
-    found = {
+def origin(artefact: Artefact, config: Config, paths: RunPaths) -> dict[str, Any]:
+    """Where an output comes from, as it stands on disk now; files are named from the run's folder."""
+    return {
         "rule": artefact.rule,
         "name": list(artefact.name),
         "settings": artefact.settings,
         "inputs": {shown(file, paths): file_digest(file) for file in artefact.inputs},
         "models": {model: revision(config, paths, model) for model in artefact.models},
+        "files": {shown(file, paths): file_digest(file) for file in artefact.files},
     }
-    if files:
-        found["files"] = {shown(file, paths): file_digest(file) for file in artefact.files}
-    return found
 
 
 def shown(file: Path, paths: RunPaths) -> str:

@@ -3,62 +3,109 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.provenance.artefacts import Artefact, Artefacts
-from stair.provenance.record import ORIGIN, origin, shown
+from stair.provenance.record import revision, shown
+from stair.provenance.restored import ORIGIN, RULES, Restored
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
 
 
-def take_over(config: Config, paths: RunPaths, rule: str, *name: str) -> str | None:
-    """Links or copies a job's outputs from the first run of `reuse` that has them made of the same.
+def take_over(config: Config, paths: RunPaths, rule: str, *name: str, runs: bool = True) -> str | None:
+    """Copies a job's outputs: restored ones, else those of the first run of `reuse` that has them made of the same.
+
+    Args:
+        config: the run.
+        paths: its files.
+        rule, name: the job.
+        runs: whether to look in the runs of `reuse` too.
 
     Returns:
-        The run, or None where none has them. Files that are not what their manifest says are not taken.
+        `an archive`, the run, or None where none has them. Files that are not what their manifest says are not taken.
+
+    Raises:
+        ValueError: a restored output cannot be used after all.
     """
-    for artefact in Artefacts(config, paths).of(rule, *name):
-        now = origin(artefact, config, paths, files=False)
-        for run, other in paths.reused(config).items():
-            manifest = _same(artefact, paths, other, now)
-            if manifest is None:
-                continue
-            for file in artefact.files:
-                _link(other.folder / file.relative_to(paths.folder), file)
-            write_json(artefact.manifest, manifest | {"reused_from": str(other.folder)})
-            return run
+    artefacts = Artefacts(config, paths).of(rule, *name)
+    restored = Restored(config, paths)
+    if rule in RULES and restored.has(rule, *name):
+        found = [
+            _same(artefact, paths, restored.store, _origin(artefact, config, paths), True) for artefact in artefacts
+        ]
+        for artefact, manifest in zip(artefacts, found, strict=True):
+            if isinstance(manifest, str):
+                lies = restored.store.folder / artefact.files[0].relative_to(paths.folder)
+                folder = lies if artefact.manifest.parent == paths.folder else lies.parent
+                raise ValueError(
+                    f"{lies} was restored and cannot be used: {manifest}; delete {folder} to have it computed here"
+                )
+        _place(artefacts, paths, restored.store, [manifest for manifest in found if not isinstance(manifest, str)])
+        return "an archive"
+    for run, other in paths.reused(config).items() if runs else ():
+        found = [_same(artefact, paths, other, _origin(artefact, config, paths), False) for artefact in artefacts]
+        manifests = [
+            manifest | {"reused_from": str(other.folder)} for manifest in found if not isinstance(manifest, str)
+        ]
+        if len(manifests) == len(artefacts):
+            _place(artefacts, paths, other, manifests)
+            return f"the run '{run}'"
     return None
 
 
-def _same(artefact: Artefact, paths: RunPaths, other: RunPaths, now: dict[str, Any]) -> dict[str, Any] | None:
-    """The other run's manifest, where its output is whole and of the same origin."""
+def _origin(artefact: Artefact, config: Config, paths: RunPaths) -> dict[str, Any]:
+    """What an output would be made from now, as far as it is here."""
+    found = {
+        "settings": artefact.settings,
+        "inputs": {shown(file, paths): file_digest(file) if file.is_file() else None for file in artefact.inputs},
+        "models": {
+            model: revision(config, paths, model) if paths.model_folder(config, model).is_dir() else None
+            for model in artefact.models
+        },
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(found))
+    return plain
+
+
+def _same(
+    artefact: Artefact, paths: RunPaths, other: RunPaths, now: dict[str, Any], absent_is_equal: bool
+) -> dict[str, Any] | str:
+    """The other run's manifest, where its output is whole and of the same origin; else why not.
+
+    With `absent_is_equal`, inputs and models that are not here are taken to be what the output was made from.
+    """
     if not all(file.is_relative_to(paths.folder) for file in (*artefact.files, artefact.manifest)):
-        return None
+        return "it lies outside of the run"
     try:
         text = (other.folder / artefact.manifest.relative_to(paths.folder)).read_text(encoding="utf-8")
         manifest: dict[str, Any] = json.loads(text)
         then = manifest[ORIGIN]
-        if any(then[part] != json.loads(json.dumps(now[part])) for part in ("settings", "inputs", "models")):
-            return None
+        if then["settings"] != now["settings"]:
+            return "it was made under other settings"
+        for part in ("inputs", "models"):
+            if then[part].keys() != now[part].keys():
+                return f"it was made from other {part}"
+            for name, digest in now[part].items():
+                if then[part][name] != digest and not (digest is None and absent_is_equal):
+                    return f"it was made from another {name}"
         for file in artefact.files:
             if file_digest(other.folder / file.relative_to(paths.folder)) != then["files"][shown(file, paths)]:
-                return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+                return f"{file.name} is not what was sealed"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"it cannot be read ({type(error).__name__})"
     return manifest
 
 
-def _link(source: Path, target: Path) -> None:
-    """A hard link, or a copy where the file system has none; whole or not there."""
-    with replacing(target) as partial:
-        partial.unlink(missing_ok=True)
-        try:
-            os.link(source, partial)
-        except OSError:
-            shutil.copy2(source, partial)
-    os.utime(target)  # an output is newer than its inputs
+def _place(
+    artefacts: Sequence[Artefact], paths: RunPaths, other: RunPaths, manifests: Sequence[dict[str, Any]]
+) -> None:
+    for artefact, manifest in zip(artefacts, manifests, strict=True):
+        for file in artefact.files:
+            # A copy, for it has a time of its own: an output is newer than its inputs, and the other run's stays as it was.
+            with replacing(file) as partial:
+                shutil.copyfile(other.folder / file.relative_to(paths.folder), partial)
+        write_json(artefact.manifest, manifest)

@@ -16,7 +16,8 @@ from stair.config.model import Config
 from stair.config.params import CODE
 from stair.config.paths import RunPaths
 from stair.provenance.artefacts import Artefact, Artefacts
-from stair.provenance.record import ORIGIN, revision, shown
+from stair.provenance.record import revision, shown
+from stair.provenance.restored import ORIGIN
 from stair.records.keys import file_digest
 from stair.records.manifest import package_versions, source_fingerprint
 
@@ -87,7 +88,7 @@ class Verification:
             return finding
         self._whole(finding, sealed)
         if finding.state != "damaged":
-            self._current(finding, inputs, models, settings)
+            self._current(finding, inputs, models, settings, "restored_from" in manifest)
             if CODE not in artefact.settings and manifest.get("source") != self._source:
                 finding.notes.append("made by other code (of a stage that generates: told, never rerun for it)")
             changed = {
@@ -126,7 +127,12 @@ class Verification:
                 finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'")
 
     def _current(
-        self, finding: Finding, inputs: dict[str, Any], models: dict[str, Any], settings: dict[str, Any]
+        self,
+        finding: Finding,
+        inputs: dict[str, Any],
+        models: dict[str, Any],
+        settings: dict[str, Any],
+        restored: bool,
     ) -> None:
         artefact = finding.artefact
         wanted = {shown(file, self.paths): file for file in artefact.inputs}
@@ -135,6 +141,9 @@ class Verification:
                 finding.is_("stale", f"it would be made from {name} too")
             elif name not in wanted:
                 finding.is_("stale", f"it was made from {name}, which it would not use now")
+            elif restored and not wanted[name].exists():
+                note = "restored from an archive, without all that it was made from"
+                finding.notes += [note] if note not in finding.notes else []
             elif (digest := self._digest(wanted[name])) != inputs[name]:
                 finding.is_("stale", f"its input {name} " + ("is another file now" if digest else "cannot be read"))
         for model in artefact.models:

@@ -89,9 +89,14 @@ class Claim:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._take()
         try:
+            now = self._path.stat().st_mtime
             for path in sorted(self._folder.glob(f".*{_ENDING}")):
-                other = path.name.removeprefix(".").removesuffix(_ENDING)
-                if path != self._path and self._conflicts(other) and (claimant := _living(path)) is not None:
+                claimant = living(path, now)
+                if path == self._path:
+                    continue
+                if claimant is None:
+                    _remove_dead(path, now)
+                elif self._conflicts(path.name.removeprefix(".").removesuffix(_ENDING)):
                     raise ClaimedError(self._refusal(path, claimant))
         except BaseException:
             self._path.unlink(missing_ok=True)
@@ -121,9 +126,9 @@ class Claim:
         try:
             until = time.monotonic() + _PATIENCE_SECONDS
             while not self._create(beside):
-                claimant = _living(self._path, now=beside.stat().st_mtime)
+                claimant = living(self._path, now=beside.stat().st_mtime)
                 if claimant is None:
-                    self._remove_dead(beside)
+                    _remove_dead(self._path, beside.stat().st_mtime)
                 elif time.monotonic() > until:
                     raise ClaimedError(self._refusal(self._path, claimant))
                 time.sleep(0.05)
@@ -147,16 +152,6 @@ class Claim:
         except FileExistsError:
             return False
         return True
-
-    def _remove_dead(self, beside: Path) -> None:
-        """Moves a dead claim away, unless another process has just done so and made its own."""
-        taken = beside.with_name(f"{beside.name}.dead")
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(self._path, taken)
-            if _living(taken, now=beside.stat().st_mtime) is not None:
-                with contextlib.suppress(OSError):
-                    os.link(taken, self._path)
-            taken.unlink(missing_ok=True)
 
     def _refusal(self, path: Path, claimant: Claimant | None) -> str:
         who = (
@@ -184,10 +179,21 @@ class Claim:
                 os.utime(self._path)
 
 
+def _remove_dead(path: Path, now: float) -> None:
+    """Removes a dead claim, unless another process has just done so and made its own."""
+    taken = path.with_name(f"{partial_path(path).name}.dead")
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, taken)
+        if living(taken, now) is not None:
+            with contextlib.suppress(OSError):
+                os.link(taken, path)
+        taken.unlink(missing_ok=True)
+
+
 _UNKNOWN = Claimant("", "", "", 0, "", "")
 
 
-def _living(path: Path, now: float | None = None) -> Claimant | None:
+def living(path: Path, now: float | None = None) -> Claimant | None:
     """Who holds a claim; None where nobody living does. `now` is this moment as the folder's file system counts."""
     try:
         text = path.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stair.records.claims import Claim
-from stair.records.files import flush, replacing
+from stair.records.files import replacing
 from stair.records.worklog import WorkLog
 
 CLAIM = "compaction"
@@ -60,7 +60,6 @@ def compact(work: Path, *, always: bool = False) -> Compacted | None:
         with replacing(path) as partial:
             with open(partial, "wb") as handle:
                 handle.writelines(log.lines())
-            flush(partial)
             written = WorkLog.of_files([partial])
             if list(written.keys()) != list(log.keys()) or written.counts.problems():
                 raise OSError(f"{path} could not be written as it should be; nothing was changed")

@@ -29,12 +29,17 @@ _deferring = 0
 
 
 def listen() -> None:
-    """Takes the signals over for this process; the main thread's affair, anywhere else nothing happens."""
+    """Takes the signals over for this process, one that waits too; in another thread than the main one nothing happens.
+
+    Raises:
+        Interrupted: one was waiting.
+    """
     global _asked, _deferring
     _asked, _deferring = None, 0
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
             signal.signal(number, _take)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def _take(number: int, _: FrameType | None) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import platform
+import shutil
+import subprocess
 import time
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from stair.records.files import write_json
 from stair.records.keys import PROTOCOL_VERSION, file_digest
@@ -36,6 +43,24 @@ def package_versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+@cache
+def hardware() -> dict[str, Any]:
+    """This machine: system, processor, cores, memory in GiB, GPUs as their driver names them."""
+    found: dict[str, Any] = {"system": platform.platform(), "processor": platform.machine()}
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        found["processor"] = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    found["cores"] = os.cpu_count()
+    found["memory"] = round(psutil.virtual_memory().total / 2**30)
+    found["gpus"] = []
+    if shutil.which("nvidia-smi"):
+        command = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+            found["gpus"] = [line.strip() for line in told.splitlines() if line.strip()]
+    return found
 
 
 def source_fingerprint() -> str:
@@ -79,6 +104,6 @@ def manifest_facts(stage: str) -> dict[str, Any]:
         "protocol_version": PROTOCOL_VERSION,
         "source": source_fingerprint(),
         "versions": package_versions(),
-        "machine": {"system": platform.platform(), "processor": platform.machine()},
+        "machine": hardware(),
         "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

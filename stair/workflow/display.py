@@ -16,6 +16,7 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from stair.records.interruption import EXIT_AGAIN
 from stair.records.progress import duration
 from stair.workflow import run as runs
 
@@ -132,6 +133,8 @@ class LogHandler(LogHandlerBase):
             return True
         if event in (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED):
             return True
+        if f"returned non-zero exit status {EXIT_AGAIN}" in record.getMessage():
+            return True  # a job that was asked to stop, and did: told when it ended
         # Snakemake's own chatter below warnings says nothing that is not shown here.
         return record.levelno < logging.WARNING and not self._always(record)
 

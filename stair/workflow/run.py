@@ -12,7 +12,9 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, dump, resolve
+from stair.records.claims import ClaimedError
 from stair.records.files import write_text_if_changed
+from stair.workflow.lock import claim_run, hint_at_stale_locks
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,16 @@ class Run:
     config: Config
     paths: RunPaths
 
-    def write(self) -> None:
-        """Writes the resolved configuration when its content has changed; stages read this file."""
+    def begin(self) -> None:
+        """Claims the run, and writes the resolved configuration when its content has changed; stages read this file.
+
+        Raises:
+            WorkflowError: another process drives this run.
+        """
+        try:
+            claim_run(self.paths)
+        except ClaimedError as error:
+            raise WorkflowError(str(error)) from None
         write_text_if_changed(self.paths.resolved, dump(self.config))
 
 
@@ -45,5 +55,6 @@ def open_run(workflow: Any) -> Run:
         check_inputs(config, paths)
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
+    hint_at_stale_locks(Path(config.results))
     current = Run(config, paths)
     return current

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from stair.cli.main import main
 from stair.config.model import Config
 from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate
 from stair.records.files import write_text_if_changed
@@ -151,85 +152,85 @@ def test_the_command_line_wins_and_its_nested_texts_become_typed() -> None:
 MODEL = "qwen3-4b-instruct"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"nonsense": 1}, "unknown key 'nonsense'"),
-        ({"evaluation": {"smaples": 4}}, "unknown key 'evaluation.smaples'"),
-        (
-            {"models": {MODEL: {"evaluation_sampling": {"top_q": 1}}}},
-            f"unknown key 'models.{MODEL}.evaluation_sampling.top_q'",
-        ),
-        ({"evaluation": {"samples": -1}}, "'evaluation.samples'"),
-        ({"evaluation": {"samples": 0}}, "'evaluation.samples'"),
-        ({"evaluation": {"samples": 2.5}}, "'evaluation.samples'"),
-        ({"evaluation": {"samples": "four"}}, "'evaluation.samples'"),
-        ({"evaluation": {"samples": True}}, "'evaluation.samples'"),
-        ({"evaluation": 4}, "'evaluation'"),
-        ({"rollouts": {"samples": 3}}, "'rollouts.samples'"),
-        ({"transformers": {"batch_width": None}}, "'transformers.batch_width' is missing"),
-        (
-            {"transformers": {"cache_block": 8}},
-            "'transformers.cache_block': input should be a multiple of 32 (given: 8)",
-        ),
-        ({"transformers": {"device": "tpu"}}, "'transformers.device'"),
-        ({"models": {MODEL: {"dtype": "float16"}}}, f"'models.{MODEL}.dtype'"),
-        ({"models": {MODEL: {"evaluation_sampling": {"top_p": 0.0}}}}, f"'models.{MODEL}.evaluation_sampling.top_p'"),
-        ({"models": {MODEL: {"evaluation_sampling": {"temperature": -1}}}}, "evaluation_sampling.temperature'"),
-        ({"controllers": {"stair": {"layers": [3, -1]}}}, "'controllers.stair.layers.1'"),
-        ({"controllers": {"stair": {"layers": []}}}, "'controllers.stair.layers'"),
-        ({"controllers": {"stair": {"layers": [3, 3]}}}, "controllers.stair.layers lists a layer twice"),
-        ({"models": {MODEL: {"path": "somewhere"}}}, "given: repository, path"),
-        ({"models": {MODEL: {"repository": None}}}, "given: none"),
-        ({"benchmarks": {"math500": {"tiny": 64}}}, "given: repository, tiny"),
-        ({"training_pool": {"path": "pool.jsonl"}}, "'training_pool': give exactly one of repository, path and tiny"),
-        (
-            {"models": {MODEL: {"evaluation_changes": {"math5000": {}}}}},
-            "the benchmark 'math5000', which is not configured",
-        ),
-        ({"benchmarks": {"math500": {"prompt": "maths"}}}, "benchmarks.math500.prompt names the prompt 'maths'"),
-        ({"prompts": {"math": "Solve."}}, "prompts.math must hold {problem} exactly once"),
-        (
-            {"training_pool": {"exclude_benchmarks": ["gsm8k"]}},
-            "training_pool.exclude_benchmarks names the benchmark 'gsm8k'",
-        ),
-        ({"training_pool": {"exclude_more": {"gpt": ["amc23"]}}}, "training_pool.exclude_more names the model 'gpt'"),
-        ({"controllers": {"lora": {"layers": [3]}}}, "'controllers.lora': a controller of kind 'lora' has no layers"),
-        ({"controllers": {"lora": {"adapter": None}}}, "a controller of kind 'lora' needs adapter"),
-        ({"controllers": {"lora_stair": {"optimizer": None}}}, "a controller of kind 'lora_stair' needs optimizer"),
-        ({"controllers": {"stair": {"kind": "bank_full"}}}, "'controllers.stair.kind'"),
-        ({"controllers": {"stair": {"models": ["gpt"]}}}, "controllers.stair.models names the model 'gpt'"),
-        (
-            {"conditions": {"stair": {"controller": "qlora"}}},
-            "conditions.stair.controller names the controller 'qlora'",
-        ),
-        ({"conditions": {"native": {"first_turn": "zero"}}}, "conditions.native.first_turn names the condition 'zero'"),
-        (
-            {"conditions": {"native": {"benchmarks": ["gsm8k"]}}},
-            "conditions.native.benchmarks names the benchmark 'gsm8k'",
-        ),
-        (
-            {"conditions": {"native_again": {"repeats": "zero"}}},
-            "conditions.native_again.repeats names the condition 'zero'",
-        ),
-        ({"conditions": {"native_again": {"repeats": "vanilla"}}}, "must have the turns and first_turn of 'vanilla'"),
-        ({"conditions": {"stair_null": {"variant": "differential"}}}, "repeats 'native' with another controller"),
-        ({"conditions": {"native": {"benchmarks": ["math500"]}}}, "repeats 'native', which is not run for"),
-        (
-            {"evaluation": {"engine_changes": {"qwen3.5-4b": {"math500": "sglang"}}}},
-            "conditions.stair needs the Transformers engine, and evaluation gives qwen3.5-4b on math500 to 'sglang'",
-        ),
-        ({"evaluation": {"engine_changes": {"mine": {"math500": "sglang"}}}}, "names the model 'mine'"),
-        ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
-        ({"conditions": {"vanilla": {"controller": "stair"}}}, "conditions.vanilla has one turn"),
-        (
-            {"conditions": {"vanilla": {"benchmarks": ["amc23"]}}},
-            "reuses the first turns of 'vanilla', which is not run for",
-        ),
-        ({"controllers": {"stair": {"models": ["qwen3.5-4b"]}}}, "which is not trained"),
-        ({"conditions": {"Bad Key": {"label": "x"}}}, "'conditions.Bad Key'"),
-    ],
-)
+MALFORMED: list[tuple[dict[str, Any], str]] = [
+    ({"nonsense": 1}, "unknown key 'nonsense'"),
+    ({"evaluation": {"smaples": 4}}, "unknown key 'evaluation.smaples'"),
+    (
+        {"models": {MODEL: {"evaluation_sampling": {"top_q": 1}}}},
+        f"unknown key 'models.{MODEL}.evaluation_sampling.top_q'",
+    ),
+    ({"evaluation": {"samples": -1}}, "'evaluation.samples'"),
+    ({"evaluation": {"samples": 0}}, "'evaluation.samples'"),
+    ({"evaluation": {"samples": 2.5}}, "'evaluation.samples'"),
+    ({"evaluation": {"samples": "four"}}, "'evaluation.samples'"),
+    ({"evaluation": {"samples": True}}, "'evaluation.samples'"),
+    ({"evaluation": 4}, "'evaluation'"),
+    ({"rollouts": {"samples": 3}}, "'rollouts.samples'"),
+    ({"transformers": {"batch_width": None}}, "'transformers.batch_width' is missing"),
+    (
+        {"transformers": {"cache_block": 8}},
+        "'transformers.cache_block': input should be a multiple of 32 (given: 8)",
+    ),
+    ({"transformers": {"device": "tpu"}}, "'transformers.device'"),
+    ({"models": {MODEL: {"dtype": "float16"}}}, f"'models.{MODEL}.dtype'"),
+    ({"models": {MODEL: {"evaluation_sampling": {"top_p": 0.0}}}}, f"'models.{MODEL}.evaluation_sampling.top_p'"),
+    ({"models": {MODEL: {"evaluation_sampling": {"temperature": -1}}}}, "evaluation_sampling.temperature'"),
+    ({"controllers": {"stair": {"layers": [3, -1]}}}, "'controllers.stair.layers.1'"),
+    ({"controllers": {"stair": {"layers": []}}}, "'controllers.stair.layers'"),
+    ({"controllers": {"stair": {"layers": [3, 3]}}}, "controllers.stair.layers lists a layer twice"),
+    ({"models": {MODEL: {"path": "somewhere"}}}, "given: repository, path"),
+    ({"models": {MODEL: {"repository": None}}}, "given: none"),
+    ({"benchmarks": {"math500": {"tiny": 64}}}, "given: repository, tiny"),
+    ({"training_pool": {"path": "pool.jsonl"}}, "'training_pool': give exactly one of repository, path and tiny"),
+    (
+        {"models": {MODEL: {"evaluation_changes": {"math5000": {}}}}},
+        "the benchmark 'math5000', which is not configured",
+    ),
+    ({"benchmarks": {"math500": {"prompt": "maths"}}}, "benchmarks.math500.prompt names the prompt 'maths'"),
+    ({"prompts": {"math": "Solve."}}, "prompts.math must hold {problem} exactly once"),
+    (
+        {"training_pool": {"exclude_benchmarks": ["gsm8k"]}},
+        "training_pool.exclude_benchmarks names the benchmark 'gsm8k'",
+    ),
+    ({"training_pool": {"exclude_more": {"gpt": ["amc23"]}}}, "training_pool.exclude_more names the model 'gpt'"),
+    ({"controllers": {"lora": {"layers": [3]}}}, "'controllers.lora': a controller of kind 'lora' has no layers"),
+    ({"controllers": {"lora": {"adapter": None}}}, "a controller of kind 'lora' needs adapter"),
+    ({"controllers": {"lora_stair": {"optimizer": None}}}, "a controller of kind 'lora_stair' needs optimizer"),
+    ({"controllers": {"stair": {"kind": "bank_full"}}}, "'controllers.stair.kind'"),
+    ({"controllers": {"stair": {"models": ["gpt"]}}}, "controllers.stair.models names the model 'gpt'"),
+    (
+        {"conditions": {"stair": {"controller": "qlora"}}},
+        "conditions.stair.controller names the controller 'qlora'",
+    ),
+    ({"conditions": {"native": {"first_turn": "zero"}}}, "conditions.native.first_turn names the condition 'zero'"),
+    (
+        {"conditions": {"native": {"benchmarks": ["gsm8k"]}}},
+        "conditions.native.benchmarks names the benchmark 'gsm8k'",
+    ),
+    (
+        {"conditions": {"native_again": {"repeats": "zero"}}},
+        "conditions.native_again.repeats names the condition 'zero'",
+    ),
+    ({"conditions": {"native_again": {"repeats": "vanilla"}}}, "must have the turns and first_turn of 'vanilla'"),
+    ({"conditions": {"stair_null": {"variant": "differential"}}}, "repeats 'native' with another controller"),
+    ({"conditions": {"native": {"benchmarks": ["math500"]}}}, "repeats 'native', which is not run for"),
+    (
+        {"evaluation": {"engine_changes": {"qwen3.5-4b": {"math500": "sglang"}}}},
+        "conditions.stair needs the Transformers engine, and evaluation gives qwen3.5-4b on math500 to 'sglang'",
+    ),
+    ({"evaluation": {"engine_changes": {"mine": {"math500": "sglang"}}}}, "names the model 'mine'"),
+    ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
+    ({"conditions": {"vanilla": {"controller": "stair"}}}, "conditions.vanilla has one turn"),
+    (
+        {"conditions": {"vanilla": {"benchmarks": ["amc23"]}}},
+        "reuses the first turns of 'vanilla', which is not run for",
+    ),
+    ({"controllers": {"stair": {"models": ["qwen3.5-4b"]}}}, "which is not trained"),
+    ({"conditions": {"Bad Key": {"label": "x"}}}, "'conditions.Bad Key'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MALFORMED)
 def test_what_is_wrong_is_one_line_that_names_the_key(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         validate(paper(**changes), "the configuration")
@@ -252,6 +253,27 @@ def test_a_whole_comparison_may_run_on_another_engine() -> None:
     config = resolve(ROOT, changes)
     assert config.engine_for("qwen3.5-4b", "aime2025") == "sglang"
     assert config.engine_for("qwen3.5-4b", "math500") == config.engine_for("qwen3.5-9b", "aime2025") == "transformers"
+
+
+@pytest.mark.parametrize(("changes", "message"), MALFORMED)
+def test_the_program_says_it_in_one_line_and_does_nothing(
+    changes: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(changes))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its own signals
+    monkeypatch.setattr("sys.argv", ["stair", "config", "--run", "wrong.yaml", "--write"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    assert (ended.value.code, told.out) == (2, "")
+    (line,) = told.err.splitlines()
+    assert line.startswith("stair: error: ") and message in line
+    assert [path.name for path in tmp_path.iterdir()] == ["wrong.yaml"]
 
 
 def test_several_faults_are_told_together() -> None:

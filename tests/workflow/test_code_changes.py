@@ -13,8 +13,8 @@ from tests.workflow.conftest import MICRO, ROOT, environment, jobs_of
 
 pytestmark = pytest.mark.xdist_group("workflow")
 
-SCORES = {"score_condition": 3, "table": 7, "figure": 1, "all": 1}
-TABLES = {"table": 7, "figure": 1, "all": 1}
+SCORES = {"score_condition": 3, "table": 7, "figure": 1, "provenance": 1, "all": 1}
+TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}
 
 
 @pytest.fixture

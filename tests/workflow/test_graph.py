@@ -32,7 +32,15 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
     before = contents(results, *RESULTS)
     native = results / "responses" / "qwen3-4b-instruct" / "math500" / "native.parquet"
     native.unlink()
-    expected = {"seal_evaluation": 1, "check": 1, "score_condition": 1, "table": 7, "figure": 1, "all": 1}
+    expected = {
+        "seal_evaluation": 1,
+        "check": 1,
+        "score_condition": 1,
+        "table": 7,
+        "figure": 1,
+        "provenance": 1,
+        "all": 1,
+    }
     assert jobs_of(snakemake(copied_run, "-n")) == expected
     snakemake(copied_run)
     assert contents(results, *RESULTS) == before
@@ -60,7 +68,7 @@ def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ("conditions={native: {label: Plain}}", {"table", "figure"}),
+        ("conditions={native: {label: Plain}}", {"table", "figure", "provenance"}),
         ("transformers={batch_width: 4}", set()),
         (
             "sessions={seed: other}",
@@ -75,7 +83,7 @@ def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
             "training={kl: 0.5}",
             {
                 *("train_controller", "train_lora", "train_lora_stair"),
-                *("evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure"),
+                *("evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure", "provenance"),
             },
         ),
     ],

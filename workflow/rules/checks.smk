@@ -1,10 +1,10 @@
 # The protocol's invariants on the data at hand. Tables wait for them.
 rule check:
     input:
-        pools=of_each_model(paths.training_pool),
-        rollouts=of_each_model(paths.rollouts),
-        training=of_each_model(paths.training_sessions),
-        validation=of_each_model(paths.validation_sessions),
+        pools=of_each_trained_model(paths.training_pool),
+        rollouts=of_each_trained_model(paths.rollouts),
+        training=of_each_trained_model(paths.training_sessions),
+        validation=of_each_trained_model(paths.validation_sessions),
         benchmarks=[paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
         sessions=[paths.evaluation_sessions(benchmark) for benchmark in cfg.benchmarks],
         responses=evaluated(paths.responses),

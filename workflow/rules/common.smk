@@ -6,10 +6,13 @@ from stair.config import params as digests
 from stair.config.model import CONTROLLER_FILES
 from stair.config.paths import BACKBONE_FILES
 from stair.data.revisions import hub_sources
+from stair.provenance.restored import Restored
 
 cfg, paths = run.config, run.paths
 RUN = str(paths.folder)
 HUB = list(dict.fromkeys(str(source.mark) for source in hub_sources(cfg, paths)))
+# What the run holds of an archive is not made again, nor is what only its making needs.
+restored = Restored(cfg, paths)
 # For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
 ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
@@ -47,6 +50,12 @@ def of_each_model(path):
     return [path(model) for model in cfg.models]
 
 
+def of_each_trained_model(*kinds, models=tuple(cfg.models)):
+    """Paths for each model whose training data is to be made."""
+    trained = [model for model in models if restored.training_data_wanted(model)]
+    return [path(model) for path in kinds for model in trained]
+
+
 def evaluated(path):
     """One path for each (model, benchmark, condition) that is evaluated."""
     return [
@@ -58,6 +67,8 @@ def evaluated(path):
 
 def dataset_file(wildcards):
     """The file of a benchmark."""
+    if restored.has("benchmark", wildcards.benchmark):
+        return []
     return source_file(wildcards.benchmark)
 
 
@@ -67,6 +78,18 @@ def source_file(name):
     if dataset.repository:
         return paths.fetched_mark(cfg, name)
     return paths.dataset_file(cfg, name)
+
+
+def pool_file(wildcards):
+    """The file of the training problems."""
+    if restored.has("training_pool", wildcards.model):
+        return []
+    return source_file("training_pool")
+
+
+def pool_to_look_at(wildcards):
+    """A model's training problems, where something is to be made of them."""
+    return of_each_trained_model(paths.training_pool, models=[wildcards.model])
 
 
 def excluded(wildcards):
@@ -89,6 +112,9 @@ def asked_benchmarks(wildcards):
 
 def evaluation_shards(wildcards):
     """What says that each shard has ended."""
+    place = (wildcards.model, wildcards.benchmark, wildcards.condition)
+    if restored.has("responses", *place):
+        return []
     of = cfg.shards_of(wildcards.condition)
     place = ("evaluation", wildcards.model, wildcards.benchmark, wildcards.condition)
     return [paths.shard(str(shard), str(of), *place) for shard in range(of)]
@@ -128,8 +154,26 @@ def controller_files(kind):
     ]
 
 
+def trained_on(wildcards):
+    """A controller's training data, and the files of its model: nothing of it where the controller was restored without."""
+    model = wildcards.model
+    data = (
+        paths.training_pool,
+        paths.rollouts,
+        paths.training_sessions,
+        paths.validation_sessions,
+    )
+    found = [path(model) for path in data if restored.training_data_wanted(model)]
+    if restored.has("controller", model, wildcards.controller):
+        return found
+    files = model_files(wildcards)
+    return [*(files if isinstance(files, list) else [files]), *found]
+
+
 def rollout_shards(wildcards):
     """What says that each shard has ended."""
+    if restored.has("rollouts", wildcards.model):
+        return []
     of = cfg.rollouts.shards
     return [
         paths.shard(str(shard), str(of), "rollouts", wildcards.model)

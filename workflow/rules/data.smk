@@ -10,8 +10,8 @@ DATA_REPORT = [
 rule data:
     input:
         [paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
-        of_each_model(paths.training_pool),
-        DATA_REPORT,
+        of_each_trained_model(paths.training_pool),
+        (DATA_REPORT if all(map(restored.training_data_wanted, cfg.models)) else []),
 
 
 rule raw:
@@ -52,7 +52,7 @@ rule benchmark:
 
 rule training_pool:
     input:
-        source=source_file("training_pool"),
+        source=pool_file,
         excluded=excluded,
     output:
         str(paths.training_pool("{model}")),

@@ -1,8 +1,12 @@
 # What every model must show before anything is generated with it.
 rule preflight:
     input:
-        of_each_model(paths.preflight),
-        of_each_model(paths.preflight_limits),
+        [
+            path(model)
+            for path in (paths.preflight, paths.preflight_limits)
+            for model in cfg.models
+            if restored.model_wanted(model)
+        ],
 
 
 # Made from the model alone: all that generates comes after it, and would run again with it.
@@ -29,7 +33,7 @@ rule preflight_model:
 rule preflight_limits:
     input:
         preflight=paths.preflight("{model}"),
-        pool=paths.training_pool("{model}"),
+        pool=pool_to_look_at,
         benchmarks=asked_benchmarks,
     output:
         str(paths.preflight_limits("{model}")),

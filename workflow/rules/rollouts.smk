@@ -1,8 +1,7 @@
 # Training responses: shards generate, the seal gathers.
 rule rollouts:
     input:
-        of_each_model(paths.rollouts),
-        of_each_model(paths.data_card),
+        of_each_trained_model(paths.rollouts, paths.data_card),
 
 
 rule rollout_shard:

@@ -1,9 +1,9 @@
 # Four-turn sessions: for training and validation by model, for evaluation by benchmark.
 rule sessions:
     input:
-        of_each_model(paths.training_sessions),
-        of_each_model(paths.validation_sessions),
-        of_each_model(paths.dropped_records),
+        of_each_trained_model(
+            paths.training_sessions, paths.validation_sessions, paths.dropped_records
+        ),
         [paths.evaluation_sessions(benchmark) for benchmark in cfg.benchmarks],
 
 

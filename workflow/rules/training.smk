@@ -11,11 +11,7 @@ rule training:
 
 rule train_controller:
     input:
-        model=model_files,
-        pool=paths.training_pool("{model}"),
-        rollouts=paths.rollouts("{model}"),
-        sessions=paths.training_sessions("{model}"),
-        validation=paths.validation_sessions("{model}"),
+        trained_on,
     output:
         controller_files("stair"),
     log:

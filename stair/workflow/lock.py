@@ -1,0 +1,72 @@
+"""Who drives a run in a folder, and Snakemake's locks that a killed driver left.
+
+Snakemake's lock files say neither host nor process. A driver therefore claims its run as well (`records.claims`): on this
+machine it is seen whether the process lives, on another by the claim's renewal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+from stair.config.paths import RunPaths
+from stair.records.claims import Claim, living
+
+DRIVER = "driver"
+"""The claim of the process that drives a run."""
+
+_held: list[Claim] = []
+
+
+def claim_run(paths: RunPaths) -> None:
+    """Claims a run for this process, until it ends.
+
+    Raises:
+        ClaimedError: another process drives it.
+    """
+    claim = Claim(paths.work(), DRIVER)
+    claim.__enter__()  # there is no block to hold it in: it ends with the process
+    _held.append(claim)
+
+
+def release_run() -> None:
+    """Gives the claim back."""
+    while _held:
+        _held.pop().__exit__(None, None, None)
+
+
+def driver_at_work(results: Path) -> str | None:
+    """Who drives a run in the current folder, for people; None where nobody does."""
+    here = Path.cwd()
+    mine = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+        words = process.info["cmdline"] or []
+        if process.info["pid"] in mine or process.info["cwd"] != str(here):
+            continue
+        if any(Path(word).name == "snakemake" for word in words[:3]):
+            return f"process {process.info['pid']}"
+    for path in sorted(results.glob(f"*/work/.{DRIVER}.claim")):
+        claimant = living(path)
+        if claimant is not None and not (claimant.process in mine and claimant.runs()):
+            return f"process {claimant.process} on {claimant.host}, since {claimant.since}"
+    return None
+
+
+def stale_locks(results: Path) -> list[Path]:
+    """Snakemake's locks in the current folder, where nobody drives a run."""
+    folder = Path(".snakemake") / "locks"
+    locks = sorted(folder.iterdir()) if folder.is_dir() else []
+    return locks if locks and driver_at_work(results) is None else []
+
+
+def hint_at_stale_locks(results: Path) -> None:
+    """Says what to do about locks that a killed run left, before Snakemake refuses them."""
+    if stale_locks(results):
+        print(
+            "The run before was cut off and left its lock: `stair reproduce --target <stage>` takes it away and goes on, "
+            "or run `snakemake --unlock` once.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,176 @@
+"""An archive's outputs in place of computing them: whole, equal, recorded, and left alone by the graph."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.conftest import MICRO, ROOT, contents, jobs_of, run_in
+
+pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+MODEL = "qwen3-4b-instruct"
+CONTROLLER = f"controllers/{MODEL}/stair/controller.safetensors"
+PLACE = f"responses/{MODEL}/math500"
+GENERATING = {
+    *("backbone", "rollout_shard", "seal_rollouts", "evaluation_shard", "training_pool", "training_sessions"),
+    *("data_card", "data_report", "preflight_model"),
+}
+
+
+def published(finished_run: Path, folder: Path, *parts: str) -> Path:
+    """An archive of some folders of the finished run."""
+    archive = folder / "archive"
+    for part in parts:
+        shutil.copytree(finished_run / "results/micro" / part, archive / part)
+    return archive
+
+
+def fresh(folder: Path, *changes: str) -> Path:
+    """The folder of the same run where nothing was made."""
+    words = [word for change in changes for word in ("--set", change)]
+    run_in(folder, "stair", "config", "--run", str(MICRO), "--write", *words)
+    return folder / "results/micro"
+
+
+def would_run(folder: Path, *changes: str) -> dict[str, int]:
+    """The jobs of a dry run."""
+    words = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={MICRO}", *changes]
+    return jobs_of(run_in(folder, *words))
+
+
+def test_controllers_and_responses_are_restored_and_nothing_is_generated(finished_run: Path, tmp_path: Path) -> None:
+    archive = published(finished_run, tmp_path, "controllers", "responses")
+    with tarfile.open(tmp_path / "archive.tar.gz", "w:gz") as packed:
+        packed.add(archive, "stair-micro")
+    results = fresh(tmp_path)
+    done = run_in(tmp_path, "stair", "restore", "archive.tar.gz", "--run", "results/micro")
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("6 taken, 0 not taken")
+    (line,) = [line for line in lines if CONTROLLER in line]
+    assert f"{MODEL} is not here: its settings were compared" in line
+    assert f"rollouts/{MODEL}.parquet" in line and "not here and not in the archive: not compared" in line
+
+    assert not GENERATING & would_run(tmp_path).keys()
+    run_in(tmp_path, "stair", "reproduce", "--run", str(MICRO))
+    original = finished_run / "results/micro"
+    patterns = ("responses/**/*.parquet", f"{Path(CONTROLLER).parent}/*.*s*", "tables/*.csv", "evaluation/**/*.parquet")
+    same = contents(original, *patterns)
+    found = contents(results, *patterns)
+    assert {name: found[name] for name in same if "manifest" not in name} == {
+        name: value for name, value in same.items() if "manifest" not in name
+    }
+    for name in (f"{Path(CONTROLLER).parent}/manifest.json", f"{PLACE}/stair.parquet.manifest.json"):
+        assert json.loads((results / name).read_text())["restored_from"] == "archive.tar.gz"
+    for name in ("rollouts", "backbones", "work/evaluation", "work/rollouts", "sessions/training", "data/training"):
+        assert not (results / name).exists(), name
+    assert would_run(tmp_path) == {}
+    told = run_in(tmp_path, "stair", "verify", "--run", "results/micro").stdout
+    assert "0 missing, 0 damaged, 0 stale" in told
+    assert "restored from an archive, without all that it was made from" in told
+
+    # A change of mind makes the graph what it is without an archive, as far as it reaches.
+    jobs = would_run(tmp_path, "training={kl: 0.5}")
+    assert {"backbone", "rollout_shard", "seal_rollouts", "training_sessions", "train_controller"} <= jobs.keys()
+    changed = f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}"
+    jobs = would_run(tmp_path, changed)
+    assert (jobs["evaluation_shard"], jobs["seal_evaluation"], jobs["backbone"]) == (3, 3, 1)
+    assert not {"rollout_shard", "train_controller"} & jobs.keys()
+
+
+def test_a_controller_alone_lets_responses_be_generated_with_it(finished_run: Path, tmp_path: Path) -> None:
+    archive = published(finished_run, tmp_path, "controllers", "backbones")
+    fresh(tmp_path)
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as packed:
+        for path in archive.rglob("*.*"):
+            packed.write(path, path.relative_to(archive))
+    run_in(tmp_path, "stair", "restore", "archive.zip", "--run", "results/micro")
+    jobs = would_run(tmp_path)
+    assert jobs["evaluation_shard"] == 3
+    assert (jobs["train_controller"], jobs["backbone"]) == (1, 1), "both put in place what was restored"
+    assert jobs["preflight_model"] == 1
+    assert not {"rollout_shard", "training_pool", "training_sessions", "data_card"} & jobs.keys()
+
+
+def test_what_is_here_and_sound_stays(copied_run: Path, finished_run: Path, tmp_path: Path) -> None:
+    done = run_in(copied_run, "stair", "restore", str(finished_run / "results/micro"), "--run", "results/micro")
+    assert "0 taken, 0 not taken" in done.stdout
+    assert not (copied_run / "results/micro/restored").exists()
+    assert would_run(copied_run) == {}
+
+
+def change_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_what_does_not_fit_is_not_taken_and_told_why(finished_run: Path, tmp_path: Path) -> None:
+    archive = published(finished_run, tmp_path, "controllers", "responses", "data", "sessions", "rollouts")
+    weights = archive / CONTROLLER
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    (archive / f"{PLACE}/vanilla.parquet.manifest.json").write_text("{")
+    shutil.copy(archive / f"{PLACE}/native.parquet", archive / f"{PLACE}/stair.parquet")
+    rollouts = archive / f"rollouts/{MODEL}.parquet.manifest.json"
+    origin = json.loads(rollouts.read_text())["origin"]
+    change_json(rollouts, origin=origin | {"inputs": dict.fromkeys(origin["inputs"], "0" * 64)})
+    fresh(tmp_path)
+    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/micro", check=False)
+    assert done.returncode == 1
+    reasons = dict(
+        line.removeprefix("not taken: ").split(": ", 1) for line in done.stdout.splitlines() if "not taken: " in line
+    )
+    assert "controller.safetensors is not what was sealed" in reasons[CONTROLLER]
+    assert "its manifest cannot be read" in reasons[f"{PLACE}/vanilla.parquet"]
+    assert f"{PLACE}/vanilla.parquet, from which it was made, is neither here nor" in reasons[f"{PLACE}/native.parquet"]
+    assert "stair.parquet is not what was sealed" in reasons[f"{PLACE}/stair.parquet"]
+    assert f"made from another data/training/{MODEL}.parquet than the archive's" in reasons[f"rollouts/{MODEL}.parquet"]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "reason"),
+    [
+        ("training={kl: 0.5}", CONTROLLER, "made under other settings: training.kl was 1.0, is 0.5"),
+        ("evaluation={seed: other}", f"{PLACE}/vanilla.parquet", "made under other settings: evaluation.seed was"),
+    ],
+)
+def test_other_settings_are_refused(finished_run: Path, tmp_path: Path, change: str, name: str, reason: str) -> None:
+    published(finished_run, tmp_path, "controllers", "responses")
+    fresh(tmp_path, change)
+    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/micro", check=False)
+    assert done.returncode == 1
+    assert f"not taken: {name}: {reason}" in done.stdout
+
+
+def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path) -> None:
+    fresh(tmp_path)
+    (tmp_path / "text.tar.gz").write_text("no archive")
+    (tmp_path / "empty").mkdir()
+    with zipfile.ZipFile(tmp_path / "evil.zip", "w") as packed:
+        packed.writestr("../../outside.txt", "?")
+    for name, message in (
+        ("absent.zip", "absent.zip does not exist"),
+        ("text.tar.gz", "text.tar.gz cannot be unpacked"),
+        ("empty", "empty is not laid out as a run's folder"),
+        ("evil.zip", "evil.zip cannot be unpacked (it holds a file outside of itself"),
+    ):
+        done = run_in(tmp_path, "stair", "restore", name, "--run", "results/micro", check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr and len(done.stderr.splitlines()) == 1
+    assert sorted(path.name for path in (tmp_path / "results/micro").iterdir()) == ["config.resolved.yaml"]
+
+
+def test_a_restored_output_that_fits_no_more_is_said_so_by_its_job(finished_run: Path, tmp_path: Path) -> None:
+    published(finished_run, tmp_path, "responses", "controllers")
+    results = fresh(tmp_path)
+    run_in(tmp_path, "stair", "restore", "archive", "--run", "results/micro")
+    weights = results / "restored" / CONTROLLER
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    done = run_in(
+        tmp_path, "stair", "train", "--run", "results/micro", "--model", MODEL, "--controller", "stair", check=False
+    )
+    assert done.returncode == 2
+    assert "was restored and cannot be used: controller.safetensors is not what was sealed; delete" in done.stderr
