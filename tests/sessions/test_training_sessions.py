@@ -17,7 +17,7 @@ from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table, write_table
 from stair.sessions import stage
 from stair.sessions.training import complete_records, problem_weights, training_sessions
-from stair.training.stage import _updates
+from stair.training.sessions import in_updates
 
 ROOT = Path(__file__).parents[2]
 Rows = list[dict[str, Any]]
@@ -228,7 +228,8 @@ def test_the_papers_records_give_its_updates() -> None:
     sessions: dict[str, Rows] = defaultdict(list)
     for row in sessions_of(rollouts([1] * 14_806)):
         sessions[row["session_id"]].append(row)
-    updates = _updates(config, sessions, config.controllers["stair"].seed)  # type: ignore[arg-type]
+    settings = config.training
+    updates = in_updates(sessions, settings.sessions_per_update, settings.epochs, config.controllers["stair"].seed)
     assert len(updates) == 1851
     assert {len(update) for update in updates[:-1]} == {8}
     assert {sum(row["turn"] > 1 for session in update for row in session) for update in updates[:-1]} == {24}
