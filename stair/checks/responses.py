@@ -21,7 +21,7 @@ def condition_checks(
         "problems follow the schedule": lambda: _follows(rows, schedule),
         "token counts agree with the ids": lambda: _counts(rows),
         "bank tokens equal the sum of captured spans": lambda: _bank(rows, reads),
-        "the bank is read after T1 and nowhere else": lambda: _read(rows, reads, settings.variant == "null"),
+        "the bank is read after T1 and nowhere else": lambda: _read(rows, reads, settings.variant == "zero"),
     }
     return [verdict(name, scope, len(rows), offenders()) for name, offenders in named.items()]
 

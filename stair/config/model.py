@@ -313,8 +313,8 @@ class Condition(Strict):
         None, description="The condition whose saved T1 responses are reused; null generates its own."
     )
     controller: Key | None = Field(None, description="The controller that reads the bank; null reads none.")
-    variant: Literal["differential", "null"] = Field(
-        "differential", description='How the bank is read; "null" (in quotes) reads it and adds the readout times zero.'
+    variant: Literal["differential", "zero"] = Field(
+        "differential", description="How the bank is read; zero reads it and adds the readout times zero."
     )
     repeats: Key | None = Field(
         None,
@@ -546,9 +546,9 @@ class Config(Strict):
         original = self.conditions[repeated]
         if (condition.turns, condition.first_turn) != (original.turns, original.first_turn) or repeated == key:
             raise ValueError(f"conditions.{key} must have the turns and first_turn of '{repeated}', which it repeats")
-        if condition.controller != original.controller and condition.variant != "null":
+        if condition.controller != original.controller and condition.variant != "zero":
             raise ValueError(
-                f"conditions.{key} repeats '{repeated}' with another controller; only the variant \"null\" changes nothing"
+                f"conditions.{key} repeats '{repeated}' with another controller; only the variant zero changes nothing"
             )
         for place in self.evaluated(key):
             if place not in self.evaluated(repeated):

@@ -12,7 +12,7 @@ from typing import Any
 from stair.checks.responses import ENGINE_COLUMNS, condition_checks, engine_of
 from stair.config.model import Config, Controller
 from stair.config.paths import RunPaths
-from stair.engines.base import Engine
+from stair.engines.base import Engine, Variant
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
@@ -66,9 +66,7 @@ class _Study:
             from stair.method import load_controller
 
             weights = load_controller(path, self.backbone.architecture)
-        return ControllerUse(
-            file_digest(path), trained.controlled_layers, self.settings.variant, trained.smoothing, weights
-        )
+        return ControllerUse(file_digest(path), trained.controlled_layers, self.variant, trained.smoothing, weights)
 
     def chains(self, sessions: Iterable[str], *, load: bool) -> Iterator[SessionChain]:
         """The chains of sessions, trajectory by trajectory, made as they are drawn; `load` reads the controller's weights too."""
@@ -134,6 +132,11 @@ class _Study:
     def layers(self) -> tuple[int, ...]:
         """The layers whose states are captured or controlled."""
         return self.controller.controlled_layers if self.controller else ()
+
+    @property
+    def variant(self) -> Variant:
+        """How the bank is read, as engines call it."""
+        return "null" if self.settings.variant == "zero" else self.settings.variant
 
     @property
     def controller(self) -> Controller | None:

@@ -144,7 +144,7 @@ def test_the_two_reads_of_one_entry_do_not_differ() -> None:
 
 
 def test_times_zero_leaves_no_readout() -> None:
-    settings = CONDITIONS["stair"].model_copy(update={"variant": "null"})
+    settings = CONDITIONS["stair"].model_copy(update={"variant": "zero"})
 
     def found(rows: list[Row]) -> set[str]:
         return failed(condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, "stair_null", reads=True))

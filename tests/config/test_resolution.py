@@ -146,7 +146,7 @@ def test_the_command_line_wins_and_its_nested_texts_become_typed() -> None:
         (7, 11),
     )
     assert stair.optimizer.betas == (0.9, 0.999), "what is not named stays"
-    assert list(config.conditions) == ["vanilla", "native", "native_again", "stair_null"]
+    assert list(config.conditions) == ["vanilla", "native", "lora", "lora_stair", "native_again", "stair_null"]
 
 
 MODEL = "qwen3-4b-instruct"
