@@ -71,9 +71,9 @@ def random_model(architecture: str, dtype: torch.dtype = torch.float32, **change
         if architecture == "qwen3":
             model = Qwen3ForCausalLM(Qwen3Config(**shared, rope_parameters={"rope_type": "default", "rope_theta": 1e4}))
         else:
+            kinds = ["full_attention" if layer % 2 else "linear_attention" for layer in range(4)]
             config = Qwen3_5TextConfig(
-                **shared,
-                layer_types=["full_attention" if layer % 2 else "linear_attention" for layer in range(4)],
+                **{"layer_types": kinds, **shared},
                 rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25},
                 linear_num_key_heads=2,
                 linear_num_value_heads=4,

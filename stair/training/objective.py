@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-_CHUNK_TOKENS = 256
+from stair.training.memory import CHUNK_TOKENS
+
+_CHUNK_TOKENS = CHUNK_TOKENS
 
 
 class ObjectiveParts(NamedTuple):
@@ -59,21 +61,17 @@ class _Chunked(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         wide = torch.promote_types(student.dtype, torch.float32)
         tokens = student.shape[0]
-        gradient = torch.empty_like(student)
+        wanted = ctx.needs_input_grad[0]
+        gradient = torch.empty_like(student) if wanted else student.new_empty(0)
         ce = torch.zeros((), dtype=wide, device=student.device)
         divergence = torch.zeros_like(ce)
         for start in range(0, tokens, _CHUNK_TOKENS):
             part = slice(start, start + _CHUNK_TOKENS)
-            student_log = (student[part] @ head.T).to(wide).log_softmax(-1)
-            teacher_log = (teacher[part] @ head.T).to(wide).log_softmax(-1)
-            index = targets[part, None]
-            ce -= student_log.gather(1, index).sum()
-            teacher_p, student_p = teacher_log.exp(), student_log.exp()
-            divergence += (teacher_p * (teacher_log - student_log)).sum()
-            # d(ce)/d(logits) = p_student - onehot; d(kl)/d(logits) = p_student - p_teacher.
-            slope = (cross_entropy + kl) * student_p - kl * teacher_p
-            slope.scatter_add_(1, index, torch.full_like(index, -1, dtype=wide) * cross_entropy)
-            gradient[part] = (slope / tokens).to(head.dtype) @ head
+            sums, slope = _chunk(student[part], teacher[part], head, targets[part, None], cross_entropy, kl, wanted)
+            ce, divergence = ce + sums[0], divergence + sums[1]
+            if slope is not None:
+                gradient[part] = slope.div_(tokens).to(head.dtype) @ head
+            del slope  # or it would live beside the next chunk's
         ctx.save_for_backward(gradient)
         ce, divergence = ce / tokens, divergence / tokens
         ctx.mark_non_differentiable(ce, divergence)
@@ -83,3 +81,21 @@ class _Chunked(torch.autograd.Function):
     def backward(ctx: Any, loss: Tensor, *_: Any) -> tuple[Tensor, None, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * loss.to(gradient.dtype), None, None, None, None, None
+
+
+def _chunk(
+    student: Tensor, teacher: Tensor, head: Tensor, index: Tensor, cross_entropy: float, kl: float, wanted: bool
+) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+    """Sums of both parts over a chunk, and the slope of the objective in its logits; at most four wide tensors live."""
+    wide = torch.promote_types(student.dtype, torch.float32)
+    student_log = torch.log_softmax(student @ head.T, -1, dtype=wide)
+    teacher_log = torch.log_softmax(teacher @ head.T, -1, dtype=wide)
+    ce = -student_log.gather(1, index).sum()
+    teacher_p = teacher_log.exp()
+    divergence = teacher_log.sub_(student_log).mul_(teacher_p).sum()
+    if not wanted:
+        return (ce, divergence), None
+    # d(ce)/d(logits) = p_student - onehot; d(kl)/d(logits) = p_student - p_teacher.
+    slope = student_log.exp_().mul_(cross_entropy + kl).sub_(teacher_p, alpha=kl)
+    slope.scatter_add_(1, index, torch.full_like(index, -1, dtype=wide) * cross_entropy)
+    return (ce, divergence), slope

@@ -1,0 +1,125 @@
+"""The chunked objective beside the whole one: time, and memory above the inputs.
+
+    python benchmarks/loss.py                                  # small sizes that a laptop holds
+    python benchmarks/loss.py --tokens 32768 --hidden 2560     # the real shape, for a GPU
+
+Every case runs in a process of its own, whose peak memory is that case's alone: what is allocated on the GPU, or what the
+process holds. `above` is the peak above the inputs (student, teacher, output layer, targets), the gradient included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+LIMIT_GIB = 2.0
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--tokens", type=int, default=2048)
+    options.add_argument("--whole-tokens", type=int, default=512, help="tokens at which both forms are timed")
+    options.add_argument("--vocabulary", type=int, default=151_936)
+    options.add_argument("--hidden", type=int, default=256)
+    options.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--one", choices=["chunked", "whole"], help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.one:
+        print(json.dumps(measure(chosen)))
+        return
+    print(f"vocabulary {chosen.vocabulary}, hidden {chosen.hidden}, {chosen.dtype}, forward and backward")
+    both = {form: run(chosen, form, chosen.whole_tokens) for form in ("whole", "chunked")}
+    for form, found in both.items():
+        print(
+            f"{form:8} {chosen.whole_tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs"
+        )
+    print(f"time, chunked to whole: {both['chunked']['seconds'] / both['whole']['seconds']:.2f}")
+    found = run(chosen, "chunked", chosen.tokens)
+    print(
+        f"chunked  {chosen.tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs "
+        f"(limit {LIMIT_GIB}), {found['device']}"
+    )
+
+
+def run(chosen: argparse.Namespace, form: str, tokens: int) -> dict[str, float]:
+    """One case in a process of its own."""
+    words = [sys.executable, str(Path(__file__)), "--one", form, "--tokens", str(tokens)]
+    for name in ("vocabulary", "hidden", "dtype", "threads"):
+        words += [f"--{name}", str(getattr(chosen, name))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{form} at {tokens} tokens: {done.stderr.strip().splitlines()[-1]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
+    """The better of two passes (one where it is long), and their peak."""
+    import torch
+
+    from stair.training.objective import response_objective, response_objective_naive
+
+    torch.set_num_threads(chosen.threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = getattr(torch, chosen.dtype)
+    generator = torch.Generator(device).manual_seed(0)
+    student, teacher, head = (
+        torch.randn(rows, chosen.hidden, generator=generator, device=device, dtype=dtype)
+        for rows in (chosen.tokens, chosen.tokens, chosen.vocabulary)
+    )
+    head *= chosen.hidden**-0.5
+    targets = torch.randint(0, chosen.vocabulary, (chosen.tokens,), generator=generator, device=device)
+    student.requires_grad_()
+    function = response_objective if chosen.one == "chunked" else response_objective_naive
+    peak = Peak(device)
+    seconds = []
+    for _ in range(2 if chosen.tokens <= 4096 else 1):
+        student.grad = None
+        begun = time.monotonic()
+        function(student, teacher, head, targets).loss.backward()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(time.monotonic() - begun)
+    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {chosen.threads} thread"
+    return {"seconds": min(seconds), "gib": peak.above() / 2**30, "device": name}
+
+
+class Peak:
+    """The most memory held since it was made, above what was held then."""
+
+    def __init__(self, device: str) -> None:
+        import psutil
+        import torch
+
+        self._cuda = device == "cuda"
+        self._process, self._torch = psutil.Process(), torch
+        self._start = torch.cuda.memory_allocated() if self._cuda else self._process.memory_info().rss
+        self._most, self._over = self._start, False
+        if self._cuda:
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._over:
+            self._most = max(self._most, self._process.memory_info().rss)
+            time.sleep(0.002)
+
+    def above(self) -> int:
+        """Bytes."""
+        if self._cuda:
+            return int(self._torch.cuda.max_memory_allocated() - self._start)
+        self._over = True
+        self._thread.join()
+        return int(self._most - self._start)
+
+
+if __name__ == "__main__":
+    main()
