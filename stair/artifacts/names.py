@@ -10,6 +10,8 @@ BY_MODEL = ("turns_", "history_")
 FIGURES = ("overview",)
 """Figures that follow from response rows alone."""
 
+TRAINING_FIGURE = "training_"
+"""Prefix of the figures of training curves, one a model."""
 
 LORA = ("lora_comparison", "lora_turns")
 """Tables of runs with LoRA conditions."""

@@ -408,14 +408,15 @@ def export(
 
 @app.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
-    """Draw a figure from scored rows. Writes figures/NAME.pdf, .png and .csv (what is drawn)."""
+    """Draw a figure from scored rows, or of training curves (training_MODEL). Writes figures/NAME.pdf, .png, .csv."""
     from stair.artifacts.figures.figure import write
     from stair.artifacts.labels import Labels
+    from stair.artifacts.names import TRAINING_FIGURE
     from stair.artifacts.stage import build_figure
 
     settings, paths = open_run(run)
     write(build_figure(settings, paths, name), Labels.of(settings), lambda suffix: paths.figure(name, suffix))
-    _record(run, "figure", name)
+    _record(run, "training_figure" if name.startswith(TRAINING_FIGURE) else "figure", name)
 
 
 @app.command()

@@ -214,6 +214,17 @@ def checks(config: Config) -> Settings:
     }
 
 
+def training_figure(config: Config, model: str) -> Settings:
+    """The figure of a model's training curves."""
+    trained = [key for key in config.controllers if model in config.trained(key)]
+    return {
+        "note": config.note,
+        f"models.{model}.label": config.models[model].label,
+        "controllers": trained,
+        CODE: modules_digest("stair.artifacts.figures.training", "stair.artifacts.figures.figure"),
+    }
+
+
 def tables(config: Config) -> Settings:
     """Tables: labels, what was run, and the code."""
     return {

@@ -113,6 +113,12 @@ class RunPaths:
         files = self.controller_files(config, model, controller)
         return [path for path in files if path.suffix == ".safetensors" or path.name == "adapter_config.json"]
 
+    def curves(self, config: Config, model: str) -> dict[str, Path]:
+        """The training curves of a model's controllers."""
+        return {
+            key: self.controller(model, key) / "curve.csv" for key in config.controllers if model in config.trained(key)
+        }
+
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
         """Generated rows."""
         return self.folder / "responses" / model / benchmark / f"{condition}.parquet"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from stair.artifacts.names import FIGURES, table_names
+from stair.artifacts.names import FIGURES, TRAINING_FIGURE, table_names
 from stair.config import params
 from stair.config.model import Config
 from stair.config.params import Settings
@@ -253,6 +253,14 @@ class Artefacts:
             files = tuple(paths.table(name, suffix) for suffix in (".csv", ".md", ".tex"))
             manifest = paths.table(name, ".manifest.json")
             yield Artefact("table", (name,), files, shown, (), partial(params.tables, config), manifest)
+        for model in config.models:
+            name = f"{TRAINING_FIGURE}{model}"
+            curves = tuple(paths.curves(config, model).values())
+            if curves:
+                files = tuple(paths.figure(name, suffix) for suffix in (".pdf", ".png", ".csv"))
+                manifest = paths.figure(name, ".manifest.json")
+                found = partial(params.training_figure, config, model)
+                yield Artefact("training_figure", (name,), files, curves, (), found, manifest)
         for name in FIGURES:
             files = tuple(paths.figure(name, suffix) for suffix in (".pdf", ".png", ".csv"))
             manifest = paths.figure(name, ".manifest.json")

@@ -82,7 +82,7 @@ def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
         (
             "training={kl: 0.5}",
             {
-                *("train_controller", "train_lora", "train_lora_stair"),
+                *("train_controller", "train_lora", "train_lora_stair", "training_figure"),
                 *("evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure", "provenance"),
             },
         ),

@@ -170,6 +170,11 @@ def trained_on(wildcards):
     return [*(files if isinstance(files, list) else [files]), *found]
 
 
+def training_curves(wildcards):
+    """The curves of a model's controllers."""
+    return list(paths.curves(cfg, wildcards.model).values())
+
+
 def rollout_shards(wildcards):
     """What says that each shard has ended."""
     if restored.has("rollouts", wildcards.model):
@@ -230,3 +235,7 @@ def evaluation_settings(wildcards):
 
 def score_settings(wildcards):
     return digests.digest(digests.scores(cfg, wildcards.benchmark))
+
+
+def training_figure_settings(wildcards):
+    return digests.digest(digests.training_figure(cfg, wildcards.model))

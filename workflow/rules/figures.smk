@@ -1,12 +1,16 @@
-# Figures from scored rows.
-from stair.artifacts.names import FIGURES
+# Figures from scored rows, and of training curves.
+from stair.artifacts.names import FIGURES, TRAINING_FIGURE
+
+DRAWN_CURVES = [
+    TRAINING_FIGURE + model for model in cfg.models if paths.curves(cfg, model)
+]
 
 
 rule figures:
     input:
         [
             paths.figure(name, suffix)
-            for name in FIGURES
+            for name in (*FIGURES, *DRAWN_CURVES)
             for suffix in (".pdf", ".png", ".csv")
         ],
 
@@ -31,3 +35,24 @@ rule figure:
         settings=digests.digest(digests.tables(cfg)),
     shell:
         "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
+
+
+rule training_figure:
+    input:
+        training_curves,
+    output:
+        [
+            str(paths.figure(TRAINING_FIGURE + "{model}", suffix))
+            for suffix in (".pdf", ".png", ".csv")
+        ],
+    log:
+        str(paths.log("figures", TRAINING_FIGURE + "{model}")),
+    benchmark:
+        str(paths.timing("training_figure", "{model}"))
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=training_figure_settings,
+    shell:
+        "stair figures --run {params.run} --name training_{wildcards.model} > {log} 2>&1"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from stair.artifacts.figures.figure import STYLE, Figure
 from stair.artifacts.labels import Labels
+from stair.artifacts.names import TRAINING_FIGURE
 from stair.scoring.tidy import Value
 
-PREFIX = "training_"
 _COLOURS = ("#2f8f6b", "#d9a441", "#5b7db1", "#a8577e", "#7a7a7a")
 _SMOOTH = 25
 """Updates of the running mean that is drawn, at most a fifth of all."""
@@ -58,7 +58,7 @@ def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], label
         if labels.note:
             drawing.text(0.01, -0.02, labels.note, fontsize=5.5, va="top", wrap=True)
         pyplot.close(drawing)
-    return Figure(f"{PREFIX}{model}", "fig:training", tuple(values), drawing)
+    return Figure(f"{TRAINING_FIGURE}{model}", "fig:training", tuple(values), drawing)
 
 
 def _series(curve: Sequence[Mapping[str, float]], metric: str) -> tuple[list[float], list[float]]:
