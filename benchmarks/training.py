@@ -139,7 +139,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     longest = Turn(3 * (visible + 25), 25, chosen.tokens, 3 * chosen.tokens)
     trained = sum(each.numel() for named in student.parts().values() for each in named.values())
     estimate = turn_memory(
-        model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, width=4,
+        model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, width=4, flash=False,
         layers=() if student.controller is None else student.controller.layers,
     )  # fmt: skip
     return {"seconds": told, "read": read, "measured": above, "estimate": sum(estimate.values())}

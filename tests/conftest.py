@@ -71,15 +71,15 @@ def random_model(architecture: str, dtype: torch.dtype = torch.float32, **change
         if architecture == "qwen3":
             model = Qwen3ForCausalLM(Qwen3Config(**shared, rope_parameters={"rope_type": "default", "rope_theta": 1e4}))
         else:
-            kinds = ["full_attention" if layer % 2 else "linear_attention" for layer in range(4)]
-            config = Qwen3_5TextConfig(
-                **{"layer_types": kinds, **shared},
-                rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25},
-                linear_num_key_heads=2,
-                linear_num_value_heads=4,
-                linear_key_head_dim=8,
-                linear_value_head_dim=8,
-            )
+            hybrid = {
+                "layer_types": ["full_attention" if layer % 2 else "linear_attention" for layer in range(4)],
+                "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25},
+                "linear_num_key_heads": 2,
+                "linear_num_value_heads": 4,
+                "linear_key_head_dim": 8,
+                "linear_value_head_dim": 8,
+            }
+            config = Qwen3_5TextConfig(**(hybrid | shared))
             model = Qwen3_5ForCausalLM(config)
         for parameter in model.parameters():
             if parameter.dim() == 2:

@@ -36,6 +36,7 @@ def turn_memory(
     trained: int,
     adapts: bool,
     width: int = 2,
+    flash: bool = True,
 ) -> dict[str, int]:
     """Bytes by part at the peak of a turn, with activation checkpointing.
 
@@ -46,6 +47,7 @@ def turn_memory(
         trained: trained parameters.
         adapts: whether an adapter is trained, so that the graph begins at the first layer and the history is processed.
         width: bytes of a number of the backbone.
+        flash: whether attention is FlashAttention2; else queries behind a prefix need a mask.
 
     The peak is in the backward pass of one layer, where everything below lives together; the objective's chunks, whose
     peak comes before it, count where they are larger.
@@ -66,13 +68,14 @@ def turn_memory(
     attention = 2 * (3 * heads + 2 * kv) + 6 * hidden + (2 * heads if facts.gated else 0)
     again = tokens * max(mlp + 2 * hidden, attention + 2 * hidden) * width
     if not prefix:
-        again = max(again, tokens * (_recurrent(text) + 4 * hidden) * width)
+        again = max(again, tokens * (_recurrent(text, width) + 4 * hidden * width))
     loss = CHUNK_TOKENS * facts.vocabulary * (3 * _WIDE + width)
     return {
         "weights": weights * width,
         "trained": trained * 4 * _WIDE,
         "native keys and values": whole * kv * facts.layers * width if prefix else 0,
         "prefix of one layer": (turn.history * kv + tokens * kv) * width if prefix and not adapts else 0,
+        "attention mask": tokens * whole * (1 + width) if prefix and not adapts and not flash else 0,
         "bank": 2 * turn.bank * kv * len(layers) * width,
         "layers' inputs": (facts.layers - first) * tokens * hidden * width,
         "hidden states": 3 * turn.response * hidden * width,
@@ -80,10 +83,14 @@ def turn_memory(
     }
 
 
-def _recurrent(text: Mapping[str, Any]) -> int:
-    """Numbers a token that a Gated DeltaNet layer keeps in its backward pass: projections, convolution, FP32 copies."""
+def _recurrent(text: Mapping[str, Any], width: int) -> int:
+    """Bytes a token that a Gated DeltaNet layer keeps in its backward pass, by Transformers' own code.
+
+    Projections and the convolution in the backbone's precision; the recurrence in FP32: its inputs, their scaled copies, and
+    what each block of 64 tokens computes among itself. Fused kernels keep less.
+    """
+    heads = int(text["linear_num_value_heads"])
     keys = int(text["linear_num_key_heads"]) * int(text["linear_key_head_dim"])
-    values = int(text["linear_num_value_heads"]) * int(text["linear_value_head_dim"])
-    # Queries and keys are repeated for every value head; the recurrence works in FP32, twice as wide as the backbone.
-    repeated = int(text["linear_num_value_heads"]) * int(text["linear_key_head_dim"])
-    return 3 * (2 * keys + values) + 2 * values + 2 * (4 * repeated + 4 * values)
+    values = heads * int(text["linear_value_head_dim"])
+    repeated = heads * int(text["linear_key_head_dim"])  # queries and keys stand once for every value head
+    return width * (3 * (2 * keys + values) + 2 * values) + _WIDE * (6 * repeated + 6 * values + 8 * 64 * heads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import time
@@ -107,6 +108,45 @@ def test_the_curve_has_a_line_an_update_and_the_validation_loss_where_it_was_mea
     change = measured["training"]["change"]
     assert change["low"] <= change["loss"] <= change["high"]
     assert measured["validation"]["after"]["loss"] == pytest.approx(float(curve[-1]["validation_loss"]))
+
+
+GOLDEN = Path(__file__).parent / "golden_losses.json"
+
+
+def test_losses_are_the_golden_ones(trained: RunPaths) -> None:
+    """A change that is not about numbers leaves every curve where it was. STAIR_GOLDEN=1 writes them anew."""
+    columns = ("loss", "cross_entropy", "kl", "gradient_norm", "validation_loss")
+    found = {
+        kind: [{name: float(row[name]) for name in columns if row[name]} for row in curve_of(trained, kind)]
+        for kind in KINDS
+    }
+    if os.environ.get("STAIR_GOLDEN"):
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+    for kind, lines in json.loads(GOLDEN.read_text()).items():
+        for update, (line, expected) in enumerate(zip(found[kind], lines, strict=True)):
+            # Processors round differently; what a mistake changes is a hundred times as large.
+            assert line == pytest.approx(expected, rel=2e-3, abs=2e-5), (kind, update)
+
+
+def test_the_figure_draws_every_controllers_curve(trained: RunPaths, tmp_path: Path) -> None:
+    from stair.artifacts.figures.figure import write
+    from stair.artifacts.labels import Labels
+    from stair.artifacts.stage import build_figure
+
+    config = load_run(trained.folder)
+    figure = build_figure(config, trained, f"training_{MODEL}")
+    drawn = {(value.condition, value.turn, value.metric): value.value for value in figure.values}
+    for kind in KINDS:
+        for row in curve_of(trained, kind):
+            for metric in ("loss", "validation_loss"):
+                place = (kind, f"update {row['update']}", metric)
+                assert drawn.get(place) == (float(row[metric]) if row[metric] else None)
+    write(figure, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    again = build_figure(config, trained, f"training_{MODEL}")
+    write(again, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
+    assert set(first) == {"figure.csv", "figure.pdf", "figure.png"}
 
 
 def test_two_workers_are_one(make: Make, tmp_path: Path) -> None:

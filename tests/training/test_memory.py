@@ -1,0 +1,57 @@
+"""The estimate of a turn's memory, against what tensors take."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from benchmarks.training import peak_of_tensors
+from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
+from stair.conversation.renderer import Renderer
+from stair.training.memory import Turn, turn_memory
+from stair.training.replay import RecordedTurn
+from tests.conftest import random_model
+from tests.training.training_cases import replaying, student_of
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+@pytest.mark.parametrize("vocabulary", [320, 20_000])
+def test_the_estimate_is_what_tensors_take(
+    architecture: str, vocabulary: int, renderer: Renderer, thinking_renderer: Renderer
+) -> None:
+    """At both ends: a turn whose layers weigh most, and one whose vocabulary does."""
+    sizes = dict(
+        hidden_size=128, intermediate_size=384, head_dim=32, vocab_size=vocabulary, max_position_embeddings=4096
+    )
+    if architecture == "qwen3_5":  # as many heads in the recurrence as the real ones have for their width
+        sizes |= dict(
+            linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=32, linear_value_head_dim=32
+        )
+    model = random_model(architecture, **sizes)
+    chosen = renderer if architecture == "qwen3" else thinking_renderer
+    response = 1200 if vocabulary == 320 else 300
+    ids = chosen.tokenizer("The sum of 3 and 4 is 7. " * response, add_special_tokens=False)["input_ids"][:response]
+    turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
+    with student_of(model, "stair", torch.float32) as student:
+        replay = replaying(student, chosen, checkpoint_activations=True)
+        measured = peak_of_tensors("cpu", lambda: replay.run(turns, lambda turn, parts: parts.loss.backward()))
+    history = len(chosen.prompt_ids([], "What is 1 + 2?")) + (response if architecture == "qwen3" else 0)
+    turn = Turn(history, 20, response, response)
+    estimate = turn_memory(
+        model.config.to_dict(), turn, weights=0, layers=(1, 3), trained=128 * 2, adapts=False, width=4, flash=False
+    )
+    assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
+
+
+def test_a_full_length_session_of_the_4b_models_fits_an_80_gb_gpu() -> None:
+    """Four responses at their limits: the paper's longest sessions."""
+    instruct = Turn(history=3 * (16_384 + 300), prompt=300, response=16_384, bank=3 * 16_384)
+    hybrid = Turn(history=3 * 2_300, prompt=300, response=32_768, bank=3 * 32_768)
+    for model, turn, weights in (("qwen3-4b-instruct", instruct, 4_022_468_096), ("qwen3.5-4b", hybrid, 4_206_000_000)):
+        for trained, layers in ((12_288, CONTROLLED_LAYERS), (4_141_056, CONTROLLED_LAYERS)):
+            parts = turn_memory(
+                CONFIGS[model], turn, weights=weights, layers=layers, trained=trained, adapts=trained > 12_288
+            )
+            assert sum(parts.values()) < 60 * GIB, (model, {name: value / GIB for name, value in parts.items()})
