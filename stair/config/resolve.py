@@ -98,7 +98,40 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         raise ConfigError("run must name a run (an overlay in workflow/runs) or the path of an overlay file")
     values = merge(merge(base, _overlay(root, run)), overrides)
     values["run"] = Path(run).stem
+    values = _without_removed(values, base)
     return validate(values, f"the configuration of run '{values['run']}'")
+
+
+def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """What null has removed is not named any more: a controller or a condition for removed models or benchmarks alone is gone.
+
+    A name that never was configured stays, and is refused as a mistake.
+    """
+    values, gone = dict(values), set()
+    for section in ("controllers", "conditions"):
+        kept = {}
+        for key, item in (values.get(section) or {}).items():
+            if isinstance(item, Mapping):
+                for kind in ("models", "benchmarks"):
+                    item = _only_present(item, kind, set(base.get(kind) or {}) - set(values.get(kind) or {}))
+            if item is None or (
+                isinstance(item, Mapping) and section == "conditions" and item.get("controller") in gone
+            ):
+                gone.add(key)
+            else:
+                kept[key] = item
+        values[section] = kept
+        gone = gone if section == "controllers" else set()
+    return values
+
+
+def _only_present(item: Any, kind: str, removed: set[str]) -> Any:
+    """The item with the removed names taken from its list, None where none is left."""
+    names = item.get(kind) if isinstance(item, Mapping) else None
+    if not isinstance(names, list) or not removed & {str(name) for name in names}:
+        return item
+    left = [name for name in names if name not in removed]
+    return {**item, kind: left} if left else None
 
 
 def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:

@@ -297,3 +297,20 @@ def test_a_resolved_configuration_cannot_be_changed() -> None:
     config: Config = resolve(ROOT, {"run": "paper"})
     with pytest.raises(ValueError, match="frozen"):
         config.evaluation.samples = 2  # type: ignore[misc]
+
+
+def test_with_a_model_goes_what_is_for_it_alone() -> None:
+    config = resolve(ROOT, {"run": "paper", "models": {"qwen3.5-4b": None}, "training_pool": {"exclude_more": None},
+                            "overview": {"models": [MODEL]}})  # fmt: skip
+    assert list(config.controllers) == ["stair", "lora", "lora_stair"]
+    config = resolve(ROOT, {"run": "paper", "models": {MODEL: None}, "overview": {"models": ["qwen3.5-4b"]},
+                            "transitions": {"model": "qwen3.5-4b"}})  # fmt: skip
+    assert list(config.controllers) == ["stair", "bank_free"]
+    assert not {"lora", "lora_stair"} & set(config.conditions)
+    config = resolve(
+        ROOT, {"run": "paper", "benchmarks": {"aime2025": None}, "training_pool": {"exclude_benchmarks": []}}
+    )
+    assert "lora" in config.controllers
+    assert not {"lora", "lora_stair", "native_again"} & set(config.conditions)
+    with pytest.raises(ConfigError, match="names the model 'gpt'"):
+        resolve(ROOT, {"run": "paper", "controllers": {"lora": {"models": ["gpt"]}}})

@@ -136,6 +136,16 @@ def controller_weights(wildcards):
     )
 
 
+def training_workers():
+    """What starts several processes of one command, each with a GPU of its own; nothing for one."""
+    count = cfg.training.workers
+    if count == 1:
+        return ""
+    # The processes find each other, so they run here and not in the warm process.
+    torchrun = "torchrun --standalone --no-python"
+    return f"env -u STAIR_WARM {torchrun} --nproc-per-node {count} -- "
+
+
 def controllers_of(*kinds):
     """A pattern of the controllers of these kinds."""
     return (

@@ -26,8 +26,9 @@ rule train_controller:
     params:
         run=run_folder,
         settings=training_settings,
+        workers=training_workers(),
     shell:
-        "stair train --run {params.run} --model {wildcards.model} --controller {wildcards.controller}"
+        "{params.workers}stair train --run {params.run} --model {wildcards.model} --controller {wildcards.controller}"
         " --threads {threads} > {log} 2>&1"
 
 
