@@ -1,6 +1,7 @@
 # make reproduce   the tiny run, from generated problems to the main table (RUN=name for another, GO=1 to start an expensive one)
 #                  ENGINE=sglang draws the Qwen3 backbone's training responses by SGLang's server
 # make test        the test suite
+# make test-workflow     what runs whole workflows: the graph, changes, reuse, verification
 # make test-faults       kills and damages real runs
 # make test-reproduced   looks at the tiny run that was made, and at what its stages took
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
@@ -18,7 +19,7 @@ VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.
 READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh pyproject.toml | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce test test-faults test-sglang test-reproduced lint lock lock-sglang
+.PHONY: help env sglang-env reproduce test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
@@ -49,7 +50,11 @@ reproduce: $(READY) $(if $(filter sglang,$(ENGINE)),$(SGLANG_READY))
 	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go) $(if $(ENGINE),--set 'rollouts={engine: $(ENGINE)}')
 
 test: $(READY) $(TEST_READY)
-	$(VENV)/bin/python -m pytest -m "not faults and not reproduced and not sglang" -n 2 --dist loadgroup
+	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang" -n 2 --dist loadgroup
+
+# Every worker makes one small run, which the files that it takes share.
+test-workflow: $(READY)
+	$(VENV)/bin/python -m pytest tests/workflow -m "not faults and not sglang" -n 2 --dist loadfile
 
 # Each of these tests starts a server of its own and loads both processors: one after another.
 test-sglang: $(READY) $(SGLANG_READY)
