@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from stair.artifacts.figures import overview, training
+from stair.artifacts.figures import overview
 from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import latex, markdown
-from stair.artifacts.names import FIGURES, TRAINING_FIGURE, table_names
+from stair.artifacts.names import FIGURES, table_names
 from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
 from stair.artifacts.tables.table import Table
 from stair.artifacts.tidy import tidy_csv
@@ -88,11 +88,7 @@ def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
 
 
 def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
-    """One figure of a run."""
-    if name.startswith(TRAINING_FIGURE):
-        model = name.removeprefix(TRAINING_FIGURE)
-        curves = {key: training.read_curve(path) for key, path in paths.curves(config, model).items()}
-        return training.build(model, curves, Labels.of(config))
+    """One figure of a run that is drawn from scored rows."""
     if name not in FIGURES:
         raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
     responses = _responses(config, paths, scored_rows(config, paths))

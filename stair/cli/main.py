@@ -412,11 +412,18 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
     from stair.artifacts.figures.figure import write
     from stair.artifacts.labels import Labels
     from stair.artifacts.names import TRAINING_FIGURE
-    from stair.artifacts.stage import build_figure
 
     settings, paths = open_run(run)
-    write(build_figure(settings, paths, name), Labels.of(settings), lambda suffix: paths.figure(name, suffix))
-    _record(run, "training_figure" if name.startswith(TRAINING_FIGURE) else "figure", name)
+    if name.startswith(TRAINING_FIGURE):
+        from stair.artifacts.figures.training import of_run
+
+        figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"
+    else:
+        from stair.artifacts.stage import build_figure
+
+        figure, rule = build_figure(settings, paths, name), "figure"
+    write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
+    _record(run, rule, name)
 
 
 @app.command()

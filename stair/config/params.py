@@ -221,7 +221,7 @@ def training_figure(config: Config, model: str) -> Settings:
         "note": config.note,
         f"models.{model}.label": config.models[model].label,
         "controllers": trained,
-        CODE: modules_digest("stair.artifacts.figures.training", "stair.artifacts.figures.figure"),
+        CODE: modules_digest("stair.artifacts.figures.training", leave_out="stair.scoring"),
     }
 
 

@@ -269,7 +269,8 @@ class Artefacts:
     def _summary(self) -> Iterator[Artefact]:
         config, paths = self._config, self._paths
         tables = [paths.table(name) for name in table_names(config.models, config.conditions)]
-        figures = [paths.figure(name, ".csv") for name in FIGURES]
+        curves = [TRAINING_FIGURE + model for model in config.models if paths.curves(config, model)]
+        figures = [paths.figure(name, ".csv") for name in (*FIGURES, *curves)]
         yield self._file("provenance", (), paths.provenance, (*tables, *figures), partial(params.provenance, config))
 
     @staticmethod

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.xdist_group("workflow")
 
 SCORES = {"score_condition": 3, "table": 7, "figure": 1, "provenance": 1, "all": 1}
 TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}
+CURVES = {"training_figure": 1, "provenance": 1, "all": 1}
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/scoring/extraction.py", "", "\n# A comment.\n", {}),
         ("stair/artifacts/tables/turns.py", "Mean averages", "The mean averages", TABLES),
         ("stair/artifacts/figures/figure.py", "#2f8f6b", "#2f8f6c", TABLES | {"training_figure": 1}),
-        ("stair/artifacts/figures/training.py", "Updates", "Update", {"training_figure": 1, "all": 1}),
+        ("stair/artifacts/figures/training.py", "Updates", "Update", CURVES),
         ("stair/engines/transformers/engine.py", "", "\nADDED = 1\n", {}),
         ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),

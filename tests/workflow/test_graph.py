@@ -77,7 +77,10 @@ def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
         (
             # What is asked, and how long answers may be, is looked at without making training responses anew.
             "models={qwen3-4b-instruct: {evaluation_sampling: {max_new_tokens: 20}}}",
-            {"preflight_limits", "evaluation_shard", "seal_evaluation", "check", "score_condition", "table", "figure"},
+            {
+                *("preflight_limits", "evaluation_shard", "seal_evaluation", "check", "score_condition"),
+                *("table", "figure", "provenance"),
+            },
         ),
         (
             "training={kl: 0.5}",
@@ -102,7 +105,8 @@ def test_the_papers_graph_needs_no_gpu_no_network_and_no_weights(tmp_path: Path)
     jobs = jobs_of(done)
     assert jobs["train_controller"] == 3 + 1, "STAIR for all models, bank-free for one"
     assert (jobs["train_lora"], jobs["train_lora_stair"]) == (1, 1)
-    assert jobs["seal_evaluation"] == 3 * 4 * 3
+    again_and_null, lora_and_both = 3 + 3, 1 + 1
+    assert jobs["seal_evaluation"] == 3 * 4 * 3 + again_and_null + lora_and_both
     assert not (tmp_path / "results").exists()
 
 

@@ -2,7 +2,7 @@
 rule provenance:
     input:
         tables=[paths.table(name) for name in TABLES],
-        figures=[paths.figure(name, ".csv") for name in FIGURES],
+        figures=[paths.figure(name, ".csv") for name in (*FIGURES, *DRAWN_CURVES)],
     output:
         str(paths.provenance),
     log:

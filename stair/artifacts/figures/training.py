@@ -9,6 +9,8 @@ from pathlib import Path
 from stair.artifacts.figures.figure import STYLE, Figure
 from stair.artifacts.labels import Labels
 from stair.artifacts.names import TRAINING_FIGURE
+from stair.config.model import Config
+from stair.config.paths import RunPaths
 from stair.scoring.tidy import Value
 
 _COLOURS = ("#2f8f6b", "#d9a441", "#5b7db1", "#a8577e", "#7a7a7a")
@@ -20,6 +22,12 @@ def read_curve(path: Path) -> list[dict[str, float]]:
     """A curve's lines; what was not measured is left out."""
     with open(path, encoding="utf-8", newline="") as handle:
         return [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(handle)]
+
+
+def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
+    """The figure of a run's model."""
+    curves = {key: read_curve(path) for key, path in paths.curves(config, model).items()}
+    return build(model, curves, Labels.of(config))
 
 
 def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:
