@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,21 +17,14 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from stair.records.claims import Claimant
+from stair.records.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog
-from tests.workflow.conftest import MICRO, RESULTS, contents, environment, run_in
+from stair.workflow.lock import DRIVER
+from tests.faults.conftest import COMMAND, SLOW, SNAKEMAKE, SNAKEMAKE_CONFIG
+from tests.workflow.conftest import RESULTS, contents, environment, run_in
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(450)]
-
-COMMAND = ("stair", "reproduce", "--run", str(MICRO))
-# Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.
-SLOW = ("--set", "transformers={batch_width: 2}")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    run_in(folder, *COMMAND, *SLOW)
-    return folder / "results" / "micro"
 
 
 def logged(results: Path, stage: str) -> dict[str, bytes]:
@@ -137,3 +131,56 @@ def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_pa
     finally:
         first.kill()
         first.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
+    undisturbed: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    results = tmp_path / "results" / "micro"
+    for part in ("backbones", "raw"):
+        shutil.copytree(undisturbed / part, results / part)
+    child = subprocess.Popen(
+        [*COMMAND, *SLOW], cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 300
+    while len(logged(results, "rollouts")) < 6:
+        assert child.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    family = psutil.Process(child.pid).children(recursive=True)
+    child.send_signal(number)
+    _, told = child.communicate(timeout=60)
+    assert child.returncode == EXIT_AGAIN
+    lines = told.splitlines()
+    assert (
+        lines[-1] == f"stair: stopped by {number.name}; what was finished is kept; run the same command again to go on"
+    )
+    stopped = [line for line in lines if line.startswith("stopped: rollout_shard")]
+    assert any("responses are in the log" in line for line in stopped)
+    assert not [line for line in lines if f"non-zero exit status {EXIT_AGAIN}" in line]
+    assert not psutil.wait_procs(family, timeout=10)[1]
+    assert not list(results.glob("work/**/.*.claim")), "claims are given back"
+    before = logged(results, "rollouts")
+
+    if number == signal.SIGTERM:  # the other one has shown how it stops
+        run_in(tmp_path, *COMMAND, *SLOW)
+        assert before.items() <= logged(results, "rollouts").items()
+        assert contents(results, *RESULTS) == contents(undisturbed, *RESULTS)
+
+
+def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undisturbed: Path, tmp_path: Path) -> None:
+    shutil.copytree(undisturbed.parent.parent, tmp_path, dirs_exist_ok=True, symlinks=True)
+    lock = tmp_path / ".snakemake" / "locks" / "0.input.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    claim = tmp_path / "results" / "micro" / "work" / f".{DRIVER}.claim"
+    claim.write_text(json.dumps({**vars(Claimant.here(DRIVER)), "host": "node17", "process": 4321}))
+    lock.write_text("results/micro/checks.csv\n")
+    refused = run_in(tmp_path, *COMMAND, *SLOW, check=False)
+    assert refused.returncode == 2
+    assert "another run is at work" in refused.stderr and "process 4321 on node17" in refused.stderr
+    assert lock.is_file()
+    os.utime(claim, (time.time() - 400,) * 2)
+    hinted = run_in(tmp_path, *SNAKEMAKE, "scores", *SNAKEMAKE_CONFIG, check=False)
+    assert "`stair reproduce --target <stage>` takes it away" in hinted.stderr
+    done = run_in(tmp_path, *COMMAND, *SLOW)
+    assert "going on from what it finished" in done.stderr

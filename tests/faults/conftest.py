@@ -1,0 +1,23 @@
+"""A micro run that nobody disturbed, with which the killed ones are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.conftest import MICRO, ROOT, run_in
+
+COMMAND = ("stair", "reproduce", "--run", str(MICRO))
+# Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.
+SLOW = ("--set", "transformers={batch_width: 2}")
+SNAKEMAKE = ("snakemake", "--snakefile", str(ROOT / "Snakefile"))
+SNAKEMAKE_CONFIG = ("--config", f"run={MICRO}", SLOW[1])
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a finished run; not to be changed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run_in(folder, *COMMAND, *SLOW)
+    return folder / "results" / "micro"

@@ -1,0 +1,107 @@
+"""SIGKILL at the write points of every stage that writes its output in one piece, and again in its resume."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stair.cli.warm import MODULES
+from stair.records.files import remove_leftovers
+from tests.faults.harness import Kill, every_kill, forked, some_of
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
+MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
+
+STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
+    # command, what it writes, which of its kills are tried: every n-th
+    (("raw", "--name", "math500"), ("raw/math500.jsonl",), 1),
+    (("data", "--benchmark", "math500"), ("data/benchmarks/math500.parquet",), 1),
+    (("data", "--model", MODEL), (f"data/training/{MODEL}.parquet",), 1),
+    (
+        ("sessions", "--model", MODEL),
+        (f"sessions/training/{MODEL}.parquet", f"sessions/validation/{MODEL}.parquet"),
+        2,
+    ),
+    (
+        ("scores", "--model", MODEL, "--benchmark", "math500", "--condition", "native"),
+        (f"evaluation/{PLACE}/native.parquet",),
+        2,
+    ),
+    (("check",), ("checks.csv",), 1),
+    (
+        ("tables", "--name", "continuous_summary"),
+        tuple(f"tables/continuous_summary{suffix}" for suffix in (".csv", ".md", ".tex")),
+        2,
+    ),
+    (("figures", "--name", "overview"), ("figures/overview.csv", "figures/overview.png", "figures/overview.pdf"), 4),
+    (("provenance",), (), 1),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _preloaded() -> None:
+    """What every forked child would import."""
+    for module in MODULES:
+        importlib.import_module(module)
+
+
+def job(words: tuple[str, ...]) -> Callable[[Path], None]:
+    """A command of the program, run in this process."""
+
+    def run(folder: Path) -> None:
+        from stair.cli.main import app
+
+        os.chdir(folder.parent.parent)
+        app([words[0], "--run", "results/micro", *words[1:]], standalone_mode=False)
+
+    return run
+
+
+def written(results: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    """Outputs and their manifests, but for the time of sealing and what a training took."""
+    found: dict[str, Any] = {name: (results / name).read_bytes() for name in names}
+    for path in {manifest for name in names for manifest in (results / name).parent.glob("*manifest.json")}:
+        content = json.loads(path.read_text())
+        found[path.name] = {key: value for key, value in content.items() if key not in ("sealed", "seconds")}
+    return found
+
+
+def removed(results: Path, names: tuple[str, ...]) -> None:
+    """Deletes outputs as Snakemake does before it runs a job again; manifests are none of them."""
+    for name in names:
+        (results / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(("words", "names", "step"), STAGES, ids=[" ".join(words) for words, *_ in STAGES])
+def test_a_stage_that_is_killed_at_any_write_point_ends_the_same(
+    undisturbed: Path, tmp_path: Path, words: tuple[str, ...], names: tuple[str, ...], step: int
+) -> None:
+    results = tmp_path / "results" / "micro"
+    shutil.copytree(undisturbed, results)
+    run = job(words)
+    removed(results, names)
+    points = forked(run, results).points
+    expected = written(results, names)
+    before = {path for path in results.rglob("*") if path.is_file()}
+    assert len(points) > 3
+    for number, kill in list(enumerate(every_kill(points)))[::step]:
+        removed(results, names)
+        where = f"{kill} ({points[kill.number]})"
+        assert forked(run, results, kill).killed, where
+        if step == 1:
+            removed(results, names)
+            forked(run, results, Kill(some_of(len(points), number)))
+        # Whole or absent, at any moment.
+        for name in names:
+            assert not (results / name).exists() or (results / name).read_bytes() == expected[name], f"{name}: {where}"
+        forked(run, results)
+        assert written(results, names) == expected, where
+        remove_leftovers(results)
+        assert {path for path in results.rglob("*") if path.is_file()} == before, where

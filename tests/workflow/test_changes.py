@@ -1,0 +1,116 @@
+"""Change one thing, and exactly what should run runs: on the real graph of a finished run, by dry run and by running.
+
+Changes of code are in test_code_changes.py, changes that another run's work spares in test_reuse.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stair.records.worklog import WorkLog
+from tests.workflow.conftest import MICRO, ROOT, environment, jobs_of, run_in, snakemake
+
+pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+MODEL = "qwen3-4b-instruct"
+
+TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}
+
+
+def evaluated(conditions: int, **more: int) -> dict[str, int]:
+    """The jobs when so many conditions are generated again."""
+    again = dict.fromkeys(("evaluation_shard", "seal_evaluation", "score_condition"), conditions)
+    return {**again, "check": 1, **TABLES, **more}
+
+
+CONTROLLER = {"train_controller": 1, **evaluated(1)}
+TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER}
+SESSIONS = {"training_sessions": 1, **TRAINED}
+ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), {}),
+        (("conditions={native: {label: Plain}}",), TABLES),
+        (("note=Another note.",), {"data_card": 1, "data_report": 1, **TABLES}),
+        (("transformers={batch_width: 4, prefill_width: 2}",), {}),
+        ((f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}",), evaluated(3)),
+        ((f"models={{{MODEL}: {{rollout_sampling: {{top_k: 10}}}}}}",), ROLLOUTS),
+        (("evaluation={seed: other}",), evaluated(3)),
+        (("rollouts={seed: other}",), ROLLOUTS),
+        (("sessions={seed: other}",), {**SESSIONS, **evaluated(3, evaluation_sessions=1)}),
+        (("training={kl: 0.5}",), TRAINED),
+        (("controllers={stair: {seed: other}}",), CONTROLLER),
+        (("controllers={stair: {layers: [1, 2]}}",), CONTROLLER),
+        (("controllers={stair: {smoothing: 0.001}}",), CONTROLLER),
+    ],
+    ids=lambda item: item[0] if isinstance(item, tuple) and item else "",
+)
+def test_a_setting_runs_what_depends_on_it(
+    finished_run: Path, words: tuple[str, ...], expected: dict[str, int]
+) -> None:
+    assert jobs_of(snakemake(finished_run, "-n", config=words)) == expected
+
+
+def test_threads_and_cores_change_nothing(finished_run: Path) -> None:
+    words = ("-n", "--cores", "1", "--set-threads", "evaluation_shard=2", "score_condition=2", "table=2")
+    assert jobs_of(snakemake(finished_run, *words)) == {}
+
+
+def test_another_version_of_a_library_runs_nothing_and_verify_tells_it(finished_run: Path, tmp_path: Path) -> None:
+    found = tmp_path / "site" / "safetensors-99.0.dist-info"
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: safetensors\nVersion: 99.0\n")
+    shell = environment()
+    shell["PYTHONPATH"] = f"{found.parent}:{shell.get('PYTHONPATH', ROOT)}"
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, cwd=finished_run, env=shell, capture_output=True, text=True, check=True)
+
+    dry = run("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={MICRO}")
+    assert jobs_of(dry) == {}
+    told = run("stair", "verify", "--run", "results/micro").stdout
+    assert any("made with safetensors" in line and "here is 99.0" in line for line in told.splitlines())
+    assert "0 missing, 0 damaged, 0 stale" in told
+
+
+def test_another_answer_in_a_benchmark_changes_verdicts_and_generates_nothing(copied_run: Path) -> None:
+    """The problem's text is the same, so is its response's key: the responses are in the log."""
+    results = copied_run / "results" / "micro"
+    source = results / "raw" / "math500.jsonl"
+    rows = [json.loads(line) for line in source.read_text().splitlines()]
+    rows[0]["answer"] = "123456789"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jobs = jobs_of(snakemake(copied_run, "-n"))
+    assert (jobs["benchmark"], jobs["score_condition"]) == (1, 3)
+    assert not {"raw", "backbone"} & jobs.keys()
+
+    logs = sorted((results / "work").glob("**/log/*.log"))
+    before = {path: path.read_bytes() for path in logs}
+    responses = sorted((results / "responses").glob("**/*.parquet"))
+    generated = {path: path.read_bytes() for path in responses}
+    run_in(copied_run, "stair", "reproduce", "--run", str(MICRO))
+    assert {path: path.read_bytes() for path in sorted((results / "work").glob("**/log/*.log"))} == before
+    assert {path: path.read_bytes() for path in responses} == generated
+    problems = pq.read_table(results / "data/benchmarks/math500.parquet").to_pylist()
+    (changed,) = [row["problem_id"] for row in problems if row["reference"] == "123456789"]
+    verdicts = pq.read_table(results / "evaluation" / MODEL / "math500/native.parquet").to_pylist()
+    assert not any(row["correct"] for row in verdicts if row["problem_id"] == changed)
+
+
+def test_another_problem_in_a_benchmark_generates_that_problems_responses(copied_run: Path) -> None:
+    results = copied_run / "results" / "micro"
+    source = results / "raw" / "math500.jsonl"
+    rows = [json.loads(line) for line in source.read_text().splitlines()]
+    rows[0]["problem"] = "What is 11 + 22?"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = results / "work/evaluation" / MODEL / "math500/vanilla/log"
+    before = set(WorkLog(log).keys())
+    run_in(copied_run, "stair", "reproduce", "--run", str(MICRO), "--target", "evaluation")
+    assert len(set(WorkLog(log).keys()) - before) == 4, "one problem, four samples"

@@ -1,0 +1,59 @@
+"""provenance.json says what is on disk, no more and no less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stair.config.resolve import load_run
+from stair.provenance.artefacts import Artefacts, RunPaths
+from stair.provenance.record import shown
+from stair.records.keys import digest_of, file_digest
+from stair.records.manifest import package_versions
+from tests.workflow.conftest import run_in
+
+pytestmark = pytest.mark.xdist_group("workflow")
+MODEL = "qwen3-4b-instruct"
+
+
+def test_the_run_in_one_file(finished_run: Path) -> None:
+    folder = finished_run / "results" / "micro"
+    config, paths = load_run(folder), RunPaths(folder)
+    told = json.loads((folder / "provenance.json").read_text())
+    assert (told["run"], told["configuration"]) == ("micro", digest_of(config.model_dump(mode="json")))
+
+    artefacts = [artefact for artefact in Artefacts(config, paths).all if artefact.rule != "provenance"]
+    files = {shown(file, paths): file_digest(file) for artefact in artefacts for file in artefact.files}
+    assert {name: digest for output in told["outputs"].values() for name, digest in output["files"].items()} == files
+
+    assert told["versions"] == [{"outputs": len(artefacts), "versions": package_versions()}]
+    assert [set(found) for found in told["hardware"]] == [{"outputs", "machine"}]
+    assert told["hardware"][0]["machine"]["cores"] > 0
+    assert told["seeds"]["evaluation.seed"] == "evaluation"
+    assert told["seeds"]["controllers.stair.seed"] == "first"
+    contents = json.loads((folder / f"rollouts/{MODEL}.parquet.manifest.json").read_text())["settings"][
+        "model_revision"
+    ]
+    assert set(told["models"][MODEL]["contents"]) == {contents}
+    assert told["data_sets"]["math500"]["sha256"] == file_digest(folder / "raw/math500.jsonl")
+
+    generated = told["costs"]["generated"]
+    rollouts = pq.read_table(folder / f"rollouts/{MODEL}.parquet")
+    assert generated[f"rollouts/{MODEL}"]["response_tokens"] == sum(rollouts["response_tokens"].to_pylist())
+    vanilla, native = (generated[f"responses/{MODEL}/math500/{name}"]["responses"] for name in ("vanilla", "native"))
+    assert (vanilla, native) == (48, 144), "a T1 that native shows is vanilla's, and generated once"
+    assert generated["all"]["responses"] == len(rollouts) + 48 + 2 * 144
+    assert told["costs"]["rules"]["backbone"]["seconds"] > 0
+    assert list(told["devices"]) == ["cpu"]
+
+
+def test_what_is_not_there_stands_with_null(copied_run: Path) -> None:
+    folder = copied_run / "results" / "micro"
+    (folder / f"rollouts/{MODEL}.parquet.manifest.json").unlink()
+    (folder / "checks.csv.manifest.json").write_text("[]")
+    run_in(copied_run, "stair", "provenance", "--run", "results/micro")
+    outputs = json.loads((folder / "provenance.json").read_text())["outputs"]
+    assert [name for name, output in outputs.items() if output is None] == [f"rollouts/{MODEL}.parquet", "checks.csv"]
