@@ -27,7 +27,7 @@ def evaluated(conditions: int, **more: int) -> dict[str, int]:
     return {**again, "check": 1, **TABLES, **more}
 
 
-CONTROLLER = {"train_controller": 1, **evaluated(1)}
+CONTROLLER = {"train_controller": 1, "training_figure": 1, **evaluated(1)}
 TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER}
 SESSIONS = {"training_sessions": 1, **TRAINED}
 ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
@@ -38,7 +38,7 @@ ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
     [
         ((), {}),
         (("conditions={native: {label: Plain}}",), TABLES),
-        (("note=Another note.",), {"data_card": 1, "data_report": 1, **TABLES}),
+        (("note=Another note.",), {"data_card": 1, "data_report": 1, "training_figure": 1, **TABLES}),
         (("transformers={batch_width: 4, prefill_width: 2}",), {}),
         ((f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}",), evaluated(3)),
         ((f"models={{{MODEL}: {{rollout_sampling: {{top_k: 10}}}}}}",), ROLLOUTS),
