@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from stair.config.resolve import resolve
 from stair.records.worklog import WorkLog
 from tests.sglang.conftest import ENVIRONMENT
-from tests.workflow.conftest import MICRO, environment, run_in
+from tests.workflow.conftest import MICRO, ROOT, environment, run_in
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(900)]
 
@@ -53,7 +54,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
             "strip_prefixes": [], "strip_suffixes": [],
             "validation_problems": 4, "exclude_benchmarks": [], "exclude_more": None,
         },
-        "controllers": {"stair": {"layers": [1, 3]}},
+        "controllers": {
+            key: {"layers": [1, 3]} for key, item in resolve(ROOT, {"run": str(MICRO)}).controllers.items() if item.layers
+        },
         "rollouts": {"engine": "sglang", "shards": 1},
         # Few at a time, so that there is a middle.
         "sglang": {"environment": str(ENVIRONMENT), "concurrency": 3, "cache_tokens": 4096, "stall_seconds": STALL_SECONDS},
