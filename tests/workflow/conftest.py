@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import subprocess
@@ -55,9 +56,17 @@ def jobs_of(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
 
 
 def contents(folder: Path, *patterns: str) -> dict[str, bytes]:
-    """The bytes of a run's files."""
+    """The bytes of a run's files; of training curves without what was measured of the machine."""
     paths = {path for pattern in patterns for path in folder.glob(pattern)}
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(paths)}
+    return {str(path.relative_to(folder)): _results_of(path) for path in sorted(paths)}
+
+
+def _results_of(path: Path) -> bytes:
+    if path.name != "curve.csv":
+        return path.read_bytes()
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    kept = [[row[name] for name in row if name not in ("tokens_per_second", "peak_memory_mib")] for row in rows]
+    return repr(kept).encode()
 
 
 RESULTS = (
