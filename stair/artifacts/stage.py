@@ -29,7 +29,15 @@ BY_MODEL = {"turns_": turns.build, "history_": history.build}
 
 
 def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
-    """All scored rows of a run's evaluation, in the order of the configuration."""
+    """All scored rows of a run's evaluation, in the order of the configuration.
+
+    Raises:
+        ValueError: the protocol's checks have not passed on this data.
+    """
+    if not paths.checks.is_file():
+        raise ValueError(
+            f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
+        )
     frames = [
         pd.read_parquet(paths.evaluation(model, benchmark, condition), columns=[*COLUMNS, "seed", "verdict"])
         for model in config.models

@@ -70,12 +70,15 @@ def run(config: Config, paths: RunPaths) -> list[Check]:
     """
     checks = [*session_checks(config, paths), *evaluation_checks(config, paths)]
     failed = [check for check in checks if not check.passed]
+    told = paths.checks.with_name("checks.failed.csv")
     if failed:
-        told = paths.checks.with_name("checks.failed.csv")
+        # Tables are made from what has passed: the list of an earlier pass must not stand for this data.
+        paths.checks.unlink(missing_ok=True)
         write_text(told, checks_csv(checks))
         first = failed[0]
         raise ValueError(
             f"{len(failed)} of {len(checks)} checks failed, first: {first.name} ({first.scope}): {first.detail}; see {told}"
         )
     write_text(paths.checks, checks_csv(checks))
+    told.unlink(missing_ok=True)
     return checks
