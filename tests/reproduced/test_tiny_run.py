@@ -131,6 +131,10 @@ def test_the_training_objective_falls(run: tuple[Config, RunPaths]) -> None:
         for model in config.trained(controller):
             measured = json.loads((paths.controller(model, controller) / "manifest.json").read_text())["objective"]
             assert measured["training"]["after"]["loss"] < measured["training"]["before"]["loss"], (model, controller)
+            if config.controllers[controller].kind == "stair":
+                assert measured["validation"]["after"]["loss"] < measured["validation"]["before"]["loss"], model
+            change = measured["validation"]["change"]
+            assert change["low"] <= change["loss"] <= change["high"]
 
 
 def test_every_check_passed_and_every_model_and_benchmark_has_its_rows(run: tuple[Config, RunPaths]) -> None:

@@ -50,7 +50,7 @@ def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], label
                 ]
             steps, losses = _series(curve, "loss")
             left.plot(steps, losses, color=colour, alpha=0.25, linewidth=0.7)
-            left.plot(steps, _running_mean(losses), color=colour, linewidth=1.2, label=controller)
+            left.plot(steps, _running_mean(losses), color=colour, linewidth=1.2, label=labels.condition(controller))
             steps, losses = _series(curve, "validation_loss")
             change = [loss - losses[0] for loss in losses]
             right.plot(steps, change, color=colour, marker="o", markersize=2.5, linewidth=1.0)
@@ -60,6 +60,7 @@ def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], label
         right.axhline(0.0, color="#9e9e9e", linewidth=0.6)
         for axis in (left, right):
             axis.set_xlabel("Updates")
+            axis.xaxis.get_major_locator().set_params(integer=True)
         drawing.tight_layout()
         handles, names = left.get_legend_handles_labels()
         drawing.legend(handles, names, loc="upper center", ncols=len(names), frameon=False, bbox_to_anchor=(0.5, 1.08))
