@@ -25,7 +25,7 @@ from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
 from stair.records.files import remove_leftovers
 from stair.records.interruption import Interrupted
-from stair.workflow.lock import driver_at_work, stale_locks
+from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
@@ -79,7 +79,10 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
     check_environments(config, paths)
     _free_stale_lock(Path(config.results))
     remove_leftovers(paths.folder)
-    code = _snakemake([*command, *tail])
+    try:
+        code = _snakemake([*command, *tail])
+    finally:
+        forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its claim back
     if code:
         raise SystemExit(code)
     if target == "all":

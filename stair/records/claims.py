@@ -95,7 +95,7 @@ class Claim:
                 if path == self._path:
                     continue
                 if claimant is None:
-                    _remove_dead(path, now)
+                    remove_dead(path, now)
                 elif self._conflicts(path.name.removeprefix(".").removesuffix(_ENDING)):
                     raise ClaimedError(self._refusal(path, claimant))
         except BaseException:
@@ -128,7 +128,7 @@ class Claim:
             while not self._create(beside):
                 claimant = living(self._path, now=beside.stat().st_mtime)
                 if claimant is None:
-                    _remove_dead(self._path, beside.stat().st_mtime)
+                    remove_dead(self._path, beside.stat().st_mtime)
                 elif time.monotonic() > until:
                     raise ClaimedError(self._refusal(self._path, claimant))
                 time.sleep(0.05)
@@ -179,8 +179,8 @@ class Claim:
                 os.utime(self._path)
 
 
-def _remove_dead(path: Path, now: float) -> None:
-    """Removes a dead claim, unless another process has just done so and made its own."""
+def remove_dead(path: Path, now: float | None = None) -> None:
+    """Removes a dead claim, unless another process has just done so and made its own. `now` as for `living`."""
     taken = path.with_name(f"{partial_path(path).name}.dead")
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, taken)

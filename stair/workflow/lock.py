@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from stair.config.paths import RunPaths
-from stair.records.claims import Claim, living
+from stair.records.claims import Claim, living, remove_dead
 
 DRIVER = "driver"
 """The claim of the process that drives a run."""
@@ -36,6 +36,13 @@ def release_run() -> None:
     """Gives the claim back."""
     while _held:
         _held.pop().__exit__(None, None, None)
+
+
+def forget_killed_driver(paths: RunPaths) -> None:
+    """Takes away the claim of a driver that was killed; a living one's stays."""
+    path = paths.work() / f".{DRIVER}.claim"
+    if path.exists() and living(path) is None:
+        remove_dead(path)
 
 
 def driver_at_work(results: Path) -> str | None:
