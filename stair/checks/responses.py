@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stair.checks.check import Check, Row, place, verdict
 from stair.config.model import Condition
+from stair.conversation.renderer import Renderer
+from stair.conversation.thinking import last_position
 
 Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""
@@ -24,6 +26,30 @@ def condition_checks(
         "the bank is read after T1 and nowhere else": lambda: _read(rows, reads, settings.variant == "zero"),
     }
     return [verdict(name, scope, len(rows), offenders()) for name, offenders in named.items()]
+
+
+CAPTURED = "captured spans end where the answers say"
+
+
+def capture_check(offenders: Sequence[str], rows: int, scope: str) -> Check:
+    """The outcome of `wrongly_captured` over all rows of a condition."""
+    return verdict(CAPTURED, scope, rows, offenders)
+
+
+def wrongly_captured(row: Row, renderer: Renderer, turns: int, *, reads: bool) -> Iterator[str]:
+    """Whether a turn gave the bank the states that Appendix B.1 names, and no other turn gave any.
+
+    Counted from its ids, apart from the code that captures.
+    """
+    expected = None
+    if reads and row["turn"] < turns:
+        ids = row["response_ids"]
+        body = renderer.body_ids(ids)
+        marker = None if renderer.end_of_thinking is None else last_position(body, renderer.end_of_thinking)
+        # Without a marker, what has been processed: the token drawn last has no state.
+        expected = min(len(body), max(len(ids) - 1, 0)) if marker is None else marker
+    if row["captured_tokens"] != expected:
+        yield f"{place(row)} says {row['captured_tokens']} captured tokens, its ids give {expected}"
 
 
 def shares(rows: Sequence[Row], thinking: bool, scope: str) -> list[Check]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from stair.checks.check import Check, checks_csv
-from stair.checks.responses import condition_checks, group_checks, shares
+from stair.checks.responses import capture_check, condition_checks, group_checks, shares, wrongly_captured
 from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, require_folder
+from stair.conversation.renderer import Renderer
 from stair.data.benchmarks import question
 from stair.data.normalisation import identity
 from stair.provenance.restored import Restored
@@ -19,6 +20,10 @@ from stair.sessions.training import NEEDED, complete_records
 def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
     """Schedules and responses of all models, benchmarks and conditions."""
     checks = []
+    renderers = {
+        key: Renderer.load(require_folder(paths.model_folder(config, key), f"models.{key}"), thinking=model.thinking)
+        for key, model in config.models.items()
+    }
     for benchmark in config.benchmarks:
         problems = [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
         sessions = read_table(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS)
@@ -36,6 +41,11 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                 checks += condition_checks(
                     of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope, reads=reads
                 )
+                turns = config.conditions[condition].turns
+                wrong = [
+                    told for row in of_condition for told in wrongly_captured(row, renderers[model], turns, reads=reads)
+                ]
+                checks.append(capture_check(wrong, len(of_condition), scope))
                 checks += shares(of_condition, config.models[model].thinking, scope)
             allow = config.evaluation.allow_mixed_engines
             checks += group_checks(rows, config.conditions, f"{model}/{benchmark}", allow_mixed=allow)

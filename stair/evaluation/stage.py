@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stair.checks.responses import ENGINE_COLUMNS, condition_checks, engine_of
+from stair.checks.responses import ENGINE_COLUMNS, capture_check, condition_checks, engine_of, wrongly_captured
 from stair.config.model import Config, Controller
 from stair.config.paths import RunPaths
 from stair.engines.base import Engine, Variant
@@ -196,14 +196,16 @@ def _checked(study: _Study, output: Path) -> Iterator[dict[str, Any]]:
         ValueError: after the last row, when a check fails.
     """
     light: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    reads = study.config.reads_bank(study.condition)
     for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work):
         # What the checks look at, without what makes rows large: of the ids their number counts.
         light.append({name: row[name] for name in _CHECKED} | {"response_ids": range(len(row["response_ids"]))})
+        wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads)
         yield row
     scope = f"{study.model}/{study.benchmark}/{study.condition}"
-    reads = study.config.reads_bank(study.condition)
-    for check in condition_checks(
-        light, study.settings, study.sessions, study.config.evaluation.samples, scope, reads=reads
-    ):
+    samples = study.config.evaluation.samples
+    checks = condition_checks(light, study.settings, study.sessions, samples, scope, reads=reads)
+    for check in [*checks, capture_check(wrong, len(light), scope)]:
         if not check.passed:
             raise ValueError(f"{output} is not written: {check.name}: {check.detail}")

@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 
 from stair.checks.check import Check
-from stair.checks.responses import MIXED, ONE_ENGINE, condition_checks, group_checks, shares
+from stair.checks.responses import (
+    CAPTURED,
+    MIXED,
+    ONE_ENGINE,
+    capture_check,
+    condition_checks,
+    group_checks,
+    shares,
+    wrongly_captured,
+)
 from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Condition
+from stair.conversation.renderer import Renderer
 from stair.sessions.evaluation import evaluation_sessions
 from stair.sessions.training import training_sessions
 
@@ -113,6 +123,34 @@ def test_a_break_in_a_condition_is_noticed(condition: str, break_: Callable[[lis
     checks = of_condition(rows, condition)
     assert name in failed(checks)
     assert all(check.detail for check in checks if not check.passed)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "ids", "captured"),
+    [
+        (False, [5, 6, 1], 2),  # the end marker is not part of the answer
+        (False, [5, 6, 7], 2),  # cut at the limit: the token drawn last was not processed
+        (False, [1], 0),
+        (False, [], 0),  # no room in the context
+        (True, [5, 9, 6, 9, 7, 1], 3),  # the last </think> counts
+        (True, [5, 6, 1], 2),  # no </think>: what was processed
+        (True, [5, 6, 9], 2),  # cut right behind </think>
+    ],
+)
+def test_captured_spans_follow_from_the_ids(thinking: bool, ids: list[int], captured: int) -> None:
+    renderer = Renderer.__new__(Renderer)  # the ids of the markers are all that matters here
+    renderer.stop_ids, renderer.end_of_thinking = (1,), 9 if thinking else None
+    row = {**rows_of("stair")[0], "response_ids": ids, "captured_tokens": captured}
+
+    def found(**changed: Any) -> list[str]:
+        return list(wrongly_captured({**row, **changed}, renderer, 4, reads=True))
+
+    assert found() == []
+    for wrong in (captured + 1, captured - 1, None):
+        check = capture_check(found(captured_tokens=wrong), 1, "stair")
+        assert not check.passed and check.name == CAPTURED and f"its ids give {captured}" in check.detail
+    assert found(turn=4) and not found(turn=4, captured_tokens=None), "the last turn gives nothing"
+    assert list(wrongly_captured(row, renderer, 4, reads=False)), "nor does a turn of a condition without a bank"
 
 
 def test_an_empty_bank_has_nothing_to_read() -> None:
