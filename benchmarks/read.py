@@ -40,6 +40,8 @@ BANKS = (2_048, 8_192, 32_768, 80_700)
 PROMPTS = (64, 256, 1024)
 BARS = {("cpu", "forward"): 2.2, ("cuda", "forward"): 2.0, ("cuda", "both"): 2.5}
 NAIVE_LIMIT = 2 << 30
+LEAST_SECONDS = 6.0
+MOST_ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -176,13 +178,18 @@ def both_calls(inputs: Inputs, device: str) -> dict[str, Callable[[], object]]:
 
 
 def measure(calls: dict[str, Callable[[], object]], meter: Meter, rounds: int) -> dict[str, tuple[float, float]]:
-    """(fastest seconds, extra MiB) of each call; the naive form, far slower, is measured once."""
+    """(fastest seconds, extra MiB) of each call; the naive form, far slower, is measured once.
+
+    Short calls get more rounds: a shared machine's speed changes within seconds.
+    """
     memory = {name: meter.extra_mib(call) for name, call in calls.items()}  # and warms up
     fastest = dict.fromkeys(calls, float("inf"))
-    for turn in range(rounds):
+    turn, begun = 0, time.perf_counter()
+    while turn < rounds or (time.perf_counter() - begun < LEAST_SECONDS and turn < MOST_ROUNDS):
         for name, call in calls.items():
             if name != "naive" or turn == 0:
                 fastest[name] = min(fastest[name], meter.seconds(call))
+        turn += 1
     return {name: (fastest[name], memory[name]) for name in calls}
 
 
@@ -338,7 +345,7 @@ def main() -> int:
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--banks", nargs="+", type=int, default=list(BANKS), help="entries")
     parser.add_argument("--prompts", nargs="+", type=int, default=list(PROMPTS), help="tokens")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--backward", action="store_true", help="measure the backward on the CPU too (no bar)")
     parser.add_argument("--no-naive", action="store_true", help="leave the naive form out: it takes most of the time")

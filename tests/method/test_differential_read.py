@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -238,7 +240,7 @@ def test_an_entry_far_above_those_before_it_keeps_its_weight(gaps: tuple[float, 
     queries[..., :2] = 10.0
     normals[0, 0] = 1.0
     for entry, logit, change in ((600, gaps[0], 60.0), (1200, gaps[1], 0.0)):  # to base 2
-        scale = head_dim**0.5 * streaming.LN2
+        scale = head_dim**0.5 * math.log(2.0)
         keys[0, 0, entry] = 0.0
         keys[0, 0, entry, 0] = -change * scale / 20.0
         keys[0, 0, entry, 1] = (logit + change / 2.0) * scale / 10.0

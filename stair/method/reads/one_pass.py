@@ -15,8 +15,10 @@ import math
 import torch
 from torch import Tensor
 
-from stair.method.reads.streaming import CPU_TILES, GPU_TILES, LN2, Tiles
+from stair.method.reads.streaming import CPU_TILES, GPU_TILES, Tiles
 from stair.method.reflection import unit_normals
+
+LN2 = math.log(2.0)
 
 
 def mix(logs: Tensor, reads: Tensor, mean: Tensor, length: Tensor, smoothing: float) -> Tensor:

@@ -13,8 +13,7 @@ bars for the sums under pi_R, the gradients of the logits are
 
     de_j = pi_R_j (h_j - hbar),    dl_j = (1 - eps) s_j (y_j - sum_i s_i y_i),    y_j = rho_j (h_j - hbar) - h_j,
 
-and y_j without its last term where the reflected read alone is asked for. Logarithms and exponentials are to base 2, which
-machines have; the factor is part of the queries' scale.
+and y_j without its last term where the reflected read alone is asked for.
 """
 
 from __future__ import annotations
@@ -49,14 +48,15 @@ class Tiles:
 CPU_TILES = Tiles(rows=512, entries=512, kept=96 << 20)
 GPU_TILES = Tiles(rows=8192, entries=4096)
 LEAST_ROWS = 128
-# A kept power up to here times a factor that underflows is below 2 ** -86: nothing beside smoothing / bank.
+# A kept power is at most this, and a factor to it is taken for at least that: what the latter adds is below 2 ** -80, nothing
+# beside smoothing / bank, and neither leaves float32's range.
 GREATEST_SUM = 2.0**40
-LN2 = math.log(2.0)
+LEAST_FACTOR = 2.0**-120
 
 
 @dataclass
 class _Head:
-    """One K/V head of one row; `queries` [groups, tokens, d], scaled for base 2, and `units` are in the working dtype."""
+    """One K/V head of one row; `queries` [groups, tokens, d], scaled, and `units` are in the working dtype."""
 
     queries: Tensor
     units: Tensor
@@ -74,22 +74,22 @@ class _Head:
         blocks = -(-self.bank // width)
         affordable = self.tiles.kept // (blocks * width * self.queries.element_size())
         keeps = affordable >= LEAST_ROWS
-        rows = min(self.tiles.rows, affordable) if keeps else self.tiles.rows
+        # Products of even heights are quicker than of a few more rows.
+        rows = min(self.tiles.rows, affordable - affordable % LEAST_ROWS) if keeps else self.tiles.rows
         self.step = min(max(1, rows // groups), max(1, tokens))
         tile = groups * self.step * width
         self.work = self.queries.new_empty(2, tile)
         self.kept = self.queries.new_empty(blocks, tile) if keeps else None
         self.levels: dict[int, Tensor] = {}
-        self.log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
+        self.log_share = math.log1p(-self.smoothing) if self.smoothing < 1.0 else -math.inf
         self.floor = self.smoothing / self.bank
-        self.log_floor = math.log2(self.floor)
+        self.log_floor = math.log(self.floor)
         # A product takes a difference along for nothing where the subtrahend is one more column against a column of ones.
         self.wide_keys = self.keys.new_ones(self.bank, self.keys.shape[1] + 1, dtype=self.queries.dtype)
         self.wide_keys[:, :-1] = self.keys
         # e_j = turn_t along_j, with the scale inside turn.
         self.turn = -2.0 * torch.einsum("gtd,gd->gt", self.queries, self.units)[..., None]
         self.along = torch.cat([self.units @ block.mT for _, block in self.key_blocks()], dim=-1)
-        self.wide_queries = torch.nn.functional.pad(self.queries, (0, 1))
         self.wide_along = torch.stack((self.along, torch.ones_like(self.along)), dim=1)
 
     def spans(self) -> Iterator[slice]:
@@ -113,75 +113,100 @@ class _Head:
         shape = (self.queries.shape[0], tokens.stop - tokens.start, span.stop - span.start)
         return buffer[: shape[0] * shape[1] * shape[2]].view(shape)
 
-    def logits(self, tokens: slice, span: slice, less: Tensor | None = None) -> Tensor:
-        """l of a tile, with `less` [groups, tokens, 1] taken off."""
+    def side(self, tokens: slice, less: Tensor | None = None) -> Tensor:
+        """The left factor of a tile's logits l with `less` [groups, tokens, 1] taken off: [groups x tokens, d + 1]."""
+        queries = self.queries[:, tokens]
+        last = torch.zeros_like(queries[..., :1]) if less is None else -less
+        return torch.cat((queries, last), dim=-1).flatten(0, 1)
+
+    def logits(self, side: Tensor, tokens: slice, span: slice) -> Tensor:
+        """l of a tile, less what `side` takes off."""
         buffer = self.work[0] if self.kept is None else self.kept[span.start // self.tiles.entries]
         logit = self.tile(buffer, tokens, span)
-        queries = self.wide_queries[:, tokens]
-        queries[..., -1:] = 0.0 if less is None else -less
-        block = self.wide_keys[span]
         # One flat product is quicker than one for each head of the group.
-        torch.mm(queries.reshape(-1, queries.shape[-1]), block.mT, out=logit.view(-1, logit.shape[-1]))
+        torch.mm(side, self.wide_keys[span].mT, out=logit.view(-1, logit.shape[-1]))
         return logit
 
-    def extra(self, tokens: slice, span: slice, less: Tensor) -> Tensor:
-        """e of a tile, with `less` [groups, tokens, 1] taken off."""
-        sides = torch.cat((self.turn[:, tokens], -less), dim=-1)
-        return torch.bmm(sides, self.wide_along[..., span], out=self.tile(self.work[1], tokens, span))
+    def turn_side(self, tokens: slice, less: Tensor) -> Tensor:
+        """The left factor of a tile's e with `less` [groups, tokens, 1] taken off: [groups, tokens, 2]."""
+        return torch.cat((self.turn[:, tokens], -less), dim=-1)
+
+    def extra(self, side: Tensor, tokens: slice, span: slice) -> Tensor:
+        """e of a tile, less what `side` takes off."""
+        return torch.bmm(side, self.wide_along[..., span], out=self.tile(self.work[1], tokens, span))
 
     def normalisers(self, tokens: slice) -> tuple[Tensor, Tensor, Tensor]:
         """First pass: (logsumexp(l), log N, sum_j s_j rho_j) of every token of the tile, each [groups, tokens, 1]."""
         turn = self.turn[:, tokens]
         lowest, highest = self.along.amin(-1)[:, None, None], self.along.amax(-1)[:, None, None]
         peak = torch.where(turn > 0, turn * highest, turn * lowest)  # max_j e_j, known beforehand
-        # Log N is a small difference of large logarithms, so those are kept in float64: one number a token costs nothing.
-        plain = torch.full_like(turn, -math.inf, dtype=torch.float64)
-        shifted = torch.full_like(plain, -math.inf)
-        change = torch.zeros_like(plain)
-        level: Tensor | None = None
+        # Log N is a small difference of large logarithms, so sums and logarithms are in float64: a few numbers a token cost
+        # nothing. Sums of exp(l), of exp(l + e) and of exp(e), in units of exp(level), exp(level + peak) and exp(peak).
+        plain, shifted, change = torch.zeros(3, *turn.shape, dtype=torch.float64, device=turn.device)
+        turned = self.turn_side(tokens, peak)
+        level, side = torch.full_like(turn, -math.inf), None
         for block, span in enumerate(self.spans()):
-            weight, total, level = self.powers(tokens, span, level)
+            weight, total, new, side = self.powers(tokens, span, level, side)
+            if new is not level:
+                decay = (level - new).double().exp_()
+                plain *= decay
+                shifted *= decay
+                level = new
             if self.kept is not None:
                 self.levels[block] = level
-            moved = self.extra(tokens, span, peak).exp2_()
-            plain = torch.logaddexp2(plain, level + total.double().log2())
+            plain += total
+            moved = self.extra(turned, tokens, span).exp_()
             change += moved.sum(-1, keepdim=True)
             # The product stands for exp(l + e). What it loses to underflow is at most bank * 2 ** -126 in units of exp(peak), and
             # N is at least smoothing / bank in those units: nothing that float32 could show.
-            both = moved.mul_(weight).sum(-1, keepdim=True).double().log2_()
-            shifted = torch.logaddexp2(shifted, both + level + peak)
-        mean = shifted - plain  # log sum_j s_j exp(e_j)
-        log_n = torch.logaddexp2(self.log_share + mean, self.log_floor + peak + change.log2())
-        return plain.to(turn.dtype), log_n.to(turn.dtype), (mean - log_n).exp2().to(turn.dtype)
+            shifted += moved.mul_(weight).sum(-1, keepdim=True)
+        mean = shifted.log_() - plain.log_() + peak  # log sum_j s_j exp(e_j)
+        log_n = torch.logaddexp(self.log_share + mean, self.log_floor + peak + change.log_())
+        return (plain + level).to(turn.dtype), log_n.to(turn.dtype), (mean - log_n).exp_().to(turn.dtype)
 
-    def powers(self, tokens: slice, span: slice, level: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """(2 ** (l - level), its sums, level) of a tile; the level is the greatest logit of an earlier tile, while that serves.
+    def powers(
+        self, tokens: slice, span: slice, level: Tensor, side: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """(exp(l - level), its sums, level, side) of a tile; the level is an earlier tile's greatest logit, while that serves.
 
-        Weights beyond one lose no precision, so a later tile needs no maximum of its own until they grow out of bounds.
+        Weights beyond one lose no precision, so a later tile needs no maximum of its own until they grow out of bounds. `side` is
+        the level's left factor, None before there is one.
         """
-        if level is not None and level.is_cpu:
-            weight = self.logits(tokens, span, level).exp2_()
+        if level.is_cpu and (side is not None or span.start > 0):
+            side = self.side(tokens, level) if side is None else side
+            weight = self.logits(side, tokens, span).exp_()
             total = weight.sum(-1, keepdim=True)
             if bool((total < GREATEST_SUM).all()):
-                return weight, total, level
-        logit = self.logits(tokens, span)
-        top = logit.amax(-1, keepdim=True)
-        level = top if level is None else torch.maximum(level, top)
-        weight = logit.sub_(level).exp2_()
-        return weight, weight.sum(-1, keepdim=True), level
+                return weight, total, level, side
+        logit = self.logits(self.side(tokens), tokens, span)
+        level = torch.maximum(level, logit.amax(-1, keepdim=True))
+        weight = logit.sub_(level).exp_()
+        return weight, weight.sum(-1, keepdim=True), level, None
 
-    def weights(self, tokens: slice, span: slice, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
-        """(pi_ref, log rho) of a tile; with kept powers, of a tile that `normalisers` went through last."""
-        less = plain - self.log_share
+    def weights(self, sides: tuple[Tensor, Tensor], tokens: slice, span: slice) -> tuple[Tensor, Tensor]:
+        """(pi_ref, rho) of a tile."""
+        reference = self.logits(sides[0], tokens, span).exp_().add_(self.floor)
+        return reference, self.extra(sides[1], tokens, span).exp_()
+
+    def sides(self, tokens: slice, plain: Tensor, log_n: Tensor) -> tuple[Tensor, Tensor]:
+        """The left factors of log((1 - eps) s) and of log rho."""
+        return self.side(tokens, plain - self.log_share), self.turn_side(tokens, log_n)
+
+    def scaled_weights(
+        self, sides: tuple[Tensor, Tensor], tokens: slice, span: slice, plain: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(pi_ref / f, rho, f) of a tile that `normalisers` went through last; f [groups, tokens, 1], or None for one.
+
+        A power that was kept needs no factor where the sum over the values takes it.
+        """
         if self.kept is None:
-            reference = self.logits(tokens, span, less).exp2_()
-        else:
-            block = span.start // self.tiles.entries
-            kept = self.tile(self.kept[block], tokens, span)
-            # No level is above the greatest logit, so this factor is at most one.
-            factor = (self.levels[block] - less).exp2_()
-            reference = torch.mul(kept, factor, out=self.tile(self.work[0], tokens, span))
-        return reference.add_(self.floor), self.extra(tokens, span, log_n)
+            return *self.weights(sides, tokens, span), None
+        block = span.start // self.tiles.entries
+        # No level is above the greatest logit, so this factor is at most one.
+        factor = (self.levels[block] - plain + self.log_share).exp_().clamp_(min=LEAST_FACTOR)
+        kept = self.tile(self.kept[block], tokens, span)
+        reference = torch.add(kept, self.floor / factor, out=self.tile(self.work[0], tokens, span))
+        return reference, self.extra(sides[1], tokens, span).exp_(), factor
 
 
 class _StreamingRead(torch.autograd.Function):
@@ -208,14 +233,19 @@ class _StreamingRead(torch.autograd.Function):
             for tokens in head.token_blocks():
                 plain, log_n, share = head.normalisers(tokens)
                 sums[:, heads, tokens] = torch.stack((plain, log_n, share))
+                sides = head.sides(tokens, plain, log_n)
                 total = out[heads, tokens]
                 for span in head.spans():
-                    reference, ratio = head.weights(tokens, span, plain, log_n)
-                    ratio.exp2_()
+                    weight, rho, factor = head.scaled_weights(sides, tokens, span, plain)
                     if variant == "differential":
-                        # expm1 would cost five times as much, and what the subtraction loses is less than log N has lost.
-                        ratio.sub_(1.0)
-                    total += reference.mul_(ratio) @ head.value_block(span)
+                        # The negative of pi_ref (rho - 1) in one go. What the difference loses is less than log N has lost.
+                        torch.addcmul(weight, weight, rho, value=-1.0, out=weight)
+                    else:
+                        weight.mul_(rho)
+                    read = (weight.flatten(0, 1) @ head.value_block(span)).view_as(total)
+                    if factor is not None:
+                        read.mul_(factor)
+                    total.add_(read, alpha=-1.0 if variant == "differential" else 1.0)
         ctx.save_for_backward(queries, units, keys, values, order, sums)
         ctx.settings = (smoothing, variant, tiles)
         return out
@@ -235,10 +265,10 @@ class _StreamingRead(torch.autograd.Function):
             for tokens in head.token_blocks():
                 plain, log_n, share = sums[:, heads, tokens]
                 gradient = g[heads, tokens]
-                mean, level = _means(head, tokens, gradient, plain, log_n, share, variant)
+                sides = head.sides(tokens, plain, log_n)
+                mean, level = _means(head, sides, tokens, gradient, share, variant)
                 for span, block in head.key_blocks():
-                    reference, ratio = head.weights(tokens, span, plain, log_n)
-                    ratio = ratio.exp2_()
+                    reference, ratio = head.weights(sides, tokens, span)
                     h = gradient @ head.value_block(span).mT
                     y = (h - mean).mul_(ratio)
                     d_extra = reference * y
@@ -250,9 +280,9 @@ class _StreamingRead(torch.autograd.Function):
                     d_along[:, span] += (head.turn[:, tokens].mT @ d_extra)[:, 0]
             # e = -2 (u.q) (u.k): the gradient reaches q and u through the turn, u also through the entries.
             d_queries[heads] += -2.0 * d_turn * head.units[:, None]
-            d_units[heads] += -2.0 * (d_turn * head.queries).sum(1) * LN2
+            d_units[heads] += -2.0 * (d_turn * head.queries).sum(1)
             for span, block in head.key_blocks():
-                d_units[heads] += d_along[:, span] @ block * LN2
+                d_units[heads] += d_along[:, span] @ block
         return d_queries * queries.shape[-1] ** -0.5, d_units, None, None, None, None, None, None
 
 
@@ -266,20 +296,20 @@ def _head(
     smoothing: float,
     tiles: Tiles,
 ) -> _Head:
-    scaled = queries * (queries.shape[-1] ** -0.5 / LN2)
+    scaled = queries * queries.shape[-1] ** -0.5
     chosen = None if order is None else order[kv_head]
     return _Head(scaled, units, keys[kv_head], values[kv_head], chosen, smoothing, tiles)
 
 
 def _means(
-    head: _Head, tokens: slice, g: Tensor, plain: Tensor, log_n: Tensor, share: Tensor, variant: Variant
+    head: _Head, sides: tuple[Tensor, Tensor], tokens: slice, g: Tensor, share: Tensor, variant: Variant
 ) -> tuple[Tensor, Tensor]:
     """(hbar, sum_j s_j y_j) of every token of the tile: what the gradients of the logits are measured from."""
-    mean, tilted, straight = torch.zeros_like(plain), torch.zeros_like(plain), torch.zeros_like(plain)
+    mean, tilted, straight = torch.zeros_like(share), torch.zeros_like(share), torch.zeros_like(share)
     for span in head.spans():
-        reference, ratio = head.weights(tokens, span, plain, log_n)
+        reference, ratio = head.weights(sides, tokens, span)
         h = g @ head.value_block(span).mT
-        ratio = ratio.exp2_().mul_(h)
+        ratio = ratio.mul_(h)
         mean += (reference * ratio).sum(-1, keepdim=True)
         reference.sub_(head.floor)  # now (1 - eps) s
         tilted += (reference * ratio).sum(-1, keepdim=True)
