@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import stats
 
 from stair.scoring.grid import Grid
 from stair.scoring.intervals import Interval
@@ -30,12 +30,15 @@ class Noise:
 
 
 def average_noise(grid: Grid) -> Noise:
-    """Of Avg@k at one turn, from the spread among the answers to each problem (unbiased, binomial)."""
+    """Of Avg@k at one turn, from the spread among the answers to each problem (unbiased, binomial), and one answer more.
+
+    The variance of one answer is added because answers that all agree do not tell that another run's would.
+    """
     problems, samples = grid.correct.shape
     if samples < 2:
         raise ValueError("the noise of a run needs at least two answers to each problem")
     rate = grid.correct.mean(axis=1)
-    variance = (rate * (1.0 - rate) / (samples - 1)).sum() / problems**2
+    variance = (rate * (1.0 - rate) / (samples - 1)).sum() / problems**2 + 1.0 / grid.correct.size**2
     return Noise(100.0 * float(np.sqrt(variance)), 100.0 / grid.correct.size, _degrees(rate * (1.0 - rate)))
 
 
@@ -43,16 +46,13 @@ def pass_noise(grid: Grid) -> Noise:
     """Of Pass@k at one turn.
 
     Whether a problem is passed is one draw, so its variance comes from the rates of success that are compatible with
-    its answers: a beta distribution is fitted to all problems and updated with each one's answers.
+    its answers, among all that the problems have. One problem's draw is added, as for `average_noise`.
     """
     problems, samples = grid.correct.shape
     counts = grid.correct.sum(axis=1)
-    alpha, beta = _fit_beta(counts, samples)
-    a, b = alpha + counts, beta + samples - counts
-    none = np.exp(special.betaln(a, b + samples) - special.betaln(a, b))
-    none_twice = np.exp(special.betaln(a, b + 2 * samples) - special.betaln(a, b))
-    variances = none - none_twice
-    error = 100.0 * float(np.sqrt(variances.sum())) / problems
+    none = (1.0 - _RATES) ** samples
+    variances = (_rates_given_counts(counts, samples) @ (none * (1.0 - none)))[counts]
+    error = 100.0 * float(np.sqrt(variances.sum() + 1.0)) / problems
     return Noise(error, 100.0 / problems, _degrees(variances))
 
 
@@ -113,16 +113,24 @@ def _degrees(variances: npt.NDArray[np.float64]) -> float:
     return max(1.0, float(variances.sum()) ** 2 / squares - 1.0) if squares else 1.0
 
 
-def _fit_beta(counts: npt.NDArray[np.int64], samples: int) -> tuple[float, float]:
-    """The beta distribution of success rates under which the counts are likeliest (beta-binomial), from a grid."""
-    frequency = np.bincount(counts, minlength=samples + 1)
-    successes = np.arange(samples + 1)
-    alpha, beta = np.meshgrid(_GRID, _GRID, indexing="ij")
-    normal = special.betaln(alpha, beta)
-    updated = special.betaln(alpha[..., None] + successes, beta[..., None] + samples - successes)
-    likelihood = ((updated - normal[..., None]) * frequency).sum(axis=-1)
-    row, column = np.unravel_index(int(np.argmax(likelihood)), likelihood.shape)
-    return float(_GRID[row]), float(_GRID[column])
+def _rates_given_counts(counts: npt.NDArray[np.int64], samples: int) -> npt.NDArray[np.float64]:
+    """How likely each rate of `_RATES` is for a problem with 0 to `samples` correct answers: [samples + 1, rates].
+
+    The distribution of rates over problems is fitted without a form (expectation maximisation from a uniform one): some
+    benchmarks are of problems that always succeed and others that seldom do, which no beta distribution is. It is stopped
+    early, which keeps it smooth.
+    """
+    frequency = np.bincount(counts, minlength=samples + 1) / len(counts)
+    likelihood = stats.binom.pmf(np.arange(samples + 1)[:, None], samples, _RATES)
+    weights = np.full(len(_RATES), 1.0 / len(_RATES))
+    for _ in range(_ROUNDS):
+        given = likelihood * weights
+        given /= given.sum(axis=1, keepdims=True)
+        weights = frequency @ given
+    given = likelihood * weights
+    total = given.sum(axis=1, keepdims=True)
+    return np.divide(given, total, out=np.zeros_like(given), where=total > 0.0)
 
 
-_GRID = np.geomspace(0.01, 100.0, 61)
+_RATES = np.linspace(0.0, 1.0, 41)
+_ROUNDS = 50

@@ -140,6 +140,33 @@ def test_at_most_five_in_a_hundred_reruns_of_one_truth_are_called_different(
     assert (differ[:, 0] == differ[:, 2]).mean() > 0.98
 
 
+EXTREMES = {
+    "nearly always": lambda count: np.full(count, 0.99),
+    "hardly ever": lambda count: np.full(count, 0.02),
+    "one in ten seldom, the others always": lambda count: np.where(np.arange(count) % 10, 1.0, 0.15),
+    "half always, half sometimes": lambda count: np.where(np.arange(count) % 2, 1.0, 0.3),
+    "all alike": lambda count: np.full(count, 0.5),
+}
+
+
+def test_nor_are_reruns_of_extreme_truths() -> None:
+    """Over all cells at most 5%, and of no single truth more than a tenth."""
+    generator = np.random.default_rng(11)
+    share = []
+    for problems in (30, 198):
+        for rates in EXTREMES.values():
+            differ = np.zeros((200, 2), dtype=bool)
+            for row in differ:
+                one, other = (sampled(rates(problems), generator) for _ in range(2))
+                for column, (score, noise) in enumerate(((average_scores, average_noise), (pass_scores, pass_noise))):
+                    row[column] = (
+                        published_p_value(float(score(one).mean()), float(score(other).mean()), noise(one)) <= 0.05
+                    )
+            share.append(differ.mean(axis=0))
+    assert np.mean(share) <= 0.05
+    assert np.max(share) <= 0.1
+
+
 def test_false_discoveries_over_tables_of_reruns() -> None:
     """A table of 24 cells is called to have a difference in at most 5 of 100 reruns; real differences are found."""
     generator = np.random.default_rng(6)
