@@ -20,6 +20,9 @@ MAX_FACTORIAL = 5_000
 MAX_EXPONENT = 100_000
 """Magnitude of the natural logarithm of an inexact number."""
 
+MAX_TERMS = 1_000
+"""Terms of a series that are added up; longer ones are compared by how they are built."""
+
 MAX_ITEMS = 40
 """Answers in one list, set or union."""
 

@@ -130,7 +130,7 @@ def read_line(line: bytes) -> tuple[object, ScoreItem]:
     absent = [key for key in ("id", "kind", "response", "reference") if key not in record]
     if absent:
         raise ValueError(f"missing {', '.join(absent)}")
-    if not isinstance(record["id"], str | int):
+    if not _is_identity(record["id"]):
         raise ValueError("id must be a string or an integer")
     for key in ("response", "reference"):
         if not isinstance(record[key], str):
@@ -142,11 +142,23 @@ def read_line(line: bytes) -> tuple[object, ScoreItem]:
         raise ValueError("problem_hint must be a string")
     if choices is not None and not (isinstance(choices, list) and all(isinstance(each, str) for each in choices)):
         raise ValueError("choices must be a list of strings")
+    if choices is not None and not 2 <= len(choices) <= 26:
+        raise ValueError(f"choices must be 2 to 26 options, not {len(choices)}")
     if finish is not None and finish not in FINISH_REASONS:
         raise ValueError(f"finish_reason is {finish!r}; expected one of {', '.join(FINISH_REASONS)}")
     return record["id"], ScoreItem(
-        record["response"], record["reference"], record["kind"], hint, tuple(choices) if choices else None, finish
+        record["response"],
+        record["reference"],
+        record["kind"],
+        hint,
+        None if choices is None else tuple(choices),
+        finish,
     )
+
+
+def _is_identity(value: object) -> bool:
+    """A string or an integer; `true`, which Python counts among the integers, is none."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +196,8 @@ def _scored(path: Path) -> dict[str | int, tuple[str | None, str | None]]:
                 name, cells = record["id"], (record["answer"], record["verdict"])
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{path}, line {number}: not a scored line ({error})") from error
+            if not _is_identity(name):
+                raise ValueError(f"{path}, line {number}: not a scored line (its id is no string or integer)")
             if name in scored:
                 raise ValueError(f"{path}, line {number}: {name!r} occurs twice")
             scored[name] = cells

@@ -61,8 +61,12 @@ def test_lines_are_scored_in_order(tmp_path: Path) -> None:
         (GOOD | {"kind": ["math"]}, "kind is"),
         (GOOD | {"response": None}, "response must be a string, not NoneType"),
         (GOOD | {"id": None}, "id must be a string or an integer"),
+        (GOOD | {"id": True}, "id must be a string or an integer"),
+        (GOOD | {"id": 1.5}, "id must be a string or an integer"),
         (GOOD | {"problem_hint": 3}, "problem_hint must be a string"),
         (GOOD | {"choices": "ABCD"}, "choices must be a list of strings"),
+        (GOOD | {"choices": []}, "choices must be 2 to 26 options, not 0"),
+        (GOOD | {"choices": ["x"] * 27}, "choices must be 2 to 26 options, not 27"),
         (GOOD | {"finish_reason": "done"}, "finish_reason is 'done'"),
         (GOOD | {"kind": "integer"}, None),
         (GOOD | {"kind": "integer", "reference": "half"}, "reference 'half' is not an integer"),
@@ -138,3 +142,6 @@ def test_files_that_are_not_scored_or_repeat_an_identity_are_refused(tmp_path: P
         compare_files(good, write(tmp_path / "bad", [GOOD]))
     with pytest.raises(ValueError, match="'a' occurs twice"):
         compare_files(good, write(tmp_path / "twice", [scored("a", "1", "correct")] * 2))
+    for identity in ([1], True):
+        with pytest.raises(ValueError, match="its id is no string or integer"):
+            compare_files(good, write(tmp_path / "identity", [scored("a", "1", "correct") | {"id": identity}]))

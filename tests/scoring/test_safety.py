@@ -42,6 +42,13 @@ HOSTILE = {
     "signs": r"\boxed{" + r"\pm 1" * 300 + "}",
     "period": r"\boxed{0.\overline{" + "3" * 3_900 + "}}",
     "exponent": r"\boxed{1e999999999}",
+    "sums": r"\boxed{" + r"\sum_{k=1}^{900}" * 3 + "k}",
+    "sums of powers": r"\boxed{\sum_{k=1}^{900} k^{2000}}",
+    "series": r"\boxed{" + r"\sum_{k=0}^{\infty} x^k" * 5 + "}",
+    "sum to a tower": r"\boxed{\sum_{k=1}^{9^{9^9}} k}",
+    "vectors": r"\boxed{" + "+".join(["(1,2)"] * 39) + "}",
+    "function in brackets": r"\boxed{" + "(" * 50 + r"\gcd(4,6)" + ")" * 50 + "}",
+    "transposes": r"\boxed{" + "(" * 40 + r"\gcd(4,6)" + ")^T" * 40 + "}",
 }
 
 

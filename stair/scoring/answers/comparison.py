@@ -27,6 +27,7 @@ from stair.scoring.answers.measures import same_measure
 from stair.scoring.answers.names import is_name, is_quantity_name, is_variable
 from stair.scoring.answers.regions import is_region, lone_symbol, same_region
 from stair.scoring.answers.resolving import are_named, is_several, items_of, matrix_of, resolved, stated_value
+from stair.scoring.answers.vectors import as_vector
 from stair.scoring.expressions.equality import equal, exact_value
 from stair.scoring.expressions.matrices import as_matrix
 from stair.scoring.expressions.nodes import Call, Constant, Matrix, Node, Number, Product, Quotient, contains, symbols
@@ -41,6 +42,7 @@ class Comparison:
     def same(self, answer: Answer, reference: Answer) -> bool:
         answer, reference = _without_condition(answer, reference), _without_condition(reference, answer)
         answer, reference = resolved(answer), resolved(reference)
+        answer, reference = as_vector(answer, reference), as_vector(reference, answer)
         answer, reference = _as_union(answer, reference), _as_union(reference, answer, is_reference=True)
         if isinstance(answer, Words) and isinstance(reference, Words):
             return answer.text.replace(" ", "") == reference.text.replace(" ", "")

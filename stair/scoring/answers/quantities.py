@@ -1,7 +1,9 @@
 """Reading values with their units."""
 
+import re
 from fractions import Fraction
 
+from stair.scoring.answers.brackets import text_of
 from stair.scoring.answers.kinds import Answer, Quantity, Unit
 from stair.scoring.answers.number_words import leading_number
 from stair.scoring.answers.unit_phrases import Phrase, read_unit_phrase
@@ -18,6 +20,9 @@ _HEDGES = ("approximately", "about", "around", "roughly")
 
 def read_quantity(tokens: list[Token]) -> Quantity | None:
     """An expression and its unit, or None where the tokens are something else."""
+    arc = _read_arc(tokens)
+    if arc is not None:
+        return arc
     approximate = bool(tokens) and tokens[0].is_wordlike and tokens[0].text.lower() in _HEDGES
     tokens = without_ordinal(tokens[approximate:])
     negative = bool(tokens) and tokens[0].is_sign("-") and len(tokens) > 1 and _currency(tokens[1]) is not None
@@ -33,6 +38,23 @@ def read_quantity(tokens: list[Token]) -> Quantity | None:
             return None
         unit = currency
     return Quantity(Negative(value) if negative else value, unit, approximate)
+
+
+def _read_arc(tokens: list[Token]) -> Quantity | None:
+    r"""Degrees with minutes and seconds of arc: `30^\circ 30'`, `30^\circ 15' 20''`, `30 degrees 15 minutes`."""
+    match = _ARC.fullmatch(text_of([token for token in tokens if not token.is_sign("{", "}")]))
+    if match is None or (match["minutes"] is None and match["seconds"] is None):
+        return None
+    degrees = sum((Fraction(match[name] or 0) / parts for name, parts in _ARC_PARTS.items()), Fraction(0))
+    return Quantity(Number(-degrees if match["sign"] else degrees), DEGREE)
+
+
+_ARC_PARTS = {"degrees": 1, "minutes": 60, "seconds": 3600}
+_ARC = re.compile(
+    r"(?P<sign>- ?)?(?P<degrees>\d{1,9}) ?(?:\^ ?\\circ|degrees?)"
+    r"(?: ?(?P<minutes>\d{1,2}(?:\.\d{1,9})?) ?(?:'|\^ ?\\prime|(?:arc)?minutes?)(?!'))?"
+    r"(?: ?(?P<seconds>\d{1,2}(?:\.\d{1,9})?) ?(?:''|\"|\^ ?\\prime ?\\prime|(?:arc)?seconds?))?"
+)
 
 
 def sum_of_parts(items: tuple[Answer, ...]) -> Quantity | None:

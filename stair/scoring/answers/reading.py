@@ -22,12 +22,18 @@ from stair.scoring.answers.kinds import (
 )
 from stair.scoring.answers.phrases import read_date, read_words, unreadable
 from stair.scoring.answers.quantities import read_quantity, sum_of_parts
+from stair.scoring.answers.vectors import read_combination, read_transposed
 from stair.scoring.bounds import TooComplex
 from stair.scoring.expressions.clean import clean
 from stair.scoring.expressions.cursor import NotAnExpression
 from stair.scoring.expressions.parser import Parser
 from stair.scoring.expressions.tokens import Kind, Token, tokenize
 from stair.scoring.expressions.words import FUNCTIONS, is_mathematics
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 _RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
 _RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}
@@ -74,7 +80,22 @@ def _without_introduction(tokens: list[Token]) -> list[Token]:
     for introduction in _INTRODUCTIONS:
         if words[: len(introduction)] == introduction and len(words) > len(introduction):
             return strip_punctuation(tokens[len(introduction) :])
-    return tokens
+    return _without_sentence(tokens)
+
+
+def _without_sentence(tokens: list[Token]) -> list[Token]:
+    r"""Drops `\text{The minimum is }` before a value; a sentence that says more than that stays."""
+    count = next((n for n, token in enumerate(tokens) if token.kind is not Kind.WORD), len(tokens))
+    words = [token.text.lower() for token in tokens[:count]]
+    if count < 2 or count == len(tokens) or words[-1] not in ("is", "are", "equals", "be") or _HEDGING & set(words):
+        return tokens
+    return strip_punctuation(tokens[count:])
+
+
+_HEDGING = _words(
+    "not no never none neither nor if unless when except without than or and either less more between possibly perhaps "
+    "maybe isn't aren't wrong incorrect there what which"
+)
 
 
 _INTRODUCTIONS = [
@@ -120,6 +141,7 @@ def _joiner(separator: Token) -> Joiner:
 
 
 def _read_relation(tokens: list[Token]) -> Answer:
+    tokens = _without_sentence(tokens)
     parts, separators = split(tokens, lambda token: _relation(token) is not None)
     if not separators:
         return _read_side(tokens)
@@ -165,6 +187,9 @@ def _read_side(tokens: list[Token]) -> Answer:
         if bracketed is not None:
             return bracketed
     text = text_of(tokens)
+    vector = read_transposed(tokens, _read_bracketed) or _read_combination(tokens)
+    if vector is not None:
+        return vector
     for reader in (read_based_tokens, read_clock_tokens, _read_ratio):
         answer = reader(tokens)
         if answer is not None:
@@ -225,6 +250,15 @@ def _read_bracketed(tokens: list[Token]) -> Answer | None:
     content = _read_list(inner)
     # Brackets around a value belong to its expression and are read there.
     return None if isinstance(content, Quantity) else content
+
+
+def _read_combination(tokens: list[Token]) -> Answer | None:
+    if not any(token.is_sign(",") for token in tokens):
+        return None
+    try:
+        return read_combination(tokens, _read_bracketed)
+    except NotAnExpression:
+        return None
 
 
 def _comma_parts(inner: list[Token]) -> list[list[Token]]:

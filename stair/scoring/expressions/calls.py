@@ -22,7 +22,7 @@ def read_call(parser: "Parser", function: str) -> Node:
     power: Node | None = None
     while True:
         if base is None and parser.take_sign("_"):
-            base = parser.argument()
+            base = parser.argument(single_digit=_is_run_together(parser))
         elif power is None and parser.next_is_sign("^"):
             parser.position += 1
             power = parser.exponent()
@@ -50,6 +50,21 @@ def _arguments(parser: "Parser") -> tuple[Node, ...]:
     while (token := parser.peek()) and parser.starts_factor(after=node) and not _is_function(token):
         node = times(node, parser.power())
     return (node,)
+
+
+def _is_run_together(parser: "Parser") -> bool:
+    r"""Whether digits without braces are a base of one digit and the argument, as TeX sets `\log_35`.
+
+    They are one base where the argument follows after them: `\log_10 100`, `\log_12(x)`.
+    """
+    following = parser.tokens[parser.position + 1 : parser.position + 2]
+    if not following or following[0].is_sign("^"):
+        return True
+    if following[0].is_sign("(", "{", "["):
+        return False
+    base = parser.tokens[parser.position]
+    goes_on = following[0].kind is not Kind.SIGN and (following[0].spaced or base.text == "10")
+    return not goes_on
 
 
 def _is_function(token: Token) -> bool:

@@ -14,7 +14,7 @@ _UNICODE = {
     "∅": r"\emptyset ", "±": r"\pm ", "∓": r"\mp ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℚ": r"\mathbb{Q}",
     "ℕ": r"\mathbb{N}", "ℂ": r"\mathbb{C}", "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ",
     "λ": r"\lambda ", "μ": r"\mu ", "σ": r"\sigma ", "φ": r"\phi ", "ω": r"\omega ", "δ": r"\delta ", "Δ": r"\Delta ",
-    "…": r"\ldots ", "′": "'", "’": "'", "“": '"', "”": '"', "∨": r"\lor ", "∧": r"\land ", "⌊": r"\lfloor ",
+    "…": r"\ldots ", "′": "'", "″": "''", "’": "'", "“": '"', "”": '"', "∨": r"\lor ", "∧": r"\land ", "⌊": r"\lfloor ",
     "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "⟨": r"\langle ", "⟩": r"\rangle ", "€": r"\euro ",
     "£": r"\pounds ", "¢": r"\cents ", "¥": r"\yen ", "₹": r"\rupee ", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}",
     "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅕": r"\frac{1}{5}", "⅛": r"\frac{1}{8}",
@@ -60,7 +60,8 @@ _SPELLINGS = (
     (r"(?<=\d)\s*[xX]\s*(?=10\s*\^)", r"\\times "),
     (r"\\varepsilon(?![A-Za-z])", r"\\epsilon "),
     (r"\\varphi(?![A-Za-z])", r"\\phi "),
-    (r"\\(?:imath|jmath)(?![A-Za-z])", "i"),
+    (r"\\imath(?![A-Za-z])", "i"),
+    (r"\\jmath(?![A-Za-z])", "j"),
     (r"\\(?:[vh]space|vspace)\*?\{[^{}]*\}|\\phantom\{[^{}]*\}", " "),
     (r"\\(?:text)?color\s*\{[^{}]*\}", ""),
 )  # fmt: skip
@@ -88,11 +89,20 @@ def clean(text: str) -> str:
     text = _THIN_DECIMALS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
     for pattern, replacement in _COMPILED:
         text = pattern.sub(replacement, text)
+    text = _one_basis(text)
     text = re.sub(r"(?<!\\)\\!", "", text)
     text = _BRACED_DIGITS.sub(r"\1\2", text)
     text = _SPACES.sub(" ", text)
     text = re.sub(r"\s+", " ", text).strip()
     return _REVERSED_CLOSING.sub(r"\1\2)", _REVERSED_OPENING.sub(r"\1(\2", text))  # `]1,2[` is `(1,2)`
+
+
+def _one_basis(text: str) -> str:
+    r"""`\hat{i}` for the unit vectors in all their fonts; a bold i alone may be the imaginary unit."""
+    fonts = r"\\(?:hat|vec|widehat|overrightarrow|mathbf|boldsymbol|bm|textbf)"
+    basis = re.compile(rf"{fonts}\s*(?:\{{\s*(?:{fonts}\s*)?(?:([ijk])|\{{\s*([ijk])\s*\}})\s*\}}|([ijk])(?![A-Za-z]))")
+    letters = {match[1] or match[2] or match[3] for match in basis.finditer(text)}
+    return basis.sub(r"\\hat{\1\2\3}", text) if letters & {"j", "k"} else text
 
 
 def _replace_unicode(text: str) -> str:

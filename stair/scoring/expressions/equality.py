@@ -13,7 +13,8 @@ from fractions import Fraction
 from stair.scoring.bounds import TooComplex
 from stair.scoring.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.scoring.expressions.evaluate import Evaluation
-from stair.scoring.expressions.nodes import Constant, Node, Product, Sum, children, contains, symbols
+from stair.scoring.expressions.nodes import Constant, Node, Product, Series, Sum, children, contains, symbols
+from stair.scoring.expressions.series import from_zero, integer_names
 
 _POINTS = 16
 _FIRST_POINTS = 7
@@ -72,11 +73,17 @@ def same_value(left: Value, right: Value, arithmetic: Arithmetic) -> bool:
     return bool(arithmetic.add(left, -right) == 0)
 
 
-def points(names: Iterable[str]) -> Iterable[dict[str, Fraction]]:
-    """Rational points that depend on the names only: positive, of mixed signs, small, negative."""
+def points(names: Iterable[str], integers: frozenset[str] = frozenset()) -> Iterable[dict[str, Fraction]]:
+    """Rational points that depend on the names only: positive, of mixed signs, small, negative.
+
+    Names among `integers`, and the indices of series, stand for small positive integers, different at each point.
+    """
     for index in range(_POINTS):
-        point = {}
+        point: dict[str, Fraction] = {}
         for name in names:
+            if name in integers or name.startswith("#"):
+                point[name] = Fraction(1 + (index * (1 + 2 * (len(point) % 4)) + len(point)) % _POINTS)
+                continue
             digest = hashlib.sha256(f"{name}/{index}".encode()).digest()
             value = Fraction(1 + digest[0] % 97, 29 + digest[1] % 31)
             if index % 4 == 2:
@@ -90,7 +97,7 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
     """Compares where both are real, or everywhere if too few such points exist or the expressions have an i."""
     everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
     agreements = complex_agreements = complex_differences = 0
-    for index, point in enumerate(points(names)):
+    for index, point in enumerate(points(names, integer_names(left) | integer_names(right))):
         evaluation = Evaluation(point, degree_is_one, arithmetic)
         arithmetic.met_complex = False
         try:
@@ -117,6 +124,8 @@ def _built_alike(left: Node, right: Node, degree_is_one: bool, arithmetic: Arith
     """The same operations on equal operands; the operands of sums and products in any order."""
     if left == right:
         return True
+    if isinstance(left, Series) and isinstance(right, Series):
+        left, right = from_zero(left), from_zero(right)
     ours, theirs = children(left), list(children(right))
     if type(left) is not type(right) or len(ours) != len(theirs) or not 0 < len(ours) <= _MOST_OPERANDS:
         return False

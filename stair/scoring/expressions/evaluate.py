@@ -18,9 +18,11 @@ from stair.scoring.expressions.nodes import (
     Product,
     Quotient,
     Root,
+    Series,
     Sum,
     Symbol,
 )
+from stair.scoring.expressions.series import series_value
 
 
 @dataclass
@@ -67,10 +69,16 @@ class Evaluation:
                 return arithmetic.power(self.value(radicand), reciprocal)
             case Call("det", (Matrix(rows),)):
                 return self._determinant([[self.value(entry) for entry in row] for row in rows])
+            case Series(function, index, first, last, body):
+                ends = self.value(first), self.value(last)
+                return series_value(function, *ends, lambda at: self._with(index, at).value(body), arithmetic)
             case Call(function, arguments):
                 return call(function, [self.value(argument) for argument in arguments], arithmetic)
             case Matrix() | PlusMinus():
                 raise Undefined("not one number")
+
+    def _with(self, name: str, value: Fraction) -> "Evaluation":
+        return Evaluation({**self.variables, name: value}, self.degree_is_one, self.arithmetic)
 
     def _constant(self, name: str) -> Value:
         context = self.arithmetic.context

@@ -1,5 +1,6 @@
 """The expression tree."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -79,7 +80,25 @@ class Matrix:
     rows: "tuple[tuple[Node, ...], ...]"
 
 
-Node = Number | Constant | Symbol | Sum | Product | Quotient | Negative | PlusMinus | Power | Root | Call | Matrix
+@dataclass(frozen=True, slots=True)
+class Series:
+    r"""`\sum_{k=1}^{n} k^2` or `\prod`: the body over the integers from `first` to `last`.
+
+    The index is a variable of the body alone, named by the depth of its nesting (`#0`), so that the letter which was
+    written for it does not matter.
+    """
+
+    function: str
+    """`sum` or `prod`"""
+    index: str
+    first: "Node"
+    last: "Node"
+    body: "Node"
+
+
+Node = (
+    Number | Constant | Symbol | Sum | Product | Quotient | Negative | PlusMinus | Power | Root | Call | Matrix | Series
+)
 
 
 def times(left: Node, right: Node) -> Product:
@@ -108,12 +127,48 @@ def children(node: Node) -> tuple[Node, ...]:
             return arguments
         case Matrix(rows):
             return tuple(entry for row in rows for entry in row)
+        case Series(_, _, first, last, body):
+            return (first, last, body)
+
+
+def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with each direct subexpression changed, in the order of `children`."""
+    match node:
+        case Number() | Constant() | Symbol():
+            return node
+        case Sum(terms):
+            return Sum(tuple(map(change, terms)))
+        case Product(factors):
+            return Product(tuple(map(change, factors)))
+        case Quotient(numerator, denominator):
+            return Quotient(change(numerator), change(denominator))
+        case Negative(operand):
+            return Negative(change(operand))
+        case PlusMinus(operand, inverted):
+            return PlusMinus(change(operand), inverted)
+        case Power(base, exponent):
+            return Power(change(base), change(exponent))
+        case Root(radicand, index):
+            return Root(change(radicand), change(index))
+        case Call(function, arguments):
+            return Call(function, tuple(map(change, arguments)))
+        case Matrix(rows):
+            return Matrix(tuple(tuple(map(change, row)) for row in rows))
+        case Series(function, name, first, last, body):
+            return Series(function, name, change(first), change(last), change(body))
+
+
+def replaced(node: Node, wanted: Node, replacement: Node) -> Node:
+    """The expression with every occurrence of a node replaced."""
+    return replacement if node == wanted else with_children(node, lambda child: replaced(child, wanted, replacement))
 
 
 def symbols(node: Node) -> frozenset[str]:
-    """The names of all variables."""
+    """The names of all variables, without the indices of series."""
     if isinstance(node, Symbol):
         return frozenset({node.name})
+    if isinstance(node, Series):
+        return symbols(node.first) | symbols(node.last) | (symbols(node.body) - {node.index})
     return frozenset().union(*map(symbols, children(node)))
 
 

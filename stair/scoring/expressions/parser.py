@@ -22,6 +22,7 @@ from stair.scoring.expressions.nodes import (
     Symbol,
     times,
 )
+from stair.scoring.expressions.series import read_series
 from stair.scoring.expressions.tokens import Kind, Token
 from stair.scoring.expressions.words import (
     CONSTANT_LETTERS,
@@ -35,6 +36,7 @@ from stair.scoring.expressions.words import (
 )
 
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_SERIES = ("sum", "prod")
 _ROUNDINGS = {"lfloor": ("rfloor", "floor"), "lceil": ("rceil", "ceil")}
 
 
@@ -48,16 +50,16 @@ class Parser(Cursor):
 
     def expression(self) -> Node:
         r"""Terms joined by `+`, `-`, `\pm` and `\mp`, perhaps over others (`1 \over 4`)."""
-        terms = [self._term()]
+        terms = [self.term()]
         while True:
             if self.take_sign("+"):
-                terms.append(self._term())
+                terms.append(self.term())
             elif self.take_sign("-"):
-                terms.append(Negative(self._term()))
+                terms.append(Negative(self.term()))
             elif self.take_command("pm"):
-                terms.append(PlusMinus(self._term()))
+                terms.append(PlusMinus(self.term()))
             elif self.take_command("mp"):
-                terms.append(PlusMinus(self._term(), inverted=True))
+                terms.append(PlusMinus(self.term(), inverted=True))
             else:
                 break
         total = terms[0] if len(terms) == 1 else Sum(tuple(terms))
@@ -68,7 +70,8 @@ class Parser(Cursor):
 
     # What stands between operators
 
-    def _term(self) -> Node:
+    def term(self) -> Node:
+        """A product, up to a plus or minus sign between terms."""
         node = self._signed()
         while True:
             if self.take_sign("*") or self.take_command("cdot", "times"):
@@ -313,6 +316,8 @@ class Parser(Cursor):
             return Call(function, (inner,))
         if name == "begin":
             return read_environment(self)
+        if name in _SERIES:
+            return read_series(self, name)
         if name in CONSTANTS:
             return Constant(CONSTANTS[name])
         if name in FUNCTIONS:
@@ -385,5 +390,5 @@ class Parser(Cursor):
 
 _NOTHING = Token(Kind.SIGN, "")
 _STARTING_COMMANDS = frozenset(
-    ("frac", "sqrt", "binom", "begin", "vec", "hat", "overline", "bar", *_ROUNDINGS, *CONSTANTS)
+    ("frac", "sqrt", "binom", "begin", "vec", "hat", "overline", "bar", *_SERIES, *_ROUNDINGS, *CONSTANTS)
 )

@@ -4,19 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from stair.scoring.bounds import MAX_SIGNS, TooComplex
-from stair.scoring.expressions.nodes import (
-    Call,
-    Matrix,
-    Negative,
-    Node,
-    PlusMinus,
-    Power,
-    Product,
-    Quotient,
-    Root,
-    Sum,
-    children,
-)
+from stair.scoring.expressions.nodes import Negative, Node, PlusMinus, children, with_children
 
 
 def sign_values(node: Node) -> list[Node]:
@@ -43,26 +31,8 @@ def _signs(node: Node) -> list[PlusMinus]:
 
 def _choose(node: Node, choice: Iterator[bool]) -> Node:
     """Replaces the signs in the order in which `_signs` lists them."""
-    match node:
-        case PlusMinus(operand):
-            positive = next(choice)
-            inner = _choose(operand, choice)
-            return inner if positive else Negative(inner)
-        case Sum(terms):
-            return Sum(tuple(_choose(term, choice) for term in terms))
-        case Product(factors):
-            return Product(tuple(_choose(factor, choice) for factor in factors))
-        case Quotient(numerator, denominator):
-            return Quotient(_choose(numerator, choice), _choose(denominator, choice))
-        case Negative(operand):
-            return Negative(_choose(operand, choice))
-        case Power(base, exponent):
-            return Power(_choose(base, choice), _choose(exponent, choice))
-        case Root(radicand, index):
-            return Root(_choose(radicand, choice), _choose(index, choice))
-        case Call(function, arguments):
-            return Call(function, tuple(_choose(argument, choice) for argument in arguments))
-        case Matrix(rows):
-            return Matrix(tuple(tuple(_choose(entry, choice) for entry in row) for row in rows))
-        case _:
-            return node
+    if isinstance(node, PlusMinus):
+        positive = next(choice)
+        inner = _choose(node.operand, choice)
+        return inner if positive else Negative(inner)
+    return with_children(node, lambda child: _choose(child, choice))
