@@ -31,6 +31,7 @@ def main() -> None:
     options.add_argument("--hidden", type=int, default=512)
     options.add_argument("--layers", type=int, default=8)
     options.add_argument("--vocabulary", type=int, default=32_000)
+    options.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     options.add_argument("--threads", type=int, default=1)
     chosen = options.parse_args()
     if chosen.architecture:
@@ -38,7 +39,7 @@ def main() -> None:
         return
     for architecture in ("qwen3", "qwen3_5"):
         words = [sys.executable, __file__, "--architecture", architecture]
-        for name in ("kind", "tokens", "hidden", "layers", "vocabulary", "threads"):
+        for name in ("kind", "tokens", "hidden", "layers", "vocabulary", "dtype", "threads"):
             words += [f"--{name}", str(getattr(chosen, name))]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -49,7 +50,8 @@ def main() -> None:
 def tell(architecture: str, chosen: argparse.Namespace, found: dict[str, Any]) -> None:
     """Prints what was measured."""
     print(
-        f"{architecture}, {chosen.kind}, hidden {chosen.hidden}, {chosen.layers} layers, 4 responses of {chosen.tokens}"
+        f"{architecture}, {chosen.kind}, {chosen.dtype}, hidden {chosen.hidden}, {chosen.layers} layers, "
+        f"4 responses of {chosen.tokens}"
     )
     total = sum(found["seconds"].values())
     for part, seconds in found["seconds"].items():
@@ -89,7 +91,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     if thinking:
         kinds = ["full_attention" if layer % 4 == 3 else "linear_attention" for layer in range(chosen.layers)]
         sizes |= dict(layer_types=kinds)
-    model = random_model(chosen.architecture, **sizes).to(device)
+    model = random_model(chosen.architecture, dtype=getattr(torch, chosen.dtype), **sizes).to(device)
     layers = (3, 7) if chosen.layers >= 8 else (3,)
     parts: dict[str, Any] = {"kind": chosen.kind, "seed": "benchmark"}
     if chosen.kind != "lora":
@@ -139,8 +141,8 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     longest = Turn(3 * (visible + 25), 25, chosen.tokens, 3 * chosen.tokens)
     trained = sum(each.numel() for named in student.parts().values() for each in named.values())
     estimate = turn_memory(
-        model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, width=4, flash=False,
-        layers=() if student.controller is None else student.controller.layers,
+        model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, flash=False,
+        width=model.dtype.itemsize, layers=() if student.controller is None else student.controller.layers,
     )  # fmt: skip
     return {"seconds": told, "read": read, "measured": above, "estimate": sum(estimate.values())}
 

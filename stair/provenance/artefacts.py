@@ -77,10 +77,11 @@ class Artefacts:
         return {file: artefact for artefact in self.all for file in (*artefact.files, artefact.manifest)}
 
     def of(self, rule: str, *name: str) -> list[Artefact]:
-        """The outputs of one job. Raises KeyError where the configuration asks for none."""
+        """The outputs of one job. Raises ValueError where the configuration asks for none."""
         found = [artefact for artefact in self.all if (artefact.rule, artefact.name) == (rule, name)]
         if not found:
-            raise KeyError(f"{rule} {' '.join(name)}")
+            have = ", ".join(" ".join(one.name) for one in self.all if one.rule == rule) or "none"
+            raise ValueError(f"this run's configuration asks for no {rule} of {' '.join(name)} (it has: {have})")
         return found
 
     def _find(self) -> Iterator[Artefact]:

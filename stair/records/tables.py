@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from stair.records.files import replacing
 
 _ROWS_A_GROUP = 1024
+_ROWS_A_BATCH = 64
 _BYTES_A_GROUP = 32 << 20
 """Token ids and texts of a row group, about."""
 
@@ -94,18 +95,51 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 
 
 def _read(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
+    _check(path, schema)
+    try:
+        return pq.read_table(path, columns=list(columns) if columns else None)
+    except pa.ArrowInvalid as error:
+        raise ValueError(_unreadable(path, error)) from error
+
+
+def _check(path: Path, schema: pa.Schema) -> None:
     if not path.is_file():
         raise ValueError(f"{path} does not exist; run the stage that makes it")
     try:
         found = pq.read_schema(path)
-        if not found.equals(schema):
-            missing = sorted(set(schema.names) - set(found.names)) or "none missing, another type or order"
-            raise ValueError(
-                f"{path} does not have the expected columns (missing: {missing}); delete it and run its stage again"
-            )
-        return pq.read_table(path, columns=list(columns) if columns else None)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} cannot be read as Parquet ({error}); delete it and run its stage again") from error
+        raise ValueError(_unreadable(path, error)) from error
+    if not found.equals(schema):
+        missing = sorted(set(schema.names) - set(found.names)) or "none missing, another type or order"
+        raise ValueError(
+            f"{path} does not have the expected columns (missing: {missing}); delete it and run its stage again"
+        )
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    return f"{path} cannot be read as Parquet ({error}); delete it and run its stage again"
+
+
+def read_ids(path: Path, schema: pa.Schema, names: Sequence[str], column: str) -> Iterator[tuple[Any, ...]]:
+    """A table's lists of token ids, each as an `array` behind the values of the columns `names` in its row.
+
+    Rows are read a few at a time: ids as Python numbers would take ten times their space.
+
+    Raises:
+        ValueError: as `read_table`.
+    """
+    _check(path, schema)
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS_A_BATCH, columns=[*names, column]):
+                lists = batch.column(column)
+                ends = lists.offsets.to_numpy()
+                flat = lists.values.to_numpy()
+                told = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+                for row, start, end in zip(told, ends[:-1], ends[1:], strict=True):
+                    yield *row, array("i", flat[start:end].tobytes())
+    except pa.ArrowInvalid as error:
+        raise ValueError(_unreadable(path, error)) from error
 
 
 class SavedRows:

@@ -106,12 +106,11 @@ class Training:
             tokens += self.replay.run(session, supervise)
         sums[3] = tokens
         parameters = self.optimizers.parameters
-        if self.workers.count > 1:
-            total = self.workers.total(gradients(parameters))
-            set_gradients(parameters, total)
-            sums = self.workers.total(sums.to(total.device)).cpu()
-        present = [parameter.grad for parameter in parameters.values() if parameter.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm(present)) if present else 0.0
+        # One worker goes the same way: what nothing was learned for has a gradient of zero, and its step counts.
+        total = self.workers.total(gradients(parameters))
+        set_gradients(parameters, total)
+        sums = self.workers.total(sums.to(total.device)).cpu()
+        norm = float(total.norm())
         loss, cross_entropy, kl, tokens = (*sums[:3].tolist(), int(sums[3]))
         if not (abs(loss) < float("inf") and norm < float("inf")):
             raise FloatingPointError(f"update {number + 1}: the loss is {loss}, its gradient's norm {norm}")

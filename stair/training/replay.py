@@ -27,7 +27,7 @@ class RecordedTurn:
     """A recorded problem and response."""
 
     user: str
-    response_ids: tuple[int, ...]
+    response_ids: Sequence[int]
     """As stored: end markers included; an incomplete response has what it has."""
     weight: float
     """The problem-balancing weight w_r."""
@@ -130,7 +130,7 @@ class _Session:
                     hidden,
                     teacher,
                     self.model.get_output_embeddings().weight,
-                    torch.tensor(turn.response_ids, device=ids.device),
+                    torch.tensor(list(turn.response_ids), device=ids.device),
                     cross_entropy=replay.cross_entropy,
                     kl=replay.kl,
                 )

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.seeds import hash_order
-from stair.records.tables import read_table
+from stair.records.tables import read_ids, read_table
 from stair.training.replay import RecordedTurn
 
 TURNS = 4
@@ -30,10 +32,6 @@ def recorded_sessions(
         ValueError: a session does not have four turns of four distinct problems, names a response that is not there, or a
             response is empty or holds an id that is no token; the row is named.
     """
-    responses = {
-        (row["record_id"], row["sample"]): tuple(row["response_ids"])
-        for row in read_table(paths.rollouts(model), ROLLOUTS, ["record_id", "sample", "response_ids"])
-    }
     prompt = config.prompts[config.training_pool.prompt]
     users = {
         row["record_id"]: prompt.replace("{problem}", row["problem"])
@@ -42,7 +40,6 @@ def recorded_sessions(
     rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in read_table(path, TRAINING_SESSIONS):
         rows[row["session_id"]].append(row)
-    sessions = {}
     for name, turns in rows.items():
         if [row["turn"] for row in turns] != list(range(1, TURNS + 1)):
             raise ValueError(f"{path}: session {name} has the turns {[row['turn'] for row in turns]}, not 1 to {TURNS}")
@@ -50,28 +47,40 @@ def recorded_sessions(
         for place, problem in enumerate(problems):
             if problem in problems[:place]:
                 raise ValueError(f"{path}: session {name}, turn {place + 1}: the problem {problem} stands in it twice")
-        sessions[name] = [_turn(path, paths.rollouts(model), row, responses, users, vocabulary) for row in turns]
-    return sessions
+    responses = _responses(paths.rollouts(model), rows, vocabulary)
+    return {name: [_turn(path, row, responses, users) for row in turns] for name, turns in rows.items()}
+
+
+def _responses(
+    path: Path, sessions: Mapping[str, Sequence[Mapping[str, Any]]], vocabulary: int
+) -> dict[tuple[str, int], Sequence[int]]:
+    """The responses that sessions name, by record and sample."""
+    wanted = {(row["record_id"], row["sample"]) for turns in sessions.values() for row in turns}
+    found = {}
+    for record, sample, ids in read_ids(path, ROLLOUTS, ["record_id", "sample"], "response_ids"):
+        if (record, sample) not in wanted:
+            continue
+        numbers = np.asarray(ids)
+        outside = numbers[(numbers < 0) | (numbers >= vocabulary)]
+        if len(outside):
+            raise ValueError(
+                f"{path}: response {record}, sample {sample}: token {outside[0]} is outside the vocabulary of {vocabulary}"
+            )
+        found[record, sample] = ids
+    return found
 
 
 def _turn(
     path: Path,
-    rollouts: Path,
     row: Mapping[str, Any],
-    responses: Mapping[tuple[str, int], tuple[int, ...]],
+    responses: Mapping[tuple[str, int], Sequence[int]],
     users: Mapping[str, str],
-    vocabulary: int,
 ) -> RecordedTurn:
     record, sample = row["record_id"], row["sample"]
     ids = responses.get((record, sample))
     if not ids or record not in users:
         raise ValueError(
             f"{path}: session {row['session_id']}, turn {row['turn']}: there is no response {record}, sample {sample}"
-        )
-    bad = next((token for token in ids if not 0 <= token < vocabulary), None)
-    if bad is not None:
-        raise ValueError(
-            f"{rollouts}: response {record}, sample {sample}: token {bad} is outside the vocabulary of {vocabulary}"
         )
     return RecordedTurn(users[record], ids, row["weight"])
 

@@ -45,7 +45,9 @@ class Student:
         """
         facts = describe(model.config.to_dict())
         device = next(model.parameters()).device
-        adapted = _adapter(model, settings.adapter, *seed) if settings.adapter is not None else None
+        adapted = None
+        if settings.adapter is not None:
+            adapted = _adapter(model, settings.adapter, settings.seed, "adapter", *seed)
         if not settings.controls:
             return cls(model, None, None, adapted)
         layers = settings.controlled_layers
@@ -130,7 +132,7 @@ def _adapter(model: Any, settings: Adapter, *seed: str) -> Any:
     ).eval()
     for name, parameter in model.named_parameters():
         if "lora_A" in name:
-            generator = torch.Generator().manual_seed(seed_of("adapter", name, *seed))
+            generator = torch.Generator().manual_seed(seed_of(*seed, name))
             drawn = torch.empty(parameter.shape, dtype=torch.float32)
             nn.init.kaiming_uniform_(drawn, a=math.sqrt(5), generator=generator)
             parameter.data.copy_(drawn)

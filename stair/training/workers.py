@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 Item = TypeVar("Item")
+
+_PATIENCE = timedelta(hours=6)
+"""How long a worker waits for another: sessions of an update can differ by a hundred thousand tokens."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Workers:
             return
         import torch.distributed as dist
 
-        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=_PATIENCE)
         try:
             yield cls(dist.get_rank(), count)
         finally:

@@ -16,7 +16,7 @@ from stair.records.files import replacing, write_text_if_changed
 from stair.records.manifest import manifest_path, write_manifest
 from stair.records.progress import Progress, duration
 from stair.records.schemas import EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, SCORED
-from stair.records.tables import SavedRows, read_table, write_table
+from stair.records.tables import SavedRows, read_ids, read_table, write_table
 
 SCHEMA = pa.schema(
     [
@@ -73,6 +73,9 @@ def test_a_table_comes_back_and_the_same_rows_have_the_same_bytes(tmp_path: Path
     assert write_table(tmp_path / "a.parquet", SCHEMA, rows) == 3000
     assert read_table(tmp_path / "a.parquet", SCHEMA) == rows
     assert read_table(tmp_path / "a.parquet", SCHEMA, ["name"]) == [{"name": row["name"]} for row in rows]
+    assert [*read_ids(tmp_path / "a.parquet", SCHEMA, ["name"], "ids")] == [
+        (row["name"], array("i", row["ids"])) for row in rows
+    ]
     write_table(tmp_path / "b.parquet", SCHEMA, iter([dict(reversed(row.items())) for row in rows]))
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
@@ -151,6 +154,8 @@ def test_a_table_of_other_columns_is_refused_on_reading(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ValueError, match="cannot be read as Parquet"):
         read_table(path, EVALUATION_SESSIONS)
+    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+        next(read_ids(path, SCHEMA, ["name"], "ids"))
 
 
 def test_the_columns_that_users_rely_on() -> None:

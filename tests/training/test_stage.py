@@ -27,7 +27,7 @@ from stair.method import BankFree, Reflector, load_adapter, load_controller
 from stair.training import stage
 from stair.training.workers import Workers
 from tests.training.small_run import MODEL, UPDATES, make_run, surroundings, train, train_command
-from tests.training.training_cases import KINDS
+from tests.training.training_cases import KINDS, student_of
 
 pytestmark = pytest.mark.xdist_group("training")
 Make = Callable[..., RunPaths]
@@ -149,21 +149,26 @@ def test_the_figure_draws_every_controllers_curve(trained: RunPaths, tmp_path: P
     assert set(first) == {"figure.csv", "figure.pdf", "figure.png"}
 
 
-def test_two_workers_are_one(make: Make, tmp_path: Path) -> None:
+DOUBLE = {
+    "models": {MODEL: {"dtype": "float64"}},
+    "controllers": {kind: {"adapter": {"optimizer": {"eps": 1e-5}}} for kind in ("lora", "lora_stair")},
+}
+
+
+@pytest.mark.parametrize(("kind", "changes"), [("stair", {}), ("bank_free", {}), ("lora_stair", DOUBLE)])
+def test_two_workers_are_one(make: Make, tmp_path: Path, kind: str, changes: dict[str, Any]) -> None:
     """Ten updates, the sessions of each shared between two processes (gloo).
 
-    The backbone and the adapter are in FP64, and the adapter's epsilon is larger: where a gradient is as small as AdamW's
+    With an adapter the backbone is in FP64, and the adapter's epsilon is larger: where a gradient is as small as AdamW's
     usual epsilon, the last bit of a sum in it moves the weight by a part of the whole learning rate.
     """
-    kind = "lora_stair"
-    adapter = {"adapter": {"optimizer": {"eps": 1e-5}}}
-    double = {"models": {MODEL: {"dtype": "float64"}}, "controllers": {kind: adapter}}
-    one, two = make(tmp_path / "one", double), make(tmp_path / "two", double)
+    one, two = make(tmp_path / "one", changes), make(tmp_path / "two", changes)
     run(one, kind)
     train(two, kind, workers=2)
     # Equal settings are equal files, in whatever order a process keeps its sets.
-    ours, theirs = (each.controller(MODEL, kind) / "adapter_config.json" for each in (one, two))
-    assert ours.read_bytes() == theirs.read_bytes()
+    if kind == "lora_stair":
+        ours, theirs = (each.controller(MODEL, kind) / "adapter_config.json" for each in (one, two))
+        assert ours.read_bytes() == theirs.read_bytes()
     found, expected = weights_of(two, kind), weights_of(one, kind)
     assert found.keys() == expected.keys()
     for name, tensor in found.items():
@@ -286,6 +291,14 @@ def test_a_warm_up_as_long_as_the_training_is_refused(make: Make, tmp_path: Path
         run(paths, "lora")
 
 
+def test_a_controller_that_no_entry_asks_for_is_refused(trained: RunPaths) -> None:
+    from stair.cli.main import app
+
+    words = ["train", "--run", str(trained.folder), "--model", MODEL, "--controller", "nobody"]
+    with pytest.raises(ValueError, match=rf"no controller of {MODEL} nobody \(it has: {MODEL} stair"):
+        app(words, standalone_mode=False)
+
+
 def test_two_seeds_are_two_entries(make: Make, tmp_path: Path) -> None:
     base = load_run(make(tmp_path / "one").folder).controllers["stair"].model_dump(mode="json")
     seeds = {"stair": {"layers": [1, 3]}, "again": base | {"seed": "second"}}
@@ -294,3 +307,22 @@ def test_two_seeds_are_two_entries(make: Make, tmp_path: Path) -> None:
         run(paths, name)
     one, other = (load_controller(paths.controller(MODEL, name)).weights for name in ("stair", "again"))
     assert (one - other).abs().max() > 0.05
+
+
+def test_initial_values_are_the_seeds(small_model: Callable[..., PreTrainedModel]) -> None:
+    """Of normals and of the adapter alike: another seed is another draw, whatever order sessions come in."""
+
+    def drawn(seed: str) -> dict[str, torch.Tensor]:
+        with student_of(small_model(), "lora_stair", torch.float32, seed=seed) as student:
+            found = {
+                part + name: each.detach().clone()
+                for part in student.parts()
+                for name, each in student.parts()[part].items()
+            }
+        return {name: each for name, each in found.items() if "lora_B" not in name}
+
+    first, again, second = drawn("first"), drawn("first"), drawn("second")
+    assert len(first) == 1 + 7 * 4
+    for name, values in first.items():
+        assert torch.equal(values, again[name]), name
+        assert not torch.isclose(values, second[name]).any(), name
