@@ -20,11 +20,18 @@ def read_based(text: str) -> Based | None:
     if match is None:
         return None
     digits, base = match["digits"].upper().replace(",", ""), base_number(match["base"])
-    if base is None or not any(character.isdigit() for character in digits):
+    if base is None or not (
+        any(character.isdigit() for character in digits) or _is_letters_only(match["digits"], base)
+    ):
         return None
     if not all(character in "-." or int(character, 36) < base for character in digits):
         return None
     return Based(_without_zeros(digits), base)
+
+
+def _is_letters_only(digits: str, base: int) -> bool:
+    """`FACE_{16}`: one letter with a subscript is a variable."""
+    return base > 10 and len(digits) > 1 and digits.isupper()
 
 
 def base_number(text: str) -> int | None:

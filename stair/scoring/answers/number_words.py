@@ -33,8 +33,12 @@ def spoken_fraction(words: list[str]) -> Fraction | None:
 
 
 def ordinal_word(word: str) -> int | None:
-    """5 for `fifth`, up to the twentieth."""
-    return _ORDINAL.get(word.lower())
+    """5 for `fifth` and 23 for `twenty-third`, below 100."""
+    tens, hyphen, units = word.lower().partition("-")
+    if not hyphen:
+        return _ORDINAL.get(tens) or (_TENS.get(tens.removesuffix("ieth") + "y") if tens.endswith("ieth") else None)
+    value = _ORDINAL.get(units, 0)
+    return _TENS[tens] + value if tens in _TENS and 0 < value < 10 else None
 
 
 def leading_number(words: list[str]) -> tuple[int, int] | None:

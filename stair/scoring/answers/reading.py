@@ -218,6 +218,10 @@ def _flat(tokens: list[Token]) -> str:
     return text_of([token for token in tokens if not token.is_sign("{", "}")]).replace("_ ", "_")
 
 
+_HALF_LINES = {"^+": r"(0,\infty)", "^-": r"(-\infty,0)", "_+": r"(0,\infty)", "_>0": r"(0,\infty)"}
+_HALF_LINES |= {"_<0": r"(-\infty,0)", "_ge0": r"[0,\infty)", "_le0": r"(-\infty,0]"}
+
+
 def _named_set(tokens: list[Token]) -> Answer | None:
     text = text_of(tokens).replace(" ", "")
     if text in ("\\emptyset", "\\{\\}", "\\{\\emptyset\\}"):
@@ -227,6 +231,13 @@ def _named_set(tokens: list[Token]) -> Answer | None:
         rest = tokens[4:]
         if not rest:
             return NamedSet(name)
+        half = (
+            _HALF_LINES.get("".join(token.text for token in rest if not token.is_sign("{", "}")))
+            if name == "R"
+            else None
+        )
+        if half is not None:
+            return read_answer(half)
         if rest[0].is_sign("-") and len(rest) > 1:
             return SetExpression(SetOperator.DIFFERENCE, (NamedSet(name), _read_side(rest[1:])))
         return NamedSet(text)

@@ -52,7 +52,10 @@ def is_region(answer: Answer) -> bool:
                 and len(_variables(answer)) == 1
             ) or (operators == ("in",) and is_region(sides[1]))
         case Collection(items, _):
-            return all(isinstance(item, Relation) and is_region(item) for item in items)
+            regions = [isinstance(item, Relation) and is_region(item) for item in items]
+            points = [_states_point(item) for item in items]
+            whole = all(regions) or (any(regions) and len(_variables(answer)) == 1)
+            return whole and all(one or other for one, other in zip(regions, points, strict=True))
         case _:
             return False
 
@@ -149,6 +152,8 @@ class _Region:
     def _holds(self, left: Value, operator: str, right: Value) -> bool:
         if any(map(self.arithmetic.is_complex, (left, right))):
             return False
+        if operator == "=":
+            return same_value(left, right, self.arithmetic)
         if operator == "ne":
             return not same_value(left, right, self.arithmetic)
         if operator in (">", "ge"):
@@ -184,6 +189,14 @@ class _Region:
             value = self._constant(node)
             if not self.arithmetic.context.isinf(self.arithmetic.inexact(value)):
                 yield value
+
+
+def _states_point(answer: Answer) -> bool:
+    """`x = 2`, which beside inequalities adds a single point."""
+    if not isinstance(answer, Relation) or answer.operators != ("=",):
+        return False
+    left, right = answer.sides
+    return lone_symbol(left) is not None and isinstance(right, Quantity) and not symbols(right.value)
 
 
 def _is_condition(answer: Answer) -> bool:

@@ -127,6 +127,10 @@ class _PhraseReader:
         self.position += 1
         if token.is_sign("%"):
             return PERCENT
+        if token.is_sign("'"):
+            twice = self.position < len(self.tokens) and self.tokens[self.position].is_sign("'")
+            self.position += twice
+            return UNITS["inch" if twice else "foot"]
         if token.is_sign("^") and self._take_circle():
             return self._temperature() or DEGREE
         if token.kind is Kind.COMMAND and token.text in CURRENCY_COMMANDS:
