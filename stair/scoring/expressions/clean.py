@@ -64,6 +64,7 @@ _SPELLINGS = (
     (r"\\jmath(?![A-Za-z])", "j"),
     (r"\\(?:[vh]space|vspace)\*?\{[^{}]*\}|\\phantom\{[^{}]*\}", " "),
     (r"\\(?:text)?color\s*\{[^{}]*\}", ""),
+    (r"\\(?:begin|end)\s*\{(?:aligned|align|gathered|split|equation|math|displaymath)\*?\}", " "),
 )  # fmt: skip
 _COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
 
