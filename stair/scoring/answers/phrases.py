@@ -52,13 +52,17 @@ def read_date(text: str) -> Words | None:
     if match is None:
         return None
     month, day = (match["month"], match["day"]) if match["month"] else (match["other_month"], match["other_day"])
-    return Words(f"{month.lower()} {int(day)} {match['year'] or ''}".strip())
+    return Words(f"{month.lower()[:3]} {int(day)} {match['year'] or ''}".strip())
 
 
-_MONTH = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if name[3:] else name for name in _MONTHS) + "|sept"
 _DATE = re.compile(
-    rf"(?:(?P<month>{_MONTH})[a-z]*\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?|"
-    rf"(?P<other_day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<other_month>{_MONTH})[a-z]*)(?:,? (?P<year>\d{{4}}))?",
+    rf"(?:(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?|"
+    rf"(?P<other_day>\d{{1,2}})(?: ?(?:st|nd|rd|th))? (?:of )?(?P<other_month>{_MONTH}))(?:,? (?P<year>\d{{4}}))?",
     re.IGNORECASE,
 )
 
