@@ -66,7 +66,9 @@ def turn_memory(
     # attention or a recurrence takes and gives; the residual stream's copies.
     mlp = 6 * ffn + 6 * hidden
     attention = 2 * (3 * heads + 2 * kv) + 6 * hidden + (2 * heads if facts.gated else 0)
-    again = tokens * max(mlp + 2 * hidden, attention + 2 * hidden) * width
+    # An adapter's matrices are FP32: each of the seven projections keeps its input in FP32, and one result is under way.
+    adapter = _WIDE * (5 * hidden + heads + 2 * ffn) if adapts and width < _WIDE else 0
+    again = tokens * (max(mlp + 2 * hidden, attention + 2 * hidden) * width + adapter)
     if not prefix:
         again = max(again, tokens * (_recurrent(text, width) + 4 * hidden * width))
     loss = CHUNK_TOKENS * facts.vocabulary * (3 * _WIDE + width)

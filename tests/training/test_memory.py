@@ -45,6 +45,24 @@ def test_the_estimate_is_what_tensors_take(
     assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
 
 
+def test_an_adapters_copies_of_a_bf16_model_are_counted(renderer: Renderer) -> None:
+    """Its matrices are FP32, and each projection's input is kept in FP32 for them."""
+    model = random_model(
+        "qwen3", torch.bfloat16, hidden_size=128, intermediate_size=384, head_dim=32, max_position_embeddings=4096
+    )
+    ids = renderer.tokenizer("The sum of 3 and 4 is 7. " * 400, add_special_tokens=False)["input_ids"][:400]
+    turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
+    with student_of(model, "lora", torch.float32) as student:
+        trained = sum(each.numel() for each in student.parts()["adapter"].values())
+        replay = replaying(student, renderer, checkpoint_activations=True)
+        measured = peak_of_tensors("cpu", lambda: replay.run(turns, lambda turn, parts: parts.loss.backward()))
+    turn = Turn(len(renderer.prompt_ids([], "What is 1 + 2?")) + 400, 20, 400, 400)
+    estimate = turn_memory(
+        model.config.to_dict(), turn, weights=0, layers=(), trained=trained, adapts=True, width=2, flash=False
+    )
+    assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
+
+
 def test_a_full_length_session_of_the_4b_models_fits_an_80_gb_gpu() -> None:
     """Four responses at their limits: the paper's longest sessions."""
     instruct = Turn(history=3 * (16_384 + 300), prompt=300, response=16_384, bank=3 * 16_384)
