@@ -278,7 +278,11 @@ def evaluate(
             stage.seal(*open_run(run), model, benchmark, condition)
             _record(run, "responses", model, benchmark, condition)
     else:
-        stage.generate(*open_run(run), model, benchmark, condition, shard, of)
+        from stair.provenance.artefacts import Artefacts
+
+        settings, paths = open_run(run)
+        Artefacts(settings, paths, everything=True).of("responses", model, benchmark, condition)
+        stage.generate(settings, paths, model, benchmark, condition, shard, of)
 
 
 @app.command()

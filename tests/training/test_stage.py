@@ -291,11 +291,24 @@ def test_a_warm_up_as_long_as_the_training_is_refused(make: Make, tmp_path: Path
         run(paths, "lora")
 
 
-def test_a_controller_that_no_entry_asks_for_is_refused(trained: RunPaths) -> None:
+def test_a_controller_or_condition_that_no_entry_asks_for_is_refused(trained: RunPaths) -> None:
     from stair.cli.main import app
 
     words = ["train", "--run", str(trained.folder), "--model", MODEL, "--controller", "nobody"]
     with pytest.raises(ValueError, match=rf"no controller of {MODEL} nobody \(it has: {MODEL} stair"):
+        app(words, standalone_mode=False)
+    words = [
+        "evaluate",
+        "--run",
+        str(trained.folder),
+        "--model",
+        MODEL,
+        "--benchmark",
+        "aime2025",
+        "--condition",
+        "nobody",
+    ]
+    with pytest.raises(ValueError, match=rf"no responses of {MODEL} aime2025 nobody \(it has: "):
         app(words, standalone_mode=False)
 
 
