@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from stair.records.worklog import WorkLog
-from tests.workflow.conftest import MICRO, RESULTS, contents, environment, run_in
+from tests.faults.conftest import COMMAND
+from tests.workflow.conftest import RESULTS, contents, environment, run_in
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(450)]
 
-COMMAND = ("stair", "reproduce", "--run", str(MICRO))
-KILLS = 6
+KILLS = 4
 
 
 def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
@@ -44,18 +44,15 @@ def kill_one(folder: Path, kind: str, after: float) -> bool:
     family = psutil.Process(child.pid).children(recursive=True)
     with suppress(psutil.NoSuchProcess):
         os.kill(found[-1].pid, signal.SIGKILL)
-    child.wait(120)
+    child.wait(300)
     _, alive = psutil.wait_procs(family, timeout=15)
     assert not alive, f"processes outlived their driver: {alive}"
     return True
 
 
-def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    for folder in (undisturbed, killed):
-        folder.mkdir()
-    run_in(undisturbed, *COMMAND)
-
+def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(undisturbed: Path, tmp_path: Path) -> None:
+    killed = tmp_path / "killed"
+    killed.mkdir()
     chance, kills = random.Random("where"), 0
     for number in range(KILLS):
         kills += kill_one(killed, ("driver", "job", "driver", "warm")[number % 4], chance.uniform(3, 8))
@@ -63,7 +60,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(tmp_path: P
     run_in(killed, *COMMAND)
 
     results = killed / "results" / "micro"
-    assert contents(results, *RESULTS) == contents(undisturbed / "results" / "micro", *RESULTS)
+    assert contents(results, *RESULTS) == contents(undisturbed, *RESULTS)
     for stage in ("rollouts", "evaluation"):
         for folder in (results / "work" / stage).glob("**/log"):
             assert WorkLog(folder).counts.duplicates == 0, "nothing was generated a second time"

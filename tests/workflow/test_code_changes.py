@@ -14,6 +14,12 @@ from tests.workflow.conftest import MICRO, ROOT, environment, jobs_of
 pytestmark = pytest.mark.xdist_group("workflow")
 
 SCORES = {"score_condition": 3, "table": 7, "figure": 1, "provenance": 1, "all": 1}
+PROTOCOL = {
+    **{"data_report": 1, "preflight_limits": 1},  # they use the same module's digests of files
+    **{"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, "training_sessions": 1},
+    **{"train_controller": 1, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1},
+    **{"evaluation_shard": 3, "seal_evaluation": 3, "check": 1, **SCORES},
+}
 TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}
 CURVES = {"training_figure": 1, "provenance": 1, "all": 1}
 
@@ -58,6 +64,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),
         ("stair/rollouts/stage.py", "", "\nADDED = 1\n", {}),
+        ("stair/records/keys.py", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 2", PROTOCOL),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
 )

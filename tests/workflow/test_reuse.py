@@ -63,6 +63,39 @@ def test_another_temperature_at_evaluation_generates_those_responses_alone(copie
     assert contents(again, "responses/**/*.parquet") != contents(micro, "responses/**/*.parquet")
 
 
+def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(copied_run: Path) -> None:
+    both = copied_run / "both.yaml"
+    both.write_text(MICRO.read_text().replace("aime2025: null", "aime2025: {tiny: 5}") + "\nreuse: [micro]\n")
+    run_in(copied_run, "stair", "reproduce", "--run", str(both), "--target", "evaluation")
+    again = copied_run / "again.yaml"
+    changes = "evaluation_changes: {aime2025: {temperature: 0.9}}"
+    again.write_text(
+        both.read_text().replace("[micro]", "[both]").replace("rollout_sampling", f"{changes}\n    rollout_sampling")
+    )
+    run_in(copied_run, "stair", "reproduce", "--run", str(again), "--target", "evaluation")
+
+    first, second = (copied_run / "results" / name for name in ("both", "again"))
+    for place in ("rollouts", f"evaluation/{MODEL}/math500"):
+        for marker in markers(second, place):
+            assert marker["reused"]["both"] >= marker["responses"]
+    for marker in markers(second, f"evaluation/{MODEL}/aime2025"):
+        assert marker["reused"].get("both", 0) <= 5 * 4, "states of equal first answers at most"
+    logs = sorted((second / f"work/evaluation/{MODEL}/aime2025").glob("*/log"))
+    known = set().union(*(WorkLog(folder).keys() for folder in (first / "work/evaluation").glob("**/log")))
+    for log in map(WorkLog, logs):
+        assert not {key for key, record in log.items() if "response_ids" in record} & known
+    same = (
+        "rollouts/*.parquet",
+        "controllers/**/*.safetensors",
+        "sessions/**/*.parquet",
+        "responses/*/math500/*.parquet",
+    )
+    assert contents(second, *same) == contents(first, *same)
+    other = "responses/*/aime2025/*.parquet"
+    assert contents(second, other).keys() == contents(first, other).keys()
+    assert contents(second, other) != contents(first, other)
+
+
 def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
     weights = copied_run / "results/micro/controllers" / MODEL / "stair/controller.safetensors"
     sound = weights.read_bytes()
