@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +37,8 @@ def write_tensors(
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Whose file it is tells whoever finds it whether it is still being written.
+    beside = target.with_name(f".{target.name}.{socket.gethostname().replace('.', '-')}.{os.getpid()}.partial")
     try:
         save_file(
             {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, beside, dict(metadata)

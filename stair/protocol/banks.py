@@ -28,8 +28,8 @@ class BankStore:
             self._files = defaultdict(set)
             for path in self._folder.glob("*.safetensors"):
                 self._files[path.name.rsplit(".", 2)[0]].add(path)
-            for path in self._folder.glob(".*.safetensors.*.part"):  # what a killed process had begun to write
-                self._files[path.name[1:].rsplit(".", 4)[0]].add(path)
+            for path in self._folder.glob(".*.safetensors.*.partial"):  # what a killed process had begun to write
+                self._files[path.name[1:].rsplit(".", 5)[0]].add(path)
         return self._files
 
     def _path(self, owner: str, digest: str) -> Path:

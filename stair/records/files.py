@@ -40,9 +40,9 @@ def partial_path(path: Path) -> Path:
 
 
 _HOST = socket.gethostname().replace(".", "-")
-_LEFTOVER = re.compile(r"^\..+\.(?:(?P<host>[^.]+)\.(?P<process>\d+)\.partial(?:\.dead)?|\d+\.part)$")
+_LEFTOVER = re.compile(r"^\..+\.(?P<host>[^.]+)\.(?P<process>\d+)\.partial(?:\.dead)?$")
 _FORGOTTEN_SECONDS = 24 * 3600.0
-"""After so long without a change, an unfinished file of another machine (or of nobody known) is left over."""
+"""After so long without a change, an unfinished file of another machine is left over."""
 
 
 def remove_leftovers(folder: Path) -> int:

@@ -78,7 +78,7 @@ def test_what_dead_processes_left_unfinished_is_removed(tmp_path: Path) -> None:
     host = mine.name.split(".")[3]
     dead, elsewhere, old = (
         mine.with_name(name)
-        for name in (f".dead.json.{host}.4194305.partial", ".x.csv.other-host.1.partial", ".bank.safetensors.77.part")
+        for name in (f".dead.json.{host}.4194305.partial", ".x.csv.other-host.1.partial", ".y.csv.other-host.7.partial")
     )
     keep = mine.with_name("kept.partial")
     mine.parent.mkdir()
