@@ -232,14 +232,15 @@ def test_a_query_along_its_normal_reads_the_other_end_of_the_bank(smoothing: flo
 @pytest.mark.parametrize("gaps", [(100.0, 120.0), (120.0, 140.0), (126.0, 155.0)])
 def test_an_entry_far_above_those_before_it_keeps_its_weight(gaps: tuple[float, float]) -> None:
     """Logits that rise from block to block, and a reflection that turns the query from the last peak to the one before."""
-    head_dim, entries = 16, 3 * streaming.CPU_TILES.entries
+    head_dim, width = 16, streaming.CPU_TILES.entries
+    entries = 3 * width
     generator = torch.Generator().manual_seed(0)
     keys, values = (torch.randn(1, 1, entries, head_dim, generator=generator) for _ in range(2))
     keys *= 0.01
     queries, normals = torch.zeros(1, 1, 1, head_dim), torch.zeros(1, head_dim)
     queries[..., :2] = 10.0
     normals[0, 0] = 1.0
-    for entry, logit, change in ((600, gaps[0], 60.0), (1200, gaps[1], 0.0)):  # to base 2
+    for entry, logit, change in ((width + 88, gaps[0], 60.0), (2 * width + 176, gaps[1], 0.0)):  # to base 2
         scale = head_dim**0.5 * math.log(2.0)
         keys[0, 0, entry] = 0.0
         keys[0, 0, entry, 0] = -change * scale / 20.0

@@ -45,7 +45,7 @@ class Tiles:
 
 # A tile of logits and its companion have to stay in a core's second-level cache; on a GPU launches should be few. A core reads
 # a logit from memory in a tenth of the time that it takes to compute it again.
-CPU_TILES = Tiles(rows=512, entries=512, kept=96 << 20)
+CPU_TILES = Tiles(rows=512, entries=256, kept=168 << 20)
 GPU_TILES = Tiles(rows=8192, entries=4096)
 LEAST_ROWS = 128
 # A kept power is at most this, and a factor to it is taken for at least that: what the latter adds is below 2 ** -80, nothing
@@ -176,7 +176,7 @@ class _Head:
             side = self.side(tokens, level) if side is None else side
             weight = self.logits(side, tokens, span).exp_()
             total = weight.sum(-1, keepdim=True)
-            if bool((total < GREATEST_SUM).all()):
+            if float(total.amax()) < GREATEST_SUM:
                 return weight, total, level, side
         logit = self.logits(self.side(tokens), tokens, span)
         level = torch.maximum(level, logit.amax(-1, keepdim=True))
