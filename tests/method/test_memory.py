@@ -50,7 +50,8 @@ def test_logits_are_kept_within_the_stated_bytes(monkeypatch: pytest.MonkeyPatch
     tiles = streaming.CPU_TILES
     assert largest(512, 8192, "torch") <= tiles.kept // 4
     monkeypatch.setattr(streaming, "CPU_TILES", dataclasses.replace(tiles, kept=0))
-    assert largest(512, 8192, "torch") <= 2 * tiles.rows * tiles.entries
+    inputs = 2 * KV_HEADS * 8192 * HEAD_DIM
+    assert largest(512, 8192, "torch") <= max(2 * tiles.rows * tiles.entries, inputs) < HEADS * 512 * 8192 / 8
 
 
 def test_the_watch_sees_a_read_that_forms_the_matrix() -> None:
