@@ -42,6 +42,13 @@ class Labels:
         """A model's label."""
         return self.models.get(key, key)
 
+    def pooled(self) -> str:
+        """What stands for the model where all are pooled: nothing, as in the paper.
+
+        In a run with a note, whose models are not the paper's, their labels: no file of numbers goes without saying it.
+        """
+        return " + ".join(self.models.values()) if self.note else ""
+
     def benchmark(self, key: str) -> str:
         """A benchmark's label."""
         return self.benchmarks.get(key, key)

@@ -22,7 +22,7 @@ def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
         writer.writerow(
             [
                 artifact,
-                labels.model(value.model),
+                labels.model(value.model) if value.model else labels.pooled(),
                 labels.benchmark(value.benchmark),
                 labels.condition(value.condition),
                 value.turn,

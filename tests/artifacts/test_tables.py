@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
@@ -150,6 +151,13 @@ def test_the_csv_has_full_precision() -> None:
     text = tidy_csv("tab:x", [Value("m", "b", "stair", "T2", "", "Avg@4", 100 / 3, "%")], LABELS)
     (row,) = csv.DictReader(io.StringIO(text))
     assert float(row["value"]) == 100 / 3
+
+
+def test_a_pooled_number_names_its_models_where_they_are_not_the_papers() -> None:
+    pooled = [Value("", "", "", "T2-T4", "T1 correct", "n", 7, "responses")]
+    several = replace(LABELS, models={"m": "Tiny M", "n": "Tiny N"})
+    assert "\ntab:x,Tiny M + Tiny N,,,T2-T4," in tidy_csv("tab:x", pooled, several)
+    assert "\ntab:x,,,,T2-T4," in tidy_csv("tab:x", pooled, replace(several, note=None))
 
 
 def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -> None:
