@@ -61,7 +61,7 @@ test-sglang: $(READY) $(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 
 test-faults: $(READY)
-	$(VENV)/bin/python -m pytest -m faults
+	$(VENV)/bin/python -m pytest -m faults -n 2 --dist loadfile
 
 test-reproduced: $(READY)
 	$(VENV)/bin/python -m pytest -m reproduced
