@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from stair.records.worklog import WorkLog
-from tests.faults.conftest import COMMAND
+from tests.faults.conftest import COMMAND, SLOW
 from tests.workflow.conftest import RESULTS, contents, environment, run_in
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(450)]
@@ -33,7 +33,7 @@ def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
 def kill_one(folder: Path, kind: str, after: float) -> bool:
     """Starts the run, and after some seconds kills one of its processes. False where the run had ended before."""
     with open(folder / "output.txt", "a") as output:
-        child = subprocess.Popen(COMMAND, cwd=folder, env=environment(), stdout=output, stderr=output)
+        child = subprocess.Popen([*COMMAND, *SLOW], cwd=folder, env=environment(), stdout=output, stderr=output)
     deadline, found = time.monotonic() + after, list[psutil.Process]()
     while child.poll() is None and not (found and time.monotonic() > deadline):
         time.sleep(0.02)
@@ -57,7 +57,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(undisturbed
     for number in range(KILLS):
         kills += kill_one(killed, ("driver", "job", "driver", "warm")[number % 4], chance.uniform(3, 8))
     assert kills >= KILLS // 2, "the run ended too soon to be killed"
-    run_in(killed, *COMMAND)
+    run_in(killed, *COMMAND, *SLOW)  # the last bits of captured states depend on the batch width
 
     results = killed / "results" / "micro"
     assert contents(results, *RESULTS) == contents(undisturbed, *RESULTS)
