@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,11 @@ from transformers import PreTrainedModel
 
 from stair.engines.base import Replay, Request
 from stair.engines.transformers import TransformersEngine
+from stair.engines.transformers.batch import Batch
+from stair.engines.transformers.capture import DecodeCapture
 from stair.method import deviation
 from tests.conftest import LAYERS, TOKENS
-from tests.engines.engine_cases import engine, run, various
+from tests.engines.engine_cases import GREEDY, engine, request, run, various
 
 Models = Callable[..., PreTrainedModel]
 both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
@@ -160,3 +163,77 @@ def test_replays_shrink_by_themselves(small_model: Models) -> None:
         found = engine(model, width=8, prefill=4).replay(replays)
     assert all(deviation(one, other) < 1e-12 for one, other in zip(found, expected, strict=True))
     assert {one.layers for one in found} == {LAYERS}
+
+
+@both
+def test_a_batch_that_is_given_up_holds_no_memory(small_model: Models, architecture: str) -> None:
+    """Its caches are the greatest part of what was used: kept, the next step would find no more room than this one."""
+    made: list[weakref.ref[Batch]] = []
+
+    class Watched(TransformersEngine):
+        def _new_batch(self) -> Batch:
+            assert all(batch() is None for batch in made), "an earlier batch is still alive"
+            batch = super()._new_batch()
+            made.append(weakref.ref(batch))
+            return batch
+
+    model = small_model(architecture, torch.float64)
+    requests = various(torch.float64, 8)
+    stream = Watched(model, tokens=TOKENS, layers=LAYERS, batch_width=8, cache_block=32).run(requests)
+    found = [next(stream)]
+    with small_device(model, rows=2, at=3):
+        found += list(stream)
+    assert len(made) == 3
+    assert len(found) == len(requests)
+
+
+@both
+def test_memory_that_runs_out_when_every_row_has_just_ended(small_model: Models, architecture: str) -> None:
+    """What waits on the host takes a row, and the prompt beside it does not fit: nothing of the former is drawn again."""
+    model = small_model(architecture, torch.float64)
+
+    def made(key: str, prompt: int, limit: int) -> Request:
+        return request(key, prompt, limit, stop_ids=(), sampling=GREEDY)
+
+    # The two with the longer prompts are taken back first and end at one step.
+    first, later = [made("a", 20, 6), made("b", 20, 6), made("c", 5, 20)], made("d", 90, 4)
+    expected = run(model, [*first, later], width=4)
+    shrinking, found = engine(model, width=4), {}
+    with small_device(model, rows=2, columns=64) as refused:
+        for done in shrinking.run(first):
+            found[done.key] = done
+            if done.key == "b":
+                shrinking.submit(later)
+            if done.key == "c":
+                assert refused.count(1) == 1, "the long prompt was refused while c was on its way"
+                break
+    assert {key: found[key].response_ids for key in "abc"} == {key: expected[key].response_ids for key in "abc"}
+
+
+@both
+def test_memory_that_runs_out_while_a_response_is_taken_back(
+    small_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The room for its captured states cannot be had: it waits on, and is answered once."""
+    model = small_model(architecture, torch.float64)
+    requests = [request(f"r{number}", 10, 40, stop_ids=(), sampling=GREEDY) for number in range(6)]
+    expected = run(model, requests, width=6)
+    put_back, refusals = DecodeCapture.put_back, [False, True]
+
+    def refusing(self: DecodeCapture, row: int, states: tuple[torch.Tensor, torch.Tensor]) -> None:
+        if refusals and refusals.pop(0):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate a block.")
+        put_back(self, row, states)
+
+    monkeypatch.setattr(DecodeCapture, "put_back", refusing)
+    shrinking = engine(model, width=6)
+    with small_device(model, rows=3, at=3):
+        found = list(shrinking.run(requests))
+    assert not refusals
+    assert sorted(done.key for done in found) == sorted(expected)
+    for done in found:
+        assert done.response_ids == expected[done.key].response_ids
+        other = expected[done.key].bank
+        assert done.bank is not None and other is not None
+        assert done.bank.tokens == other.tokens
+        assert deviation(done.bank, other) < (1e-12 if architecture == "qwen3" else 1e-5)

@@ -86,9 +86,10 @@ class Batch:
 
     def resume(self, number: int, parked: Parked) -> None:
         """A parked response goes on in a free row, as if it had never left."""
-        self._put(number, parked.row, parked.states)
+        # Memory can run out in either: the response takes the row last, so that it is here or still parked, never both.
         if self._capture is not None and parked.captured is not None:
             self._capture.put_back(number, parked.captured)
+        self._put(number, parked.row, parked.states)
 
     def _put(self, number: int, row: Row, states: Prefilled) -> None:
         request = row.request
@@ -151,6 +152,8 @@ class Batch:
         }
         for number in ended:
             self._release(number)
+        if not self:
+            self._drawn = []  # nothing waits for this step: responses that come now have drawn nothing in it
         return list(ended.values())
 
     def decode(self) -> None:

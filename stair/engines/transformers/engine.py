@@ -148,22 +148,22 @@ class TransformersEngine:
         while True:
             try:
                 yield from self._refill(source)
-                batch = self._current
-                running = batch.width - len(batch.free)
+                running = self._current.width - len(self._current.free)
                 if not running:
                     return
                 self.steps += 1
                 self.generated += running
                 if self.watch is not None:
                     self.watch(running, self.generated)
-                yield from batch.draw()
-                if batch:
-                    batch.decode()
+                yield from self._current.draw()
+                if self._current:
+                    self._current.decode()
             except RuntimeError as error:
                 self._make_room(error)
 
     @property
     def _current(self) -> Batch:
+        """The batch under way. No frame that outlives a step holds it: one that was given up would keep its memory."""
         assert self._batch is not None
         return self._batch
 
@@ -236,6 +236,9 @@ class TransformersEngine:
         """
         if not _out_of_memory(error):
             raise error
+        # The traceback holds the frames in which the memory was asked for, and so their tensors.
+        error.__traceback__ = None
+        self._free_memory()
         if self._batch is not None:
             # The longest first: what has come furthest is freed soonest.
             self._parked = deque(sorted([*self._batch.park(), *self._parked], key=lambda each: -each.row.length))
@@ -252,15 +255,17 @@ class TransformersEngine:
                 "the device's memory does not suffice for a single response; finished responses are kept: run this on a "
                 f"device with more memory ({str(error).splitlines()[0]})"
             ) from None
-        # The traceback holds the frames in which the memory was asked for, and so their tensors.
-        error.__traceback__ = None
         had_batch, self._batch = self._batch is not None, None
-        gc.collect()
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
+        self._free_memory()
         if had_batch:
             self._batch = self._new_batch()
         print(f"warning: out of memory on {self.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
+
+    def _free_memory(self) -> None:
+        """Gives the device back what nothing refers to any more."""
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
