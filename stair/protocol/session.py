@@ -117,10 +117,15 @@ class SessionChain:
         return Step(self._response_key())
 
     def _wants_replay(self) -> bool:
-        """A reused T1 whose states the bank still lacks; nothing else is replayed as a matter of course."""
-        return bool(
-            self.protocol.control and len(self._turns) == 1 and self.first_row and self._turns[0].segment is None
-        )
+        """A T1 whose states the bank still lacks: a reused one, or one that another run answered without capturing.
+
+        Nothing else is replayed as a matter of course.
+        """
+        return self._captures(1) and len(self._turns) == 1 and self._turns[0].segment is None
+
+    def _captures(self, turn: int) -> bool:
+        """Whether a turn's states go into the bank: it has a successor that reads."""
+        return self.protocol.control is not None and turn < self.protocol.turns
 
     @property
     def _owner(self) -> str:
@@ -211,6 +216,8 @@ class SessionChain:
             return
         record = dict(record)
         segment = record.pop("segment")
+        if not self._captures(len(self._turns) + 1):  # another run may have kept states that nothing reads here
+            segment = record["captured_tokens"] = None
         control, before = self.protocol.control, self._turns[-1] if self._turns else None
         problem = self._problem()
         self.rows.append(
@@ -249,7 +256,7 @@ class SessionChain:
 
     def request(self, engine: Engine) -> Request:
         """See `Chain.request`."""
-        capture = self.protocol.capture() if len(self._turns) + 1 < self.protocol.turns else None
+        capture = self.protocol.capture() if self._captures(len(self._turns) + 1) else None
         read = self._read(len(self._turns), engine)
         return Request(
             key=self._response_key(),

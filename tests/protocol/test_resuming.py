@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,41 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
         marker,
     )
     assert marker.is_file()
+
+
+def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Engine]) -> Rows:
+    """The rows of a condition in a run that reuses another one's answers."""
+    chains, place = study.chains(condition), study.folder / condition
+    progress = (study.folder / "progress", condition)
+    run_shard(
+        lambda _: list(study.chains(condition)), 1, place, (0, 1), load, progress, place / "end.json", {"other": other}
+    )
+    assert finished(chains, study.log(condition))[1] == 0
+    return rows_of(chains)
+
+
+def test_a_t1_that_another_run_answered_without_keeping_its_states_is_replayed(study: Study, tmp_path: Path) -> None:
+    """A condition with a T1 of its own takes Vanilla's where it is the same response; the bank lacks nothing."""
+    study.sessions, study.samples = 3, 1
+    expected = fresh(study, tmp_path / "alone").go("own_first", WatchedEngine(study.model))
+    engine = WatchedEngine(study.model)
+    rows = taken_over(fresh(study, tmp_path / "again"), "own_first", study.folder / "vanilla", lambda: engine)
+    assert len(engine.requests) == 3 * 3, "no T1 was generated"
+    assert tokens_of(rows) == tokens_of(expected)
+    told = ("captured_tokens", "bank_tokens", "controlled_tokens")
+    assert [[row[name] for name in told] for row in rows] == [[row[name] for name in told] for row in expected]
+    assert {row["bank_source"] for row in rows if row["turn"] == 2} == {"replayed"}
+
+
+def test_states_that_another_run_kept_are_none_where_nothing_reads(study: Study, tmp_path: Path) -> None:
+    study.sessions = 3
+    other = fresh(study, tmp_path / "other")
+    other.go("own_first", WatchedEngine(study.model))
+    rows = taken_over(fresh(study, tmp_path / "again"), "vanilla", other.folder / "own_first", no_engine)
+    assert rows == in_order(
+        [row for row in study.first_rows.values() if row["session_id"] in {r["session_id"] for r in rows}]
+    )
+    assert len(rows) == 3 * 2
 
 
 def test_sealing_an_unfinished_condition_says_how_much_is_missing(study: Study) -> None:
