@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from transformers.models.qwen3.modeling_qwen3 import repeat_kv
 
 from stair.engines.base import Read, Replay, Request
-from stair.method import Bank, deviation
+from stair.method import Bank, deviation, differential_read
 from stair.protocol.session import SessionChain
 from stair.records.keys import ids_digest
 from tests.protocol.conftest import Finished
@@ -39,6 +40,22 @@ def test_the_bank_keeps_one_entry_a_kv_head_and_captured_token(finished: Finishe
         for segment in bank.segments:
             assert segment.keys.shape == (2, facts.kv_heads, segment.tokens, facts.head_dim) == segment.values.shape
     assert facts.query_heads == 2 * facts.kv_heads
+
+
+@pytest.mark.parametrize("backend", ["naive", "torch"])
+def test_each_query_head_uses_its_corresponding_stored_head(backend: str) -> None:
+    """The stored head that grouped-query attention gives it: a read of copies made by Transformers is the same."""
+    generator = torch.Generator().manual_seed(0)
+    queries, keys, values = (
+        torch.randn(2, heads, tokens, 16, generator=generator, dtype=torch.float64)
+        for heads, tokens in ((6, 3), (2, 9), (2, 9))
+    )
+    normals = torch.randn(6, 16, generator=generator, dtype=torch.float64)
+    found = differential_read(queries, keys, values, normals, backend=backend)
+    copied = differential_read(queries, repeat_kv(keys, 3), repeat_kv(values, 3), normals, backend=backend)
+    torch.testing.assert_close(found, copied, atol=1e-12, rtol=1e-12)
+    swapped = differential_read(queries, keys.flip(1), values.flip(1), normals, backend=backend)
+    assert ((found - swapped).abs().amax((-1, -2)) > 1e-3).all()
 
 
 def test_captured_states_are_detached_and_on_the_host(finished: Finished) -> None:

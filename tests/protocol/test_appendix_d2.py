@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from stair.config.model import Config
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.conversation.renderer import Exchange
+from stair.engines.identity import attention_path
+from stair.evaluation.scores import score_condition
 from stair.records.keys import ids_digest
+from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.seeds import seed_of
+from stair.records.tables import read_table, write_table
 from stair.sessions.evaluation import evaluation_sessions
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Rows
@@ -90,6 +97,15 @@ def test_each_session_is_run_along_four_trajectories(paper: Config, finished: Fi
 
 
 @pytest.mark.parametrize("condition", ["native", "stair"])
+def test_each_problem_has_four_sampled_responses_per_turn(paper: Config, finished: Finished, condition: str) -> None:
+    """One of each trajectory; the small study has two."""
+    assert paper.evaluation.samples == 4
+    samples = Counter((row["problem_id"], row["turn"], row["sample"]) for row in finished.rows[condition])
+    wanted = {(problem, turn, sample) for problem in PROBLEMS for turn in range(1, 5) for sample in range(2)}
+    assert samples == Counter(wanted)
+
+
+@pytest.mark.parametrize("condition", ["native", "stair"])
 def test_a_later_turn_retains_the_responses_of_its_own_trajectory(finished: Finished, condition: str) -> None:
     """Of its own and of no other: with another trajectory's answers the prompt is another, wherever they differ."""
     renderer, found = finished.study.renderer, trajectories(finished.rows[condition])
@@ -158,6 +174,46 @@ def test_each_condition_continues_from_its_own_generated_history(finished: Finis
             assert (one["seed"], one["problem_id"]) == (other["seed"], other["problem_id"])
             parted += ours != theirs
     assert parted > 0
+
+
+def test_native_and_stair_are_scored_against_the_same_reference_answers(
+    paper: Config, finished: Finished, tmp_path: Path
+) -> None:
+    """A problem has one reference, which no response row carries: another one changes the verdicts of both alike."""
+    assert "reference" not in {*RESPONSES.names, *SCORED.names}
+    paths = RunPaths(tmp_path)
+    for condition in ("native", "stair"):
+        rows = [row | {"response": r"It is \boxed{B}."} for row in finished.rows[condition]]
+        write_table(paths.responses("m", "gpqa_diamond", condition), RESPONSES, rows)
+    for letters in ("ABABA", "BBABC"):
+        problems = [
+            dict(problem_id=key, source_id=key, problem="Which?", reference=letter, kind="choice", choices=list("wxyz"))
+            for key, letter in zip(PROBLEMS, letters, strict=True)
+        ]
+        write_table(paths.benchmark("gpqa_diamond"), BENCHMARK, problems)
+        for condition in ("native", "stair"):
+            score_condition(paper, paths, "m", "gpqa_diamond", condition, workers=0)
+            for row in read_table(paths.evaluation("m", "gpqa_diamond", condition), SCORED):
+                assert row["correct"] == (letters[list(PROBLEMS).index(row["problem_id"])] == "B")
+
+
+def test_generation_uses_flash_attention_2_where_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And the ordinary attention elsewhere: the path follows from the environment, and every row says which it was."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert attention_path("auto", "bfloat16", "cuda") == "sdpa"
+    (tmp_path / "flash_attn").mkdir()
+    (tmp_path / "flash_attn" / "__init__.py").touch()
+    importlib.invalidate_caches()
+    for device in ("auto", "cuda"):
+        assert attention_path("auto", "bfloat16", device) == "flash_attention_2"
+    assert attention_path("auto", "bfloat16", "cpu") == attention_path("auto", "float32", "cuda") == "sdpa"
+    assert attention_path("sdpa", "bfloat16", "cuda") == "sdpa"
+
+
+def test_the_9b_model_runs_in_bf16(paper: Config) -> None:
+    assert paper.models["qwen3.5-9b"].dtype == "bfloat16"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 import torch
@@ -136,6 +137,38 @@ def test_the_first_turn_gives_history_and_bank_and_no_loss(backbone: tuple[PreTr
         changed: list[ObjectiveParts] = []
         replay.run(other, lambda turn, parts: changed.append(parts))
     assert abs(float(changed[0].loss) - float(seen[0][1].loss)) > 1e-6
+
+
+def test_banks_come_from_the_native_path_at_t1_then_from_the_student_and_never_from_the_teacher(
+    backbone: tuple[PreTrainedModel, Renderer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appendix B.1: of every pass through the model, whether the branch is on and whether states are captured."""
+    model, renderer = backbone
+    passes: list[list[str]] = []
+    active: list[str] = []
+    with student_of(model, "stair") as student:
+
+        def noted(name: str, original: Callable[..., AbstractContextManager[object]]) -> Callable[..., object]:
+            @contextmanager
+            def within(*given: object) -> Iterator[object]:
+                active.append(name)
+                with original(*given) as result:
+                    yield result
+                active.remove(name)
+
+            return within
+
+        for name in ("controlling", "capturing"):
+            monkeypatch.setattr(student.attachment, name, noted(name, getattr(student.attachment, name)))
+        layers = model.get_decoder().layers
+        hook = layers[0].register_forward_pre_hook(lambda *_: passes.append(sorted(active)))  # type: ignore[union-attr]
+        try:
+            replaying(student, renderer).run(session(renderer), lambda turn, parts: None)
+        finally:
+            hook.remove()
+    teacher: list[str] = []
+    t1, student_path, without_successor = ["capturing"], ["capturing", "controlling"], ["controlling"]
+    assert passes == [t1, teacher, student_path, teacher, student_path, teacher, without_successor]
 
 
 def test_an_adapter_acts_on_history_and_first_turn(backbone: tuple[PreTrainedModel, Renderer]) -> None:
