@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -327,6 +327,13 @@ class Condition(Strict):
     shards: Positive | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
     models: Keys | None = Field(None, description="The models it is run for; null is all.")
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What a repetition changes on purpose, and should change nothing: part of its identity, and of no other condition's."""
+        if self.repeats is None:
+            return {}
+        return self.model_dump(include={"repeats", "batch_width", "shards"}, exclude_none=True)
 
 
 class Transitions(Strict):

@@ -183,9 +183,7 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         "protocol_version": PROTOCOL_VERSION,
         **_engine(config, config.engine_for(model, benchmark)),
     }
-    # What a repetition changes on purpose, and should change nothing, is its identity.
-    layout = settings.model_dump(include={"repeats", "batch_width", "shards"}, exclude_none=True)
-    found |= {f"conditions.{condition}.{key}": value for key, value in layout.items()}
+    found |= {f"conditions.{condition}.{key}": value for key, value in settings.layout.items()}
     if settings.controller is not None:
         controller = config.controllers[settings.controller]
         found |= _chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")

@@ -86,6 +86,7 @@ class _Study:
             control=self._control(load),
             banks=BankStore(self.work / "banks"),
             adapter=self.adapter[1] if self.adapter else None,
+            layout=self.settings.layout,
         )
         for session in sessions:
             problems = self.sessions[session]

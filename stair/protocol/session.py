@@ -59,6 +59,8 @@ class Protocol:
     banks: BankStore
     adapter: str | None = None
     """The digest of the adapter that every turn is answered with."""
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    """Of a condition that asks another one again: what it changes on purpose. Another layout is asked anew."""
 
     def seed(self, problem_id: str, sample: int) -> int:
         """Depends on benchmark, problem and sample alone (appendix D.2)."""
@@ -157,7 +159,7 @@ class SessionChain:
     def _response_key(self) -> str:
         protocol, control, digests = self.protocol, self.protocol.control, self._segments()
         read = self._read_key(digests)
-        return response_key(
+        key = response_key(
             model_revision=protocol.model_revision,
             prompt_ids_sha256=ids_digest(self._prompt_ids()),
             adapter=protocol.adapter,
@@ -169,6 +171,7 @@ class SessionChain:
             max_new_tokens=protocol.max_new_tokens,
             engine=protocol.engine,
         )
+        return digest_of({"response": key, "layout": dict(protocol.layout)}) if protocol.layout else key
 
     def _replay_key(self, number: int) -> str:
         turn, capture = self._turns[number], self.protocol.capture()

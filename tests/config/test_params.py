@@ -62,6 +62,7 @@ def changed(values: dict[str, Any], **changes: Any) -> set[str]:
         {"conditions": {"stair": {"label": "Another"}, "vanilla": {"label": "Another"}}},
         {"rollouts": {"shards": 99}, "evaluation": {"shards": 98}},
         {"transformers": {"batch_width": 3, "prefill_width": 2, "cache_block": 96, "device": "cpu"}},
+        {"conditions": {"stair": {"batch_width": 3, "shards": 7}}},
         {"sglang": {"concurrency": 3, "environment": "elsewhere", "stall_seconds": 9.0, "cache_tokens": 5000}},
         {"expected_seconds": {"evaluation_shard": 7.0}},
         {"note": "another", "expensive": False, "results": "elsewhere", "run": "other"},

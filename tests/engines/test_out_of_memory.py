@@ -11,13 +11,13 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.engines.base import Replay, Request
+from stair.engines.base import Read, Replay, Request
 from stair.engines.transformers import TransformersEngine
 from stair.engines.transformers.batch import Batch
 from stair.engines.transformers.capture import DecodeCapture
 from stair.method import deviation
 from tests.conftest import LAYERS, TOKENS
-from tests.engines.engine_cases import GREEDY, engine, request, run, various
+from tests.engines.engine_cases import GREEDY, engine, random_bank, reflector, request, run, various
 
 Models = Callable[..., PreTrainedModel]
 both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
@@ -128,12 +128,48 @@ def test_long_prompts_go_on_in_smaller_chunks(
         assert deviation(segment, bank) < 1e-5
 
 
+def test_a_prefill_that_breaks_off_leaves_no_copy_of_its_bank_on_the_device(small_model: Models) -> None:
+    model, bank = small_model("qwen3"), random_bank(30, 20)
+    reading = request("reads", 20, 4, read=Read(bank, reflector(), span=(10, 20)))
+    with small_device(model, rows=0, at=3) as refused, pytest.raises(MemoryError):
+        run(model, [reading], width=1)
+    assert refused
+    assert bank.resident_nbytes == 0
+
+
 def test_a_device_too_small_for_one_response_says_so_in_one_line(small_model: Models) -> None:
     model = small_model("qwen3")
     with small_device(model, rows=0), pytest.raises(MemoryError) as error:
         run(model, various(torch.float32, 3), width=4)
     assert "does not suffice for a single response; finished responses are kept" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call",
+        "[enforce fail at alloc_cpu.cpp:121] data. DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.",
+    ],
+)
+def test_memory_that_a_library_lacks_is_memory_too(small_model: Models, message: str) -> None:
+    model, requests = small_model("qwen3", torch.float64), various(torch.float64, 3)
+    expected = run(model, requests, width=4)
+
+    def fail(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        if inputs[0].shape[0] > 2:
+            raise RuntimeError(message)
+
+    layers: Any = model.get_decoder().layers
+    hook = layers[1].mlp.register_forward_pre_hook(fail)
+    try:
+        found = run(model, requests, width=4)
+    finally:
+        hook.remove()
+    assert {key: one.response_ids for key, one in found.items()} == {
+        key: one.response_ids for key, one in expected.items()
+    }
 
 
 def test_another_error_is_not_taken_for_memory(small_model: Models) -> None:

@@ -75,6 +75,7 @@ class Study:
     samples: int = 2
     first_rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     sampling: SamplingSettings = THINKING_LAW
+    layout: dict[str, Any] = field(default_factory=dict)
 
     def protocol(self, condition: str, turns: int, control: ControllerUse | None) -> Protocol:
         return Protocol(
@@ -90,6 +91,7 @@ class Study:
             turns=turns,
             control=control,
             banks=BankStore(self.folder / condition / "banks"),
+            layout=self.layout,
         )
 
     def control(self, condition: str) -> ControllerUse | None:

@@ -69,3 +69,15 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
             assert record is not None
             chain.take(record)
     assert tokens_of(rows_of(found)) == tokens_of(expected)
+
+
+def test_what_asks_again_is_asked_anew_in_another_layout(study: Study) -> None:
+    """Its log is no help then: what was answered in other batches is not what is to be measured."""
+
+    def keys(**layout: object) -> set[str]:
+        study.layout = layout
+        return {step.key for chain in study.chains("native") if (step := chain.next()) is not None}
+
+    native, wide, narrow = keys(), keys(repeats="native", batch_width=12), keys(repeats="native", batch_width=7)
+    assert len(native | wide | narrow) == 3 * 5 * 2
+    assert keys(repeats="native", batch_width=12) == wide

@@ -268,6 +268,9 @@ class TransformersEngine:
             torch.cuda.empty_cache()
 
 
+_NO_MEMORY = ("DefaultCPUAllocator: ", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
 def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether an allocation failed: torch has a class for it on GPUs, and a message on CPUs."""
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: " in str(error)
+    """Whether an allocation failed: torch has a class for its own on GPUs, and messages for CPUs and for CUDA's libraries."""
+    return isinstance(error, torch.OutOfMemoryError) or any(message in str(error) for message in _NO_MEMORY)

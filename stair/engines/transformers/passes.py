@@ -81,6 +81,9 @@ class Passes:
         cache = DynamicCache(config=self.model.config) if keep or columns > self.chunk else None
         receipts: Sequence[Receipt | None] = [None] * len(rows)
         with ExitStack() as stack:
+            for read in reads:
+                if read is not None and read.bank is not None:
+                    stack.callback(read.bank.release)  # the device copy serves this pass only, also one that breaks off
             if any(reads):
                 assert self.attachment is not None, "a read needs controlled layers"
                 controls = [None if read is None else row_control(read) for read in reads]
@@ -93,9 +96,6 @@ class Passes:
                     assert self.attachment is not None
                     self.attachment.positions = positions[:, chunk]
                 logits = self._forward(ids, positions, chunk, cache, sink)
-        for read in reads:
-            if read is not None and read.bank is not None:
-                read.bank.release()  # the device copy serves this pass only
         told = tuple(
             None if read is None else receipt for read, receipt in zip(reads, receipts[: len(rows)], strict=True)
         )
