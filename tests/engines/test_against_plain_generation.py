@@ -58,6 +58,21 @@ def test_tokens_and_states_are_those_of_plain_generation(
 
 
 @both
+@pytest.mark.parametrize("law", [LAWS[0], LAWS[3]], ids=["greedy", "thinking"])
+def test_in_fp32_too_the_tokens_are_those_of_plain_generation(
+    small_model: Models, architecture: str, law: object
+) -> None:
+    model = small_model(architecture)
+    requests = [
+        replace(each, sampling=law, max_new_tokens=min(each.max_new_tokens, 14)) for each in various(torch.float32, 5)
+    ]
+    found = run(model, requests)
+    for each in requests:
+        ids, reason, _ = respond(model, each, LAYERS, tokens=TOKENS, context=512)
+        assert (found[each.key].response_ids, found[each.key].finish_reason) == (ids, reason)
+
+
+@both
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.float64, None)], ids=["fp32", "fp64"])
 def test_states_kept_while_decoding_are_those_of_exact_token_replay(
     small_model: Models, architecture: str, dtype: torch.dtype, bound: float | None
