@@ -76,7 +76,8 @@ class BatchSampler:
         self._tokens = tokens
         self._generated = torch.zeros(rows, vocabulary, dtype=torch.bool, device=device)
         self._prompt = torch.zeros(rows, vocabulary, dtype=torch.bool, device=device)
-        self._settings: list[SamplingSettings] = [SamplingSettings()] * rows
+        # A row that has held no response yet asks for one candidate: without top-k the whole vocabulary would be sorted.
+        self._settings: list[SamplingSettings] = [SamplingSettings(top_k=1)] * rows
         self._seeds = torch.zeros(rows, dtype=torch.long, device=device)
         self._steps = torch.zeros(rows, dtype=torch.long, device=device)
         self._stale = True

@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 from torch import Tensor
 from transformers.generation import logits_process as theirs
 
+from stair.engines import sampling
 from stair.engines.base import SamplingSettings
 from stair.engines.noise import gumbel
 from stair.engines.sampling import BatchSampler, token_probabilities
@@ -108,6 +109,22 @@ def test_a_rows_draws_do_not_depend_on_the_rest_of_the_batch() -> None:
     assert draws(list(reversed(range(16))), SamplingSettings()) == everything
     for item in range(16):
         assert draws([item], SamplingSettings(top_k=3))[item] == everything[item]
+
+
+def test_rows_that_hold_no_response_cost_no_sort_of_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def noise(seeds: Tensor, steps: Tensor, ids: Tensor) -> Tensor:
+        sizes.append(ids.shape[1])
+        return gumbel(seeds, steps, ids)
+
+    monkeypatch.setattr(sampling, "gumbel", noise)
+    sampler, logits = BatchSampler(4, 64, 64, CPU), random_logits(4, 64)
+    sampler.start(2, [], SamplingSettings(top_k=5), seed=3)
+    sampler.draw(logits)
+    sampler.start(0, [], SamplingSettings(), seed=4)
+    sampler.draw(logits)
+    assert sizes == [5, 64]
 
 
 def test_a_refilled_row_begins_anew() -> None:
