@@ -127,14 +127,14 @@ class BatchSampler:
             `[rows]` int64. Rows that hold no response get a token too; the caller ignores it.
 
         Raises:
-            FloatingPointError: a row's logits hold NaN.
+            FloatingPointError: a row's logits hold NaN or infinity.
         """
         if self._stale:
             self._refresh()
         scores = logits.float()
-        if torch.isnan(scores).any():
-            rows = torch.isnan(scores).any(-1).nonzero()[:, 0].tolist()
-            raise FloatingPointError(f"NaN in the logits of rows {rows}")
+        broken = unsound(scores)
+        if broken.any():
+            raise FloatingPointError(f"NaN or infinity in the logits of rows {broken.nonzero()[:, 0].tolist()}")
         if self._tokens < scores.shape[1]:
             scores = scores.clone()
             scores[:, self._tokens :] = -torch.inf
@@ -164,6 +164,11 @@ class BatchSampler:
         self._generated.scatter_(1, tokens[:, None], True)
         self._steps += 1
         return tokens
+
+
+def unsound(logits: torch.Tensor) -> torch.Tensor:
+    """Rows (bool `[rows]`) whose logits hold NaN or infinity; minus infinity rules a token out, and is sound."""
+    return ~(logits < torch.inf).all(-1)
 
 
 def _top(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -220,11 +220,12 @@ def test_ids_beyond_the_tokenizer_are_never_drawn(law: SamplingSettings) -> None
     assert token_probabilities(logits[0], [], [], law, vocabulary=10)[10:].sum() == 0
 
 
-def test_nan_is_refused_and_names_the_rows() -> None:
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_nan_and_infinity_are_refused_and_name_the_rows(value: float) -> None:
     sampler = BatchSampler(3, SIZE, SIZE, CPU)
     logits = random_logits(3, SIZE)
-    logits[[0, 2], 4] = torch.nan
-    with pytest.raises(FloatingPointError, match=r"NaN in the logits of rows \[0, 2\]"):
+    logits[[0, 2], 4] = value
+    with pytest.raises(FloatingPointError, match=r"NaN or infinity in the logits of rows \[0, 2\]"):
         sampler.draw(logits)
 
 

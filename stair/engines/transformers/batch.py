@@ -9,7 +9,7 @@ import torch
 
 from stair.backbones.architecture import Architecture
 from stair.engines.base import Completion, FinishReason, Request, Usage
-from stair.engines.sampling import BatchSampler
+from stair.engines.sampling import BatchSampler, unsound
 from stair.engines.transformers.capture import DecodeCapture
 from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
@@ -130,15 +130,15 @@ class Batch:
         """Draws every row's next token; the responses that ended with it leave the batch.
 
         Raises:
-            FloatingPointError: a response's logits are NaN; the message names it.
+            FloatingPointError: a response's logits are NaN or infinite; the message names it.
         """
         try:
             self._drawn = self._sampler.draw(self._logits.masked_fill(~self._active[:, None], 0.0)).tolist()
         except FloatingPointError:
-            broken = (torch.isnan(self._logits).any(-1) & self._active).tolist()
+            broken = (unsound(self._logits) & self._active).tolist()
             names = [row.request.key[:12] for row, bad in zip(self.rows, broken, strict=True) if row and bad]
             raise FloatingPointError(
-                f"the model's logits became NaN in the responses {', '.join(names)}: its weights are damaged, or "
+                f"the model's logits became NaN or infinite in the responses {', '.join(names)}: its weights are damaged, or "
                 f"{str(self._logits.dtype).removeprefix('torch.')} is too narrow for it; finished responses are kept"
             ) from None
         under_way = [(number, row) for number, row in enumerate(self.rows) if row is not None]

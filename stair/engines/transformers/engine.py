@@ -140,7 +140,7 @@ class TransformersEngine:
 
         Raises:
             ValueError: a request needs what this engine cannot do, or holds an id outside the vocabulary.
-            FloatingPointError: a response's logits became NaN; the message names it.
+            FloatingPointError: a response's logits became NaN or infinite; the message names it.
             MemoryError: the device's memory does not suffice for one response.
         """
         source = iter(requests)
