@@ -25,7 +25,7 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     comparison = Comparison(hint)
     try:
         return any(
-            comparison.same(read_answer(answer, grouping=ours), read_answer(reference, grouping=theirs))
+            comparison.states(read_answer(answer, grouping=ours), read_answer(reference, grouping=theirs))
             for ours, theirs in _readings(answer, hint)
         )
     except TooComplex:

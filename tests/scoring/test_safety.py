@@ -48,6 +48,7 @@ HOSTILE = {
     "sum to a tower": r"\boxed{\sum_{k=1}^{9^{9^9}} k}",
     "vectors": r"\boxed{" + "+".join(["(1,2)"] * 39) + "}",
     "function in brackets": r"\boxed{" + "(" * 50 + r"\gcd(4,6)" + ")" * 50 + "}",
+    "systems": r"\boxed{" + r"\begin{cases}" * 150 + "=" * 2_000 + "}",
     "transposes": r"\boxed{" + "(" * 40 + r"\gcd(4,6)" + ")^T" * 40 + "}",
 }
 

@@ -25,6 +25,7 @@ from stair.scoring.answers.kinds import (
 )
 from stair.scoring.answers.measures import same_measure
 from stair.scoring.answers.names import is_name, is_quantity_name, is_variable
+from stair.scoring.answers.phrases import sentence_states
 from stair.scoring.answers.regions import is_region, lone_symbol, same_region
 from stair.scoring.answers.resolving import are_named, is_several, items_of, matrix_of, resolved, stated_value
 from stair.scoring.answers.vectors import as_vector
@@ -38,6 +39,10 @@ class Comparison:
 
     def __init__(self, hint: Hint) -> None:
         self.hint = hint
+
+    def states(self, answer: Answer, reference: Answer) -> bool:
+        r"""Whether a whole answer says what the reference says; `\text{the function is even}` says `even`."""
+        return self.same(answer, reference) or sentence_states(answer, reference)
 
     def same(self, answer: Answer, reference: Answer) -> bool:
         answer, reference = _without_condition(answer, reference), _without_condition(reference, answer)

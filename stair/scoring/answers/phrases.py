@@ -12,6 +12,13 @@ _FONT = re.compile(
     r"boldsymbol|bm|operatorname|underline|boxed|fbox|textsc)\*?\s*(?=\{)"
 )
 _ARTICLES = re.compile(r"^(?:the|an?|on(?=\s+[a-z]+day\b))\s+")
+_VERB = re.compile(r"\s(?:is|are)\s")
+_HEDGING = (
+    "not no never none neither nor if unless when except without than or and either less more between possibly perhaps "
+    "maybe isn't aren't wrong incorrect there what which whether false opposite"
+)
+HEDGING = frozenset(_HEDGING.split())
+"""Words beside which `is` states nothing."""
 _PHRASES: tuple[tuple[str, Answer], ...] = (
     (r"(?:there (?:is|are) )?no (?:real |integer |such |valid |possible )*(?:solutions?|roots?|values?|numbers?|answers?)"
      r"(?: exists?| of [a-z])?|none(?: exists?)?|(?:the )?(?:empty|null) set|unsolvable", NamedSet("empty")),
@@ -31,6 +38,19 @@ def normal_words(text: str) -> str:
     text = re.sub(r"[.,;:!?()\[\]]", " ", text.casefold().replace("’", "'"))
     text = re.sub(r"\s+", " ", text.replace("-", " ")).strip()
     return _ARTICLES.sub("", text)
+
+
+def sentence_states(answer: Answer, reference: Answer) -> bool:
+    """Whether the answer is a sentence whose predicate is the reference: `f is even` for `even`.
+
+    The reference is no sentence itself (`Ann is taller` is not `Bob is taller`), and the subject does not hedge.
+    """
+    if not isinstance(answer, Words) or not isinstance(reference, Words):
+        return False
+    subject, *predicates = _VERB.split(answer.text)
+    if len(predicates) != 1 or not subject or _VERB.search(reference.text) or HEDGING & set(subject.split()):
+        return False
+    return normal_words(predicates[0]) == reference.text
 
 
 def bare_text(cleaned: str) -> str:

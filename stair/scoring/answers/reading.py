@@ -20,7 +20,7 @@ from stair.scoring.answers.kinds import (
     SetOperator,
     Words,
 )
-from stair.scoring.answers.phrases import read_date, read_words, unreadable
+from stair.scoring.answers.phrases import HEDGING, read_date, read_words, unreadable
 from stair.scoring.answers.quantities import read_quantity, sum_of_parts
 from stair.scoring.answers.vectors import read_combination, read_transposed
 from stair.scoring.bounds import TooComplex
@@ -29,11 +29,6 @@ from stair.scoring.expressions.cursor import NotAnExpression
 from stair.scoring.expressions.parser import Parser
 from stair.scoring.expressions.tokens import Kind, Token, tokenize
 from stair.scoring.expressions.words import FUNCTIONS, is_mathematics
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 _RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
 _RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}
@@ -87,15 +82,9 @@ def _without_sentence(tokens: list[Token]) -> list[Token]:
     r"""Drops `\text{The minimum is }` before a value; a sentence that says more than that stays."""
     count = next((n for n, token in enumerate(tokens) if token.kind is not Kind.WORD), len(tokens))
     words = [token.text.lower() for token in tokens[:count]]
-    if count < 2 or count == len(tokens) or words[-1] not in ("is", "are", "equals", "be") or _HEDGING & set(words):
+    if count < 2 or count == len(tokens) or words[-1] not in ("is", "are", "equals", "be") or HEDGING & set(words):
         return tokens
     return strip_punctuation(tokens[count:])
-
-
-_HEDGING = _words(
-    "not no never none neither nor if unless when except without than or and either less more between possibly perhaps "
-    "maybe isn't aren't wrong incorrect there what which"
-)
 
 
 _INTRODUCTIONS = [

@@ -64,8 +64,14 @@ _SPELLINGS = (
     (r"\\jmath(?![A-Za-z])", "j"),
     (r"\\(?:[vh]space|vspace)\*?\{[^{}]*\}|\\phantom\{[^{}]*\}", " "),
     (r"\\(?:text)?color\s*\{[^{}]*\}", ""),
+    (r"&\s*(?==)", ""),
     (r"\\(?:begin|end)\s*\{(?:aligned|align|gathered|split|equation|math|displaymath)\*?\}", " "),
 )  # fmt: skip
+_OPTION_LABEL = re.compile(
+    r"^\\(?:text|textbf|textrm|mathrm|mathbf)\s*\{\s*\([A-E]\)\s*\}\s*(?=[-\d.]|\\(?:frac|sqrt|pi|\$)(?![A-Za-z]))"
+)
+_VECTOR = re.compile(r"\\(?:vec|mathbf|boldsymbol|bm|mathit)\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z])(?![A-Za-z]))")
+_CASES = re.compile(r"\\begin\s*\{cases\}((?:(?!\\begin|\\end|&|\\text).)*)\\end\s*\{cases\}")
 _COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
 
 _GROUP_MARK = re.compile(r"(?<=\d)\s*(?:,\s*\\!|\\!\s*,|\{,\}\s*(?:\\!)?)\s*(?=\d{3}(?!\d))")
@@ -90,11 +96,13 @@ def clean(text: str) -> str:
     text = _THIN_DECIMALS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
     for pattern, replacement in _COMPILED:
         text = pattern.sub(replacement, text)
-    text = _one_basis(text)
+    text = _CASES.sub(lambda match: match[1] if "=" in match[1] else match[0], text)  # a system of equations
+    text = _plain_letters(_one_basis(text))
     text = re.sub(r"(?<!\\)\\!", "", text)
     text = _BRACED_DIGITS.sub(r"\1\2", text)
     text = _SPACES.sub(" ", text)
     text = re.sub(r"\s+", " ", text).strip()
+    text = _OPTION_LABEL.sub("", text)
     return _REVERSED_CLOSING.sub(r"\1\2)", _REVERSED_OPENING.sub(r"\1(\2", text))  # `]1,2[` is `(1,2)`
 
 
@@ -104,6 +112,12 @@ def _one_basis(text: str) -> str:
     basis = re.compile(rf"{fonts}\s*(?:\{{\s*(?:{fonts}\s*)?(?:([ijk])|\{{\s*([ijk])\s*\}})\s*\}}|([ijk])(?![A-Za-z]))")
     letters = {match[1] or match[2] or match[3] for match in basis.finditer(text)}
     return basis.sub(r"\\hat{\1\2\3}", text) if letters & {"j", "k"} else text
+
+
+def _plain_letters(text: str) -> str:
+    r"""`a` for `\vec{a}` and `\mathbf{a}`, unless a plain `a` stands beside it."""
+    rest = re.sub(r"\\(?:begin|end)\s*\{[a-z]+\}|\\[A-Za-z]+", " ", _VECTOR.sub(" ", text))
+    return _VECTOR.sub(lambda match: match[0] if (letter := match[1] or match[2]) in rest else f" {letter} ", text)
 
 
 def _replace_unicode(text: str) -> str:
