@@ -6,7 +6,7 @@ from stair.checks.check import Check, checks_csv
 from stair.checks.responses import capture_check, condition_checks, group_checks, shares, wrongly_captured
 from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
-from stair.config.paths import RunPaths, require_folder
+from stair.config.paths import RunPaths
 from stair.conversation.renderer import Renderer
 from stair.data.benchmarks import question
 from stair.data.normalisation import identity
@@ -20,9 +20,11 @@ from stair.sessions.training import NEEDED, complete_records
 def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
     """Schedules and responses of all models, benchmarks and conditions."""
     checks = []
+    # Restored responses are checked without their model; what needs its markers was looked at when they were sealed.
     renderers = {
-        key: Renderer.load(require_folder(paths.model_folder(config, key), f"models.{key}"), thinking=model.thinking)
+        key: Renderer.load(folder, thinking=model.thinking)
         for key, model in config.models.items()
+        if (folder := paths.model_folder(config, key)).is_dir()
     }
     for benchmark in config.benchmarks:
         problems = [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
@@ -42,10 +44,11 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                     of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope, reads=reads
                 )
                 turns = config.conditions[condition].turns
-                wrong = [
-                    told for row in of_condition for told in wrongly_captured(row, renderers[model], turns, reads=reads)
-                ]
-                checks.append(capture_check(wrong, len(of_condition), scope))
+                if (renderer := renderers.get(model)) is not None:
+                    wrong = [
+                        told for row in of_condition for told in wrongly_captured(row, renderer, turns, reads=reads)
+                    ]
+                    checks.append(capture_check(wrong, len(of_condition), scope))
                 checks += shares(of_condition, config.models[model].thinking, scope)
             allow = config.evaluation.allow_mixed_engines
             checks += group_checks(rows, config.conditions, f"{model}/{benchmark}", allow_mixed=allow)

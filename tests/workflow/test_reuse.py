@@ -65,7 +65,7 @@ def test_another_temperature_at_evaluation_generates_those_responses_alone(copie
 
 def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(copied_run: Path) -> None:
     both = copied_run / "both.yaml"
-    both.write_text(MICRO.read_text().replace("aime2025: null", "aime2025: {tiny: 5}") + "\nreuse: [micro]\n")
+    both.write_text(MICRO.read_text().replace("aime2025: null", "aime2025: {tiny: 5, rows: 5}") + "\nreuse: [micro]\n")
     run_in(copied_run, "stair", "reproduce", "--run", str(both), "--target", "evaluation")
     again = copied_run / "again.yaml"
     changes = "evaluation_changes: {aime2025: {temperature: 0.9}}"
