@@ -13,6 +13,16 @@ _SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
 _IGNORED = ("manifest.json", "fetched.json")
 
 
+def _remembered(memo: Path) -> dict[str, list]:
+    """What the memo holds; nothing where it is absent or damaged."""
+    try:
+        found = json.loads(memo.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    entries = found.items() if isinstance(found, dict) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, list) and len(entry) == 3}
+
+
 def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
     """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
 
@@ -21,7 +31,7 @@ def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
         memo: a file that remembers digests by size and modification time, so that gigabytes are read once.
         remember: whether the memo may be written.
     """
-    remembered = json.loads(memo.read_text()) if memo.is_file() else {}
+    remembered = _remembered(memo)
     known: dict[str, list] = {}
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):

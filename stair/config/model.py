@@ -24,7 +24,7 @@ EngineName = Literal["transformers", "sglang"]
 class Strict(BaseModel):
     """Refuses unknown keys and values of another type; cannot be changed once made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Sampling(Strict):

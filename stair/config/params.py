@@ -242,5 +242,5 @@ def tables(config: Config) -> Settings:
 
 
 def provenance(config: Config) -> Settings:
-    """The run in one file: the whole configuration, and the code that sums it up."""
+    """The run in one file: the code that sums it up; what it tells of comes as its inputs."""
     return {"run": config.run, CODE: modules_digest("stair.provenance.summary")}

@@ -23,7 +23,11 @@ class ConfigError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number and a key given twice refused."""
+    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number; a key given twice and an alias within itself are refused."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        self.deep_construct = True  # sees the alias within itself
+        return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,6 +47,7 @@ def write_tensors(
         with open(beside, "r+b") as written:
             _order_header(written)
             written.flush()
+            share(beside)
             if durable:
                 os.fsync(written.fileno())
         os.replace(beside, target)
@@ -54,6 +56,12 @@ def write_tensors(
         if isinstance(error, SafetensorError):
             raise OSError(f"{target} cannot be written: {str(error).splitlines()[0]}") from None
         raise
+
+
+def share(path: Path) -> None:
+    """Let those read a file who may read its folder: safetensors writes it for its owner alone."""
+    with suppress(OSError):
+        path.chmod(0o600 | path.parent.stat().st_mode & 0o044)
 
 
 def _order_header(file: BinaryIO) -> None:

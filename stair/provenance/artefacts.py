@@ -64,6 +64,7 @@ class Artefacts:
         self._config, self._paths = config, paths
         self._everything, self._restored = everything, Restored(config, paths)
         self._trained = tuple(m for m in config.models if everything or self._restored.training_data_wanted(m))
+        self._reported = len(self._trained) == len(config.models)
         self._used = tuple(m for m in config.models if everything or self._restored.model_wanted(m))
 
     @cached_property
@@ -113,7 +114,7 @@ class Artefacts:
                 yield from self._training_data(model)
             if model in self._used:
                 yield from self._preflight(model)
-        if len(self._trained) == len(config.models):
+        if self._reported:
             yield self._data_report()
         for controller in config.controllers:
             for model in config.trained(controller):
@@ -272,7 +273,12 @@ class Artefacts:
         tables = [paths.table(name) for name in table_names(config.models, config.conditions)]
         curves = [TRAINING_FIGURE + model for model in config.models if paths.curves(config, model)]
         figures = [paths.figure(name, ".csv") for name in (*FIGURES, *curves)]
-        yield self._file("provenance", (), paths.provenance, (*tables, *figures), partial(params.provenance, config))
+        # Nothing else leads to these.
+        reports = [paths.data_card(model) for model in self._trained]
+        reports += [paths.preflight_limits(model) for model in self._used]
+        reports += [paths.data_report(".md")] if self._reported else []
+        inputs = (*tables, *figures, *reports)
+        yield self._file("provenance", (), paths.provenance, inputs, partial(params.provenance, config))
 
     @staticmethod
     def _file(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from stair.config.params import CODE
 from stair.provenance.artefacts import Artefact
-from stair.provenance.record import shown
+from stair.provenance.record import TAKEN_FROM, read_manifest, shown
 from stair.provenance.verify import Finding, Verification
 
 
@@ -33,12 +32,14 @@ def lineage(verification: Verification, file: Path) -> Lineage:
     """
     wanted = file.resolve()
     by_file = {path.resolve(): artefact for path, artefact in verification.artefacts.by_file.items()}
-    if wanted not in by_file:
+    # A model's or a controller's folder has its manifest in it.
+    found = by_file.get(wanted) or by_file.get(wanted / "manifest.json")
+    if found is None:
         folder = verification.paths.folder
         raise ValueError(
-            f"{file} is not an output of the run in {folder}; outputs are listed by: stair verify --run {folder}"
+            f"{file} is not an output of the run in {folder}; outputs are listed by: stair verify --json --run {folder}"
         )
-    return _trace(verification, by_file, by_file[wanted], {})
+    return _trace(verification, by_file, found, {})
 
 
 def _trace(
@@ -47,7 +48,7 @@ def _trace(
     if id(artefact) in known:
         return known[id(artefact)]
     try:
-        manifest = json.loads(artefact.manifest.read_text(encoding="utf-8"))
+        manifest = read_manifest(artefact.manifest)
     except (OSError, ValueError):
         manifest = {}
     traced = Lineage(artefact, verification.finding(artefact), manifest, [])
@@ -100,6 +101,7 @@ def _told(verification: Verification, node: Lineage, indent: str, seen: set[int]
         )
         made += f" on {manifest.get('sealed', '?')}, code {str(manifest.get('source', '?'))[:12]}, {shown_versions}"
     yield made
+    yield from (f"{inner}taken from {manifest[source]}" for source in TAKEN_FROM if source in manifest)
     yield from (f"{inner}! {reason}" for reason in node.finding.reasons)
     settings = sorted(artefact.settings.keys() - {CODE})
     yield f"{inner}settings: {', '.join(settings[:8])}" + (
@@ -129,6 +131,7 @@ def as_json(verification: Verification, root: Lineage) -> dict[str, Any]:
                 "source": node.manifest.get("source"),
                 "versions": node.manifest.get("versions", {}),
             }
+            entry |= {source: node.manifest[source] for source in TAKEN_FROM if source in node.manifest}
             entry["inputs"] = [str(behind) if isinstance(behind, Path) else add(behind) for behind in node.behind]
         return name
 

@@ -15,15 +15,43 @@ from stair.records.files import write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import manifest_facts
 
+_WITHOUT_MANIFEST = ("raw", "check", "table", "training_figure", "figure", "provenance")
+"""Rules whose stages write no manifest of their own."""
+
+TAKEN_FROM = ("restored_from", "reused_from")
+"""Keys of the manifest of an output that was not made here."""
+
+_DIGESTS = ("files", "inputs", "models")
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of an output that was recorded.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+        ValueError: it is not JSON, or a part of it is missing or of another kind.
+    """
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        then = found[ORIGIN]
+        digests = [digest for part in _DIGESTS for digest in dict(then[part]).values()]
+        texts = [then["rule"], *then["name"], found["sealed"], *digests]
+        sound = all(isinstance(text, str) for text in texts)
+        sound = sound and all(isinstance(part, dict) for part in (then["settings"], found["versions"]))
+    except (KeyError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise ValueError(f"{path} is no manifest: a part of it is missing or of another kind")
+    return found
+
 
 def record(config: Config, paths: RunPaths, rule: str, *name: str) -> None:
     """Adds the origin of a job's outputs to their manifests: rule, settings, digests of inputs and outputs."""
     for artefact in Artefacts(config, paths).of(rule, *name):
-        found: dict[str, Any] = {}
-        if artefact.manifest.is_file():
+        # What the rule's stage has not just written is from the time before, and tells of that.
+        found = manifest_facts(artefact.rule)
+        if artefact.rule not in _WITHOUT_MANIFEST:
             found = json.loads(artefact.manifest.read_text(encoding="utf-8"))
-        else:
-            found = manifest_facts(artefact.rule)
         found[ORIGIN] = origin(artefact, config, paths)
         write_json(artefact.manifest, found)
 

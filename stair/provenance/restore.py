@@ -7,6 +7,7 @@ import os
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from stair.provenance.artefacts import Artefact, Artefacts
 from stair.provenance.record import revision, shown
 from stair.provenance.restored import ORIGIN, RULES
 from stair.provenance.verify import Verification, differences
-from stair.records.files import replacing, write_json
+from stair.records.files import partial_path, replacing, write_json
 from stair.records.keys import file_digest
 
 _LAID_OUT = ("backbones", "data", "rollouts", "controllers", "responses")
@@ -201,16 +202,19 @@ def _opened(archive: Path, beside: Path) -> Iterator[Path]:
         return
     if not archive.is_file():
         raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
-    with TemporaryDirectory(dir=beside, prefix=".archive-") as unpacked:
+    unpacked = partial_path(beside / "archive")
+    try:
         try:
             if zipfile.is_zipfile(archive):
-                _unpack_zip(archive, Path(unpacked))
+                _unpack_zip(archive, unpacked)
             else:
                 with tarfile.open(archive) as opened:
                     opened.extractall(unpacked, filter="data")
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
             raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
-        yield _root(Path(unpacked), archive)
+        yield _root(unpacked, archive)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
 
 
 def _unpack_zip(archive: Path, target: Path) -> None:

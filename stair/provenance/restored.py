@@ -21,6 +21,15 @@ ORIGIN = "origin"
 """The manifest's key for what an output was made from."""
 
 
+def made_under(manifest: Path, settings: Callable[[], Settings]) -> bool:
+    """Whether a manifest is there and tells of these settings."""
+    try:
+        made = json.loads(manifest.read_text(encoding="utf-8"))[ORIGIN]["settings"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(made == json.loads(json.dumps(settings())))
+
+
 class Restored:
     """The outputs that a run holds of an archive."""
 
@@ -68,11 +77,7 @@ class Restored:
 
     def _look(self, rule: str, *name: str) -> bool:
         manifest, settings = self._place(rule, *name)
-        try:
-            made = json.loads(manifest.read_text(encoding="utf-8"))[ORIGIN]["settings"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return False
-        return bool(made == json.loads(json.dumps(settings())))
+        return made_under(manifest, settings)
 
     def _place(self, rule: str, *name: str) -> tuple[Path, Callable[[], Settings]]:
         """Where a job's manifest lies in the store, and its settings now."""

@@ -15,12 +15,10 @@ import pyarrow.parquet as pq
 from stair.config.model import Config, Dataset, Model
 from stair.config.paths import RunPaths
 from stair.provenance.artefacts import Artefact, Artefacts
-from stair.provenance.record import shown
+from stair.provenance.record import TAKEN_FROM, read_manifest, shown
 from stair.provenance.restored import ORIGIN
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.workflow import budget
-
-_FROM = ("restored_from", "reused_from")
 
 
 def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
@@ -56,9 +54,8 @@ def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
 
 def _manifest(artefact: Artefact) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(artefact.manifest.read_text(encoding="utf-8"))
-        return found if isinstance(found.get(ORIGIN), dict) else None
-    except (OSError, ValueError, AttributeError):
+        return read_manifest(artefact.manifest)
+    except (OSError, ValueError):
         return None
 
 
@@ -74,7 +71,7 @@ def _output(artefact: Artefact, manifest: Mapping[str, Any] | None, paths: RunPa
         "inputs": sorted(origin.get("inputs", ())),
         "code": manifest.get("source"),
     }
-    return found | {name: manifest[name] for name in _FROM if name in manifest}
+    return found | {name: manifest[name] for name in TAKEN_FROM if name in manifest}
 
 
 def _ends(manifests: list[dict[str, Any]], end: Any) -> str | None:

@@ -16,7 +16,7 @@ from stair.config.model import Config
 from stair.config.params import CODE
 from stair.config.paths import RunPaths
 from stair.provenance.artefacts import Artefact, Artefacts
-from stair.provenance.record import revision, shown
+from stair.provenance.record import read_manifest, revision, shown
 from stair.provenance.restored import ORIGIN
 from stair.records.keys import file_digest
 from stair.records.manifest import package_versions, source_fingerprint
@@ -24,6 +24,7 @@ from stair.records.manifest import package_versions, source_fingerprint
 State = Literal["ok", "missing", "damaged", "stale"]
 
 _SHOWN_CHANGES = 4
+_AGAIN = "delete it and run again"
 
 
 @dataclass
@@ -69,31 +70,34 @@ class Verification:
     def finding(self, artefact: Artefact) -> Finding:
         """One output by itself."""
         finding = Finding(artefact)
-        absent = [file for file in artefact.files if not file.is_file()]
+        absent = [file for file in artefact.files if _is_absent(file)]
         if absent:
             finding.is_("missing", f"{shown(absent[0], self.paths)} is not there; run the workflow to make it")
             return finding
         try:
-            manifest = json.loads(artefact.manifest.read_text(encoding="utf-8"))
-            origin = manifest[ORIGIN]
-            sealed, inputs = dict(origin["files"]), dict(origin["inputs"])
-            models, settings = dict(origin["models"]), dict(origin["settings"])
+            manifest = read_manifest(artefact.manifest)
         except FileNotFoundError:
-            finding.is_(
-                "damaged", f"{shown(artefact.manifest, self.paths)} is not there, so nothing tells what made it"
-            )
+            self._without_manifest(finding, "is not there, so nothing tells what made it")
             return finding
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            finding.is_("damaged", f"{shown(artefact.manifest, self.paths)} cannot be read ({type(error).__name__})")
+        except PermissionError:
+            name = shown(artefact.manifest, self.paths)
+            finding.is_("damaged", f"{name} cannot be read; look at its permissions")
             return finding
-        self._whole(finding, sealed)
+        except (OSError, ValueError) as error:
+            self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
+            return finding
+        origin = manifest[ORIGIN]
+        if [origin["rule"], *origin["name"]] != [artefact.rule, *artefact.name]:
+            self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
+            return finding
+        self._whole(finding, origin["files"])
         if finding.state != "damaged":
-            self._current(finding, inputs, models, settings, "restored_from" in manifest)
+            self._current(finding, origin, "restored_from" in manifest)
             if CODE not in artefact.settings and manifest.get("source") != self._source:
                 finding.notes.append("made by other code (of a stage that generates: told, never rerun for it)")
             changed = {
                 name: (was, now)
-                for name, was in manifest.get("versions", {}).items()
+                for name, was in manifest["versions"].items()
                 if (now := self._versions.get(name)) != was
             }
             finding.notes += [
@@ -101,47 +105,51 @@ class Verification:
             ]
         return finding
 
+    def _without_manifest(self, finding: Finding, what: str) -> None:
+        artefact = finding.artefact
+        remedy = f"bring it back, or delete {shown(artefact.files[0], self.paths)} and run again"
+        finding.is_("damaged", f"{shown(artefact.manifest, self.paths)} {what}; {remedy}")
+
     def _whole(self, finding: Finding, sealed: dict[str, Any]) -> None:
         artefact = finding.artefact
         for file in artefact.files:
             name = shown(file, self.paths)
             digest = self._digest(file)
             if digest is None:
-                finding.is_("damaged", f"{name} cannot be read; look at its permissions, or delete it and run again")
+                finding.is_("damaged", f"{name} cannot be read; look at its permissions, or {_AGAIN}")
             elif sealed.get(name) != digest:
-                finding.is_("damaged", f"{name} is not what was sealed (its checksum differs); delete it and run again")
+                finding.is_("damaged", f"{name} is not what was sealed (its checksum differs); {_AGAIN}")
         if artefact.schema is None or finding.state == "damaged":
             return
         name = shown(artefact.files[0], self.paths)
         try:
             table = pq.read_table(artefact.files[0])
         except (OSError, pa.ArrowInvalid) as error:
-            finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]})")
+            finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
             return
         if not table.schema.equals(artefact.schema):
-            finding.is_("damaged", f"{name} does not have the columns of its stage; delete it and run again")
+            finding.is_("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
             return
         for column, value in artefact.rows:
             others = [other for other in pc.unique(table[column]).to_pylist() if other != value]
             if others:
-                finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'")
+                finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'; {_AGAIN}")
 
     def _current(
         self,
         finding: Finding,
-        inputs: dict[str, Any],
-        models: dict[str, Any],
-        settings: dict[str, Any],
+        origin: dict[str, Any],
         restored: bool,
     ) -> None:
         artefact = finding.artefact
+        inputs, models, settings = origin["inputs"], origin["models"], origin["settings"]
         wanted = {shown(file, self.paths): file for file in artefact.inputs}
         for name in sorted(wanted.keys() | inputs.keys()):
             if name not in inputs:
                 finding.is_("stale", f"it would be made from {name} too")
             elif name not in wanted:
                 finding.is_("stale", f"it was made from {name}, which it would not use now")
-            elif restored and not wanted[name].exists():
+            elif restored and _is_absent(wanted[name]):
                 note = "restored from an archive, without all that it was made from"
                 finding.notes += [note] if note not in finding.notes else []
             elif (digest := self._digest(wanted[name])) != inputs[name]:
@@ -175,6 +183,14 @@ class Verification:
             except OSError:
                 self._revisions[model] = None
         return self._revisions[model]
+
+
+def _is_absent(file: Path) -> bool:
+    """Whether a file is not there; one that may not be looked at counts as there, and reading it will tell."""
+    try:
+        return not file.is_file()
+    except OSError:
+        return False
 
 
 def differences(key: str, was: Any, now: Any) -> list[str]:

@@ -150,7 +150,8 @@ class Claim:
                 finally:
                     os.close(descriptor)
         except FileExistsError:
-            return False
+            # A network file system that lost the answer asks again, and is told of the link that it has made.
+            return beside.stat().st_nlink > 1
         return True
 
     def _refusal(self, path: Path, claimant: Claimant | None) -> str:

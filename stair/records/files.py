@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -46,10 +47,10 @@ _FORGOTTEN_SECONDS = 24 * 3600.0
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Removes files below a folder that a process had begun to write when it died; returns how many."""
+    """Removes what lies below a folder and a process had begun to write when it died; returns how many files and folders."""
     removed = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
             found = _LEFTOVER.match(name)
             if found is None:
                 continue
@@ -60,7 +61,7 @@ def remove_leftovers(folder: Path) -> int:
                 else:
                     left = time.time() - path.stat().st_mtime > _FORGOTTEN_SECONDS
                 if left:
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
                     removed += 1
     return removed
 

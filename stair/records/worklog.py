@@ -163,7 +163,8 @@ class WorkLog:
         with open(path, "rb") as handle:
             for line in handle:
                 payload = _payload(line)
-                if payload is None:
+                key = None if payload is None else _key(payload)
+                if payload is None or key is None:
                     # Only the last line of a file can have been cut by a dying writer.
                     if line.endswith(b"\n"):
                         self.counts.damaged += 1
@@ -171,7 +172,7 @@ class WorkLog:
                         self.counts.torn += 1
                 else:
                     place = _Place(number, offset + _HEADER, len(payload), int(line[:8], 16))
-                    self._keep(_key(payload), place)
+                    self._keep(key, place)
                 offset += len(line)
 
     def _keep(self, key: str, place: _Place) -> None:
@@ -276,13 +277,16 @@ def _packed(record: Mapping[str, Any]) -> dict[str, str]:
     return {_IDS: binascii.b2a_base64(array("i", ids).tobytes(), newline=False).decode()}
 
 
-def _key(payload: bytes) -> str:
-    """A record's key, without reading its token ids where the key's text stands plainly."""
+def _key(payload: bytes) -> str | None:
+    """A record's key, without reading its token ids where the key's text stands plainly; None where it is no record."""
     end = payload.find(b'"', len(_KEY))
-    if payload.startswith(_KEY) and end > 0 and b"\\" not in payload[:end]:
-        return payload[len(_KEY) : end].decode()
-    key: str = orjson.loads(payload)["key"]
-    return key
+    try:
+        if payload.startswith(_KEY) and end > 0 and b"\\" not in payload[:end]:
+            return payload[len(_KEY) : end].decode()
+        key = orjson.loads(payload)["key"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return key if isinstance(key, str) else None
 
 
 def _close(descriptors: OrderedDict[int, int]) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
+from stair.method.storage import share
 from stair.tiny.architecture import Shape, build, short_chunks
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded
@@ -74,6 +75,7 @@ def train_backbone(
         do_sample=True, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id
     )
     model.save_pretrained(out_dir)
+    share(out_dir / "model.safetensors")
     save_tokenizer(tokenizer, out_dir)
     with (out_dir / "training_curve.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(curve[0]), lineterminator="\n")

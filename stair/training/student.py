@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from stair.backbones.architecture import describe
 from stair.config.model import Adapter, Controller
 from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
+from stair.method.storage import share
 from stair.records.seeds import seed_of
 
 
@@ -108,6 +109,7 @@ class Student:
             self.controller.save(folder / "controller.safetensors", architecture=facts, **metadata)
         if self.adapted is not None:
             self.adapted.save_pretrained(folder)
+            share(folder / "adapter_model.safetensors")
             path = folder / "adapter_config.json"
             settings = json.loads(path.read_text(encoding="utf-8"))
             # PEFT keeps the projections as a set, in an order of chance: equal adapters are to be equal files.

@@ -33,6 +33,13 @@ def test_a_draw_is_a_function_of_its_seed() -> None:
     assert first.digest == again.digest != Reflector.draw(LAYERS, 4, 16, seed=2).digest
 
 
+def test_who_may_read_the_folder_may_read_the_controller(tmp_path: Path) -> None:
+    for mode, expected in ((0o755, 0o644), (0o750, 0o640), (0o777, 0o644), (0o700, 0o600)):
+        tmp_path.chmod(mode)
+        BankFree(LAYERS, torch.zeros(2, 4, 16)).save(tmp_path / "c.safetensors")
+        assert (tmp_path / "c.safetensors").stat().st_mode & 0o777 == expected
+
+
 @pytest.mark.parametrize("kind", [Reflector, BankFree])
 def test_a_controller_comes_back_from_disk(tmp_path: Path, kind: type) -> None:
     controller = kind(LAYERS, torch.randn(2, 4, 16))

@@ -51,6 +51,22 @@ def test_a_second_process_is_refused_and_told_by_whom(tmp_path: Path) -> None:
             pass
 
 
+def test_a_claim_that_the_file_system_made_and_denied_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS asks again where an answer was lost, and the server then says that the file exists."""
+    link = os.link
+
+    def twice(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", twice)
+    with Claim(tmp_path, "shard-0-of-1") as claim:
+        claim.check()
+        with pytest.raises(ClaimedError), Claim(tmp_path, "shard-0-of-1"):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_killed_process_leaves_no_claim_that_counts(tmp_path: Path) -> None:
     with holder(tmp_path) as child:
         child.send_signal(signal.SIGKILL)

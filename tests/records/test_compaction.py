@@ -85,5 +85,9 @@ def test_what_dead_processes_left_unfinished_is_removed(tmp_path: Path) -> None:
     for path in (mine, dead, elsewhere, old, keep):
         path.write_text("")
     os.utime(old, (0, 0))
-    assert remove_leftovers(tmp_path) == 2
+    unpacked = tmp_path / f".archive.{host}.4194305.partial"
+    (unpacked / "responses").mkdir(parents=True)
+    (unpacked / "responses" / "a.parquet").write_text("")
+    assert remove_leftovers(tmp_path) == 3
+    assert not unpacked.exists()
     assert sorted(mine.parent.iterdir()) == sorted([mine, elsewhere, keep])

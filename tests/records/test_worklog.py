@@ -141,6 +141,17 @@ def test_a_damaged_line_in_the_middle_is_counted_and_loses_nothing_else(tmp_path
         assert (RECORDS[line][0] in log) == (log.counts.damaged == 0)
 
 
+def test_a_sound_line_that_is_no_record_is_counted_as_damaged(tmp_path: Path) -> None:
+    with WorkLogWriter(tmp_path, "shard-0") as writer:
+        writer.append("a", {"n": 1})
+    payloads = (b'{"n":1}', b"[1]", b'{"key":3}', b"xx", b'{"key":"\xff"}')
+    lines = [b"%08x %08x " % (zlib.crc32(payload), len(payload)) + payload + b"\n" for payload in payloads]
+    (tmp_path / "other.000.log").write_bytes(b"".join(lines))
+    log = WorkLog(tmp_path)
+    assert list(log.keys()) == ["a"]
+    assert (log.counts.records, log.counts.damaged) == (1, len(payloads))
+
+
 def test_equal_duplicates_are_counted_and_differing_ones_refused(tmp_path: Path) -> None:
     write(tmp_path, RECORDS, "shard-0-of-2")
     write(tmp_path, RECORDS[:1], "shard-1-of-2")

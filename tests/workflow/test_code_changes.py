@@ -60,6 +60,8 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/artifacts/tables/turns.py", "Mean averages", "The mean averages", TABLES),
         ("stair/artifacts/figures/figure.py", "#2f8f6b", "#2f8f6c", TABLES | {"training_figure": 1}),
         ("stair/artifacts/figures/training.py", "Updates", "Update", CURVES),
+        ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "all": 1}),
+        ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "all": 1}),
         ("stair/engines/transformers/engine.py", "", "\nADDED = 1\n", {}),
         ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),

@@ -57,3 +57,16 @@ def test_what_is_not_there_stands_with_null(copied_run: Path) -> None:
     run_in(copied_run, "stair", "provenance", "--run", "results/micro")
     outputs = json.loads((folder / "provenance.json").read_text())["outputs"]
     assert [name for name, output in outputs.items() if output is None] == [f"rollouts/{MODEL}.parquet", "checks.csv"]
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_an_output_that_is_made_again_tells_of_this_time(copied_run: Path, damage: bool) -> None:
+    folder = copied_run / "results" / "micro"
+    path = folder / "tables/intervals.manifest.json"
+    sound = json.loads(path.read_text())
+    before = sound | {"sealed": "2020-01-01T00:00:00Z", "source": "0" * 64, "versions": {"torch": "1.0"}}
+    path.write_text("{" if damage else json.dumps(before))
+    run_in(copied_run, "stair", "tables", "--run", "results/micro", "--name", "intervals")
+    now = json.loads(path.read_text())
+    assert now["sealed"] > before["sealed"]
+    assert now | {"sealed": ""} == sound | {"sealed": ""}

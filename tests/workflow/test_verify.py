@@ -121,6 +121,16 @@ def other_model(folder: Path) -> None:
     reseal(folder, name)
 
 
+def other_manifest(folder: Path) -> None:
+    """The manifest of another output, made to agree with the file."""
+    shutil.copy(folder / f"{STAIR}.manifest.json", folder / f"{NATIVE}.manifest.json")
+    reseal(folder, NATIVE)
+
+
+def another_kind(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"versions": ["torch"]}))
+
+
 def on(name: str, change: Callable[[Path], object]) -> Callable[[Path], None]:
     return lambda folder: (change(folder / name), None)[1]
 
@@ -148,6 +158,8 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
     (on(MANIFEST, Path.unlink), ROLLOUTS, "damaged", "nothing tells what made it"),
     (on(MANIFEST, text("{")), ROLLOUTS, "damaged", "cannot be read"),
     (on(MANIFEST, text("[]")), ROLLOUTS, "damaged", "cannot be read"),
+    (on(MANIFEST, another_kind), ROLLOUTS, "damaged", "cannot be read"),
+    (other_manifest, NATIVE, "damaged", f"is that of responses {MODEL} math500 stair"),
     (on(SESSIONS, truncate), SESSIONS, "damaged", "checksum"),
     (on("sessions/evaluation/math500.parquet", Path.unlink), "sessions/evaluation/math500.parquet", "missing", "run"),
     (on(POOL, truncate), POOL, "damaged", "checksum"),
@@ -171,14 +183,48 @@ def test_a_damage_is_one_line_and_nothing_is_touched(
     found = verified(copied_run)
     assert found[file][0] == state
     assert reason in found[file][1]
+    assert "run again" in found[file][1] or "run the workflow" in found[file][1]
     assert contents(results, "**/*.*") == before
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file_is_told(copied_run: Path) -> None:
-    path = copied_run / "results/micro/rollouts" / f"{MODEL}.parquet"
-    path.chmod(0)
-    assert "cannot be read" in verified(copied_run)[f"rollouts/{MODEL}.parquet"][1]
+def test_what_may_not_be_read_is_told(copied_run: Path) -> None:
+    results = copied_run / "results/micro"
+    verified(copied_run)  # imports everything, for one who may read little
+    for place, mode in ((ROLLOUTS, 0), (f"{SCORED}.manifest.json", 0), (f"controllers/{MODEL}/lora", 0)):
+        (results / place).chmod(mode)
+    try:
+        found = as_nobody(lambda: verified(copied_run), copied_run)
+    finally:
+        (results / f"controllers/{MODEL}/lora").chmod(0o755)
+    assert "cannot be read; look at its permissions" in found[ROLLOUTS][1]
+    assert f"{SCORED}.manifest.json cannot be read; look at its permissions" in found[SCORED][1]
+    assert "cannot be read; look at its permissions" in found[f"controllers/{MODEL}/lora/adapter_config.json"][1]
+    assert POOL not in found
+
+
+def as_nobody(look: Callable[[], dict[str, tuple[str, str]]], folder: Path) -> dict[str, list[str]]:
+    """What a forked child finds that is not root, who reads everything; for it, the test's folders are opened."""
+    closed = {above: above.stat().st_mode for above in folder.parents if above.name.startswith(("pytest-", "test_"))}
+    for above in closed:
+        above.chmod(0o755)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            os.write(writer, json.dumps(look()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as told:
+        found: dict[str, list[str]] = json.load(told)
+    os.waitpid(child, 0)
+    for above, mode in closed.items():
+        above.chmod(mode)
+    return found
 
 
 def test_what_was_made_from_something_unsound_is_stale(copied_run: Path) -> None:
@@ -257,6 +303,22 @@ def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
     assert told["file"] == f"tables/history_{MODEL}.csv"
     assert told["outputs"][f"responses/{PLACE}/stair.parquet"]["settings"]["evaluation.seed"] == "evaluation"
     assert f"rollouts/{MODEL}.parquet" in told["outputs"][f"sessions/training/{MODEL}.parquet"]["inputs"]
+
+
+def test_why_of_a_controllers_folder_and_of_what_has_a_damaged_manifest_behind_it(copied_run: Path) -> None:
+    (copied_run / "results/micro" / MANIFEST).write_text("[]")
+    told = run_in(copied_run, "stair", "why", f"results/micro/controllers/{MODEL}/stair").stdout
+    assert told.startswith(f"{CONTROLLER}, ")
+    assert f"{MANIFEST} cannot be read" in told
+    as_json = run_in(copied_run, "stair", "why", f"results/micro/{CONTROLLER}", "--json").stdout
+    assert json.loads(as_json)["outputs"][ROLLOUTS]["state"] == "damaged"
+
+
+def test_a_memo_that_is_damaged_is_made_again(copied_run: Path) -> None:
+    memo = copied_run / "results/micro/work/revisions" / f"{MODEL}.json"
+    for text in ("{", "[1]", '{"config.json": 3}'):
+        memo.write_text(text)
+        assert verified(copied_run) == {}
 
 
 def test_why_of_a_file_that_is_no_output(finished_run: Path) -> None:

@@ -7,6 +7,7 @@ from stair.config.model import CONTROLLER_FILES
 from stair.config.paths import BACKBONE_FILES
 from stair.data.revisions import hub_sources
 from stair.provenance.restored import Restored
+from stair.provenance.sealed import shard_count
 
 cfg, paths = run.config, run.paths
 RUN = str(paths.folder)
@@ -115,8 +116,13 @@ def evaluation_shards(wildcards):
     place = (wildcards.model, wildcards.benchmark, wildcards.condition)
     if restored.has("responses", *place):
         return []
-    of = cfg.shards_of(wildcards.condition)
-    place = ("evaluation", wildcards.model, wildcards.benchmark, wildcards.condition)
+    of = shard_count(
+        paths.responses(*place),
+        paths.work("evaluation", *place),
+        lambda: digests.evaluation(cfg, *place),
+        cfg.shards_of(wildcards.condition),
+    )
+    place = ("evaluation", *place)
     return [paths.shard(str(shard), str(of), *place) for shard in range(of)]
 
 
@@ -189,7 +195,12 @@ def rollout_shards(wildcards):
     """What says that each shard has ended."""
     if restored.has("rollouts", wildcards.model):
         return []
-    of = cfg.rollouts.shards
+    of = shard_count(
+        paths.rollouts(wildcards.model),
+        paths.work("rollouts", wildcards.model),
+        lambda: digests.rollouts(cfg, wildcards.model),
+        cfg.rollouts.shards,
+    )
     return [
         paths.shard(str(shard), str(of), "rollouts", wildcards.model)
         for shard in range(of)

@@ -5,13 +5,14 @@ DATA_REPORT = [
     str(paths.data_counts),
     str(paths.near_duplicates),
 ]
+REPORTED = all(map(restored.training_data_wanted, cfg.models))
 
 
 rule data:
     input:
         [paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
         of_each_trained_model(paths.training_pool),
-        (DATA_REPORT if all(map(restored.training_data_wanted, cfg.models)) else []),
+        DATA_REPORT if REPORTED else [],
 
 
 rule raw:

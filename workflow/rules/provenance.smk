@@ -3,6 +3,14 @@ rule provenance:
     input:
         tables=[paths.table(name) for name in TABLES],
         figures=[paths.figure(name, ".csv") for name in (*FIGURES, *DRAWN_CURVES)],
+        # Nothing else leads to these.
+        cards=of_each_trained_model(paths.data_card),
+        limits=[
+            paths.preflight_limits(model)
+            for model in cfg.models
+            if restored.model_wanted(model)
+        ],
+        report=DATA_REPORT[:1] if REPORTED else [],
     output:
         str(paths.provenance),
     log:

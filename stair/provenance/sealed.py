@@ -1,0 +1,34 @@
+"""How many shards an output waits for: their number alone makes nothing again that is sealed. Imports no torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from stair.config.params import Settings
+from stair.provenance.restored import made_under
+
+_MARKER = re.compile(r"shard-(\d+)-of-(\d+)\.json")
+
+
+def shard_count(output: Path, work: Path, settings: Callable[[], Settings], configured: int) -> int:
+    """The number of shards that an output's seal depends on.
+
+    Args:
+        output: the sealed table.
+        work: its work folder, where shards leave a marker when they have ended.
+        settings: the settings that stand now.
+        configured: how many shards there are to be where there is work.
+
+    Returns:
+        The number that the output was sealed from, where it is there and made under these settings; else the configured one.
+    """
+    if not output.is_file() or not made_under(output.with_name(f"{output.name}.manifest.json"), settings):
+        return configured
+    times: dict[int, dict[int, float]] = {}
+    for path in work.glob("shard-*-of-*.json"):
+        if found := _MARKER.fullmatch(path.name):
+            times.setdefault(int(found[2]), {})[int(found[1])] = path.stat().st_mtime
+    whole = {of: max(ended.values()) for of, ended in times.items() if ended.keys() == set(range(of))}
+    return max(whole, key=lambda of: whole[of], default=configured)
