@@ -153,7 +153,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
     (on(SCORED, text("")), SCORED, "damaged", "checksum"),
     (other_columns, SCORED, "damaged", "does not have the columns"),
     (other_model, NATIVE, "damaged", "rows of the model 'another'"),
-    (swap(NATIVE, STAIR), NATIVE, "damaged", "checksum"),
+    (swap(NATIVE, STAIR), NATIVE, "damaged", f"is that of responses {MODEL} math500 stair"),
     (on(ROLLOUTS, truncate), ROLLOUTS, "damaged", "checksum"),
     (on(MANIFEST, Path.unlink), ROLLOUTS, "damaged", "nothing tells what made it"),
     (on(MANIFEST, text("{")), ROLLOUTS, "damaged", "cannot be read"),
