@@ -204,9 +204,10 @@ def test_what_may_not_be_read_is_told(copied_run: Path) -> None:
 
 def as_nobody(look: Callable[[], dict[str, tuple[str, str]]], folder: Path) -> dict[str, list[str]]:
     """What a forked child finds that is not root, who reads everything; for it, the test's folders are opened."""
-    closed = {above: above.stat().st_mode for above in folder.parents if above.name.startswith(("pytest-", "test_"))}
-    for above in closed:
-        above.chmod(0o755)
+    above = [folder, *(parent for parent in folder.parents if parent.name.startswith(("pytest-", "test_")))]
+    closed = {place: place.stat().st_mode for place in above}
+    for place in closed:
+        place.chmod(0o755)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -222,8 +223,8 @@ def as_nobody(look: Callable[[], dict[str, tuple[str, str]]], folder: Path) -> d
     with open(reader, encoding="utf-8") as told:
         found: dict[str, list[str]] = json.load(told)
     os.waitpid(child, 0)
-    for above, mode in closed.items():
-        above.chmod(mode)
+    for place, mode in closed.items():
+        place.chmod(mode)
     return found
 
 
