@@ -25,6 +25,7 @@ from stair.records.schemas import RESPONSES
 from stair.records.tables import write_table
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.faults.harness import Kill, every_kill, forked, some_of
+from tests.privileges import give_up_capabilities
 from tests.protocol.conftest import made
 from tests.protocol.protocol_cases import Study, WatchedEngine
 
@@ -260,13 +261,8 @@ def test_a_read_only_folder_is_one_error_and_stays_as_it_is(study: Study) -> Non
         for path in (base, *folder.rglob("*"), folder):
             path.chmod(path.stat().st_mode & ~0o222 | 0o444 | (0o111 if path.is_dir() else 0))
 
-        def become_nobody() -> None:
-            if os.geteuid() == 0:  # root writes everywhere
-                os.setgid(65534)
-                os.setuid(65534)
-
         for job in (lambda place: generate(study, place), lambda place: seal(study, place)):
-            message = refused(job, folder, become_nobody)
+            message = refused(job, folder, give_up_capabilities)
             assert "Permission denied" in message
             assert str(folder) in message
         assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before

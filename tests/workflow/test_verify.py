@@ -18,6 +18,7 @@ from stair.config.resolve import RESOLVED, load_run, merge
 from stair.provenance.artefacts import Artefacts
 from stair.provenance.record import shown
 from stair.provenance.verify import Verification
+from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import MICRO, ROOT, contents, environment, run_in, snakemake
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -189,11 +190,10 @@ def test_a_damage_is_one_line_and_nothing_is_touched(
 
 def test_what_may_not_be_read_is_told(copied_run: Path) -> None:
     results = copied_run / "results/micro"
-    verified(copied_run)  # imports everything, for one who may read little
     for place, mode in ((ROLLOUTS, 0), (f"{SCORED}.manifest.json", 0), (f"controllers/{MODEL}/lora", 0)):
         (results / place).chmod(mode)
     try:
-        found = as_nobody(lambda: verified(copied_run), copied_run)
+        found = without_privilege(lambda: verified(copied_run))
     finally:
         (results / f"controllers/{MODEL}/lora").chmod(0o755)
     assert "cannot be read; look at its permissions" in found[ROLLOUTS][1]
@@ -202,29 +202,24 @@ def test_what_may_not_be_read_is_told(copied_run: Path) -> None:
     assert POOL not in found
 
 
-def as_nobody(look: Callable[[], dict[str, tuple[str, str]]], folder: Path) -> dict[str, list[str]]:
-    """What a forked child finds that is not root, who reads everything; for it, the test's folders are opened."""
-    above = [folder, *(parent for parent in folder.parents if parent.name.startswith(("pytest-", "test_")))]
-    closed = {place: place.stat().st_mode for place in above}
-    for place in closed:
-        place.chmod(0o755)
+def without_privilege(look: Callable[[], dict[str, tuple[str, str]]]) -> dict[str, list[str]]:
+    """What a forked child finds that gave up root's capabilities: it owns the files, and what their modes deny it is denied."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        if os.geteuid() == 0:
-            os.setgid(65534)
-            os.setuid(65534)
         try:
-            os.write(writer, json.dumps(look()).encode())
-        finally:
-            os._exit(0)
+            give_up_capabilities()
+            told = json.dumps(look())
+        except BaseException as error:
+            told = json.dumps({"error": ("failed", repr(error))})
+        with open(writer, "w", encoding="utf-8") as tell:
+            tell.write(told)
+        os._exit(0)
     os.close(writer)
-    with open(reader, encoding="utf-8") as told:
-        found: dict[str, list[str]] = json.load(told)
+    with open(reader, encoding="utf-8") as told_by_child:
+        found: dict[str, list[str]] = json.load(told_by_child)
     os.waitpid(child, 0)
-    for place, mode in closed.items():
-        place.chmod(mode)
     return found
 
 
