@@ -6,9 +6,17 @@ import ast
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = Path(__file__).parents[1].name
+
+
+class Module(NamedTuple):
+    """A module as it counts: the names that it imports, and its syntax tree without docstrings."""
+
+    imports: tuple[str, ...]
+    code: str
 
 
 @cache
@@ -18,19 +26,27 @@ def modules_digest(*modules: str, leave_out: str | None = None) -> str:
     Comments, layout and docstrings do not count: only what can change a result. `leave_out` names a package that lends types
     alone.
     """
-    found: dict[str, Path] = {}
+    found = modules_reached(*modules, leave_out=leave_out)
+    digest = hashlib.sha256()
+    for name in sorted(found):
+        digest.update(f"{name}\0{found[name].code}\0".encode())
+    return digest.hexdigest()
+
+
+def modules_reached(*modules: str, leave_out: str | None = None) -> dict[str, Module]:
+    """Modules, what they import from this package, and the packages that those lie in."""
+    found: dict[str, Module] = {}
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
         path = _file_of(name)
         if path is None or name in found or (leave_out and f"{name}.".startswith(f"{leave_out}.")):
             continue
-        found[name] = path
-        waiting += _imports(name, path)
-    digest = hashlib.sha256()
-    for name in sorted(found):
-        digest.update(f"{name}\0{_code(found[name])}\0".encode())
-    return digest.hexdigest()
+        found[name] = _read(path.read_text(encoding="utf-8"))
+        waiting += found[name].imports
+        if "." in name:
+            waiting.append(name.rsplit(".", 1)[0])
+    return found
 
 
 def _file_of(module: str) -> Path | None:
@@ -43,21 +59,17 @@ def _file_of(module: str) -> Path | None:
     return None
 
 
-def _imports(module: str, path: Path) -> list[str]:
-    names = [module.rsplit(".", 1)[0]] if "." in module else []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache  # a graph asks for many digests, and most modules are in all of them
+def _read(text: str) -> Module:
+    """What a module's text imports and says; its tree is parsed once."""
+    tree, imports = ast.parse(text), []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             # `from a import b` may import the module a.b.
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return names
-
-
-def _code(path: Path) -> str:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            imports += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if (
                 isinstance(first, ast.Expr)
@@ -65,4 +77,4 @@ def _code(path: Path) -> str:
                 and isinstance(first.value.value, str)
             ):
                 node.body = node.body[1:]
-    return ast.dump(tree)
+    return Module(tuple(imports), ast.dump(tree))

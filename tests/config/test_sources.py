@@ -69,13 +69,6 @@ def test_cheap_rules_reach_the_code_that_makes_their_numbers() -> None:
         ("stair.evaluation.scores", "stair.scoring.extraction"),
         ("stair.artifacts.stage", "stair.scoring.metrics"),
     ):
-        seen: set[str] = set()
-        waiting = [module]
-        while waiting:
-            name = waiting.pop()
-            path = sources._file_of(name)
-            if path is not None and name not in seen:
-                seen.add(name)
-                waiting += sources._imports(name, path)
+        seen = sources.modules_reached(module)
         assert reached in seen
         assert not any(name.startswith("stair.engines.transformers") for name in seen)

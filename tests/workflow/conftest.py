@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import os
 import shutil
 import subprocess
@@ -84,10 +85,18 @@ RESULTS = (
 
 
 @pytest.fixture(scope="session")
-def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the micro run has ended; not to be changed."""
-    folder = tmp_path_factory.mktemp("micro")
-    run_in(folder, "stair", "reproduce", "--run", str(MICRO))
+def finished_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder in which the micro run has ended; not to be changed. One worker makes it, with both processors, for all."""
+    temporary = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        temporary = temporary.parent
+    folder, made = temporary / "micro", temporary / "micro.made"
+    with open(temporary / "micro.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.is_file():
+            folder.mkdir()
+            run_in(folder, "stair", "reproduce", "--run", str(MICRO))
+            made.touch()
     return folder
 
 

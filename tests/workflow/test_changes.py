@@ -45,6 +45,11 @@ ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
         (("evaluation={shards: 2, seed: other}",), evaluated(3, evaluation_shard=6)),
         ((f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}",), evaluated(3)),
         ((f"models={{{MODEL}: {{rollout_sampling: {{top_k: 10}}}}}}",), ROLLOUTS),
+        # How long answers may be is looked at without making training responses anew.
+        (
+            (f"models={{{MODEL}: {{evaluation_sampling: {{max_new_tokens: 20}}}}}}",),
+            evaluated(3, preflight_limits=1),
+        ),
         (("evaluation={seed: other}",), evaluated(3)),
         (("rollouts={seed: other}",), ROLLOUTS),
         (("sessions={seed: other}",), {**SESSIONS, **evaluated(3, evaluation_sessions=1)}),
@@ -98,7 +103,7 @@ def test_another_answer_in_a_benchmark_changes_verdicts_and_generates_nothing(co
     before = {path: path.read_bytes() for path in logs}
     responses = sorted((results / "responses").glob("**/*.parquet"))
     generated = {path: path.read_bytes() for path in responses}
-    run_in(copied_run, "stair", "reproduce", "--run", str(MICRO))
+    run_in(copied_run, "stair", "reproduce", "--run", str(MICRO), "--target", "scores")
     assert {path: path.read_bytes() for path in sorted((results / "work").glob("**/log/*.log"))} == before
     assert {path: path.read_bytes() for path in responses} == generated
     problems = pq.read_table(results / "data/benchmarks/math500.parquet").to_pylist()

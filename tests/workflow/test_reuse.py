@@ -53,13 +53,15 @@ def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> 
 
 def test_another_temperature_at_evaluation_generates_those_responses_alone(copied_run: Path) -> None:
     change = f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}"
-    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--set", change)
+    run_in(
+        copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--set", change, "--target", "evaluation"
+    )
     micro, again = (copied_run / "results" / name for name in ("micro", "variant"))
     assert all(marker["reused"]["micro"] == marker["responses"] for marker in markers(again, "rollouts"))
     # Where both temperatures gave a problem the same first answer, its states are the same too; no response is taken over.
     assert reused_fields(again, micro) <= {"segment", "captured_tokens"}
-    same = contents(micro, "rollouts/*.parquet", "controllers/**/*.safetensors", "sessions/**/*.parquet")
-    assert contents(again, "rollouts/*.parquet", "controllers/**/*.safetensors", "sessions/**/*.parquet") == same
+    inputs = ("rollouts/*.parquet", f"controllers/{MODEL}/stair/*.safetensors", "sessions/**/*.parquet")
+    assert contents(again, *inputs) == contents(micro, *inputs)
     assert contents(again, "responses/**/*.parquet") != contents(micro, "responses/**/*.parquet")
 
 
@@ -100,7 +102,7 @@ def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
     weights = copied_run / "results/micro/controllers" / MODEL / "stair/controller.safetensors"
     sound = weights.read_bytes()
     weights.write_bytes(sound[:-1] + b"?")
-    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)))
+    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--target", "training")
     made = copied_run / "results/variant/controllers" / MODEL / "stair/controller.safetensors"
     assert made.read_bytes() == sound, "trained again, to the same weights"
     assert "reused_from" not in json.loads((made.parent / "manifest.json").read_text())
