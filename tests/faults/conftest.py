@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import MICRO, ROOT, run_in
+from tests.workflow.conftest import MICRO, ROOT, made_once
 
 COMMAND = ("stair", "reproduce", "--run", str(MICRO))
 # Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.
@@ -16,8 +16,6 @@ SNAKEMAKE_CONFIG = ("--config", f"run={MICRO}", SLOW[1])
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """The results of a finished run; not to be changed."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    run_in(folder, *COMMAND, *SLOW)
-    return folder / "results" / "micro"
+    return made_once(tmp_path_factory, worker_id, "undisturbed", *COMMAND, *SLOW) / "results" / "micro"

@@ -84,20 +84,23 @@ RESULTS = (
 """What must be the same, byte for byte, however often a run was cut off."""
 
 
-@pytest.fixture(scope="session")
-def finished_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder in which the micro run has ended; not to be changed. One worker makes it, with both processors, for all."""
-    temporary = tmp_path_factory.getbasetemp()
-    if worker_id != "master":
-        temporary = temporary.parent
-    folder, made = temporary / "micro", temporary / "micro.made"
-    with open(temporary / "micro.lock", "w", encoding="utf-8") as lock:
+def made_once(factory: pytest.TempPathFactory, worker: str, name: str, *command: str) -> Path:
+    """A folder in which a command has run: one worker runs it, with both processors, and the others wait for it."""
+    temporary = factory.getbasetemp() if worker == "master" else factory.getbasetemp().parent
+    folder, made = temporary / name, temporary / f"{name}.made"
+    with open(temporary / f"{name}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.is_file():
             folder.mkdir()
-            run_in(folder, "stair", "reproduce", "--run", str(MICRO))
+            run_in(folder, *command)
             made.touch()
     return folder
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder in which the micro run has ended; not to be changed."""
+    return made_once(tmp_path_factory, worker_id, "micro", "stair", "reproduce", "--run", str(MICRO))
 
 
 @pytest.fixture
