@@ -206,7 +206,11 @@ def rollouts(
             stage.seal(*open_run(run), model)
             _record(run, "rollouts", model)
     else:
-        stage.generate(*open_run(run), model, shard, of)
+        from stair.workflow.gpus import own_gpus
+
+        settings, paths = open_run(run)
+        with own_gpus(settings.gpus_for(settings.rollout_engine(model))):
+            stage.generate(settings, paths, model, shard, of)
 
 
 @app.command()
@@ -243,9 +247,12 @@ def train(
     set_threads(threads)
     from stair.records.claims import Claim
     from stair.training.workers import Workers, local_device
+    from stair.workflow.gpus import own_gpus
 
     settings, paths = open_run(run)
-    with Workers.joined(local_device(settings.transformers.device)) as workers:
+    # Workers of one training share a machine's GPUs among themselves.
+    wanted = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
+    with own_gpus(wanted), Workers.joined(local_device(settings.transformers.device)) as workers:
         if workers.any(workers.first and _taken_over(run, "controller", model, controller)):
             return
         from stair.training import stage
@@ -279,10 +286,12 @@ def evaluate(
             _record(run, "responses", model, benchmark, condition)
     else:
         from stair.provenance.artefacts import Artefacts
+        from stair.workflow.gpus import own_gpus
 
         settings, paths = open_run(run)
         Artefacts(settings, paths, everything=True).of("responses", model, benchmark, condition)
-        stage.generate(settings, paths, model, benchmark, condition, shard, of)
+        with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):
+            stage.generate(settings, paths, model, benchmark, condition, shard, of)
 
 
 @app.command()

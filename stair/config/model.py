@@ -587,6 +587,12 @@ class Config(Strict):
             and (settings.benchmarks is None or benchmark in settings.benchmarks)
         ]
 
+    def gpus_for(self, engine: EngineName) -> int:
+        """How many GPUs a job of an engine may use."""
+        if engine == "sglang":
+            return self.sglang.tensor_parallel if self.sglang.device == "cuda" else 0
+        return 0 if self.transformers.device == "cpu" else 1
+
     def rollout_engine(self, model: str) -> EngineName:
         """The engine of a model's training responses."""
         return self.models[model].rollout_engine or self.rollouts.engine

@@ -152,6 +152,21 @@ def training_workers():
     return f"env -u STAIR_WARM {torchrun} --nproc-per-node {count} -- "
 
 
+def rollout_gpus(wildcards):
+    """The GPUs of a shard of training responses."""
+    return cfg.gpus_for(cfg.rollout_engine(wildcards.model))
+
+
+def evaluation_gpus(wildcards):
+    """The GPUs of a shard of an evaluation."""
+    return cfg.gpus_for(cfg.engine_for(wildcards.model, wildcards.benchmark))
+
+
+def training_gpus():
+    """The GPUs of a training, one a worker."""
+    return cfg.training.workers * cfg.gpus_for("transformers")
+
+
 def controllers_of(*kinds):
     """A pattern of the controllers of these kinds."""
     return (

@@ -40,6 +40,8 @@ rule evaluation_shard:
         )
     conda:
         ENVIRONMENT
+    resources:
+        gpu=evaluation_gpus,
     params:
         run=run_folder,
         settings=evaluation_settings,

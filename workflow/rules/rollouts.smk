@@ -18,6 +18,8 @@ rule rollout_shard:
     priority: 2
     conda:
         ENVIRONMENT
+    resources:
+        gpu=rollout_gpus,
     params:
         run=run_folder,
         settings=rollout_settings,

@@ -23,6 +23,8 @@ rule train_controller:
     priority: 2
     conda:
         ENVIRONMENT
+    resources:
+        gpu=training_gpus(),
     params:
         run=run_folder,
         settings=training_settings,
