@@ -19,6 +19,8 @@ from stair.records.progress import duration
 
 if TYPE_CHECKING:
     from stair.artifacts.tables.table import Table
+    from stair.config.model import Config
+    from stair.config.paths import RunPaths
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -113,7 +115,7 @@ def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's ke
     """Generate a small data set in the schema of the real one. Writes raw/."""
     from stair.tiny.stage import write_raw
 
-    write_raw(*open_run(run), name)
+    write_raw(*_asked(run, "raw", name), name)
     _record(run, "raw", name)
 
 
@@ -173,10 +175,10 @@ def preflight(
     from stair.preflight import stage
 
     if limits:
-        stage.limits(*open_run(run), model)
+        stage.limits(*_asked(run, "preflight_limits", model), model)
         _record(run, "preflight_limits", model)
     else:
-        stage.run(*open_run(run), model)
+        stage.run(*_asked(run, "preflight", model), model)
         _record(run, "preflight", model)
 
 
@@ -199,7 +201,7 @@ def rollouts(
     if card:
         from stair.rollouts.card import write_card
 
-        write_card(*open_run(run), model)
+        write_card(*_asked(run, "data_card", model), model)
         _record(run, "data_card", model)
     elif seal:
         if not _taken_over(run, "rollouts", model, runs=False):
@@ -208,7 +210,7 @@ def rollouts(
     else:
         from stair.workflow.gpus import own_gpus
 
-        settings, paths = open_run(run)
+        settings, paths = _asked(run, "rollouts", model)
         with own_gpus(settings.gpus_for(settings.rollout_engine(model))):
             stage.generate(settings, paths, model, shard, of)
 
@@ -222,14 +224,13 @@ def sessions(
     """Build four-turn sessions. Writes sessions/."""
     from stair.sessions import stage
 
-    settings, paths = open_run(run)
     if (model is None) == (benchmark is None):
         raise ValueError("give --model or --benchmark")
     if model is not None:
-        stage.training(settings, paths, model)
+        stage.training(*_asked(run, "training_sessions", model), model)
         _record(run, "training_sessions", model)
     elif benchmark is not None:
-        stage.evaluation(settings, paths, benchmark)
+        stage.evaluation(*_asked(run, "evaluation_sessions", benchmark), benchmark)
         _record(run, "evaluation_sessions", benchmark)
 
 
@@ -285,11 +286,9 @@ def evaluate(
             stage.seal(*open_run(run), model, benchmark, condition)
             _record(run, "responses", model, benchmark, condition)
     else:
-        from stair.provenance.artefacts import Artefacts
         from stair.workflow.gpus import own_gpus
 
-        settings, paths = open_run(run)
-        Artefacts(settings, paths, everything=True).of("responses", model, benchmark, condition)
+        settings, paths = _asked(run, "responses", model, benchmark, condition)
         with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):
             stage.generate(settings, paths, model, benchmark, condition, shard, of)
 
@@ -305,7 +304,7 @@ def scores(
     """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet."""
     from stair.evaluation.scores import score_condition
 
-    score_condition(*open_run(run), model, benchmark, condition, threads)
+    score_condition(*_asked(run, "scores", model, benchmark, condition), model, benchmark, condition, threads)
     _record(run, "scores", model, benchmark, condition)
 
 
@@ -390,7 +389,7 @@ def tables(
         return
     if run is None or responses is not None or out is not None:
         raise ValueError("give --run, or --responses and --out")
-    settings, paths = open_run(run)
+    settings, paths = _asked(run, "table", name)
     table = build(settings, paths, name)
     write(table, Labels.of(settings), lambda suffix: paths.table(name, suffix))
     _tell_gaps([table])
@@ -631,6 +630,15 @@ def why(
         print(json.dumps(as_json(verification, root), indent=2, ensure_ascii=False))
     else:
         print("\n".join(told(verification, root)))
+
+
+def _asked(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
+    """The configuration and paths of a run that asks for a job's outputs. Raises ValueError where it does not."""
+    from stair.provenance.artefacts import Artefacts
+
+    settings, paths = open_run(run)
+    Artefacts(settings, paths, everything=True).of(rule, *name)
+    return settings, paths
 
 
 def _taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:

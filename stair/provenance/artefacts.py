@@ -81,9 +81,17 @@ class Artefacts:
         """The outputs of one job. Raises ValueError where the configuration asks for none."""
         found = [artefact for artefact in self.all if (artefact.rule, artefact.name) == (rule, name)]
         if not found:
-            have = ", ".join(" ".join(one.name) for one in self.all if one.rule == rule) or "none"
-            raise ValueError(f"this run's configuration asks for no {rule} of {' '.join(name)} (it has: {have})")
+            raise ValueError(
+                f"this run's configuration asks for no {rule} of {' '.join(name)} (it has{self._beside(rule, name)})"
+            )
         return found
+
+    def _beside(self, rule: str, name: tuple[str, ...]) -> str:
+        """What could stand in a name's place: the words that go on from its longest right beginning."""
+        names = [one.name for one in self.all if one.rule == rule]
+        right = max((n for n in range(len(name)) if any(one[:n] == name[:n] for one in names)), default=0)
+        words = dict.fromkeys(one[right] for one in names if one[:right] == name[:right] and len(one) > right)
+        return (f", of {' '.join(name[:right])}: " if right else ": ") + (", ".join(words) or "none")
 
     def _find(self) -> Iterator[Artefact]:
         config, paths = self._config, self._paths

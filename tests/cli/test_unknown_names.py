@@ -1,0 +1,59 @@
+"""A name that the run does not have is one line with the names that it has, whichever command is given it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stair.cli.main import main
+from stair.config.resolve import RESOLVED, dump, resolve
+from tests.workflow.conftest import ROOT
+
+MODELS = "qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b"
+PLACE = ("--model", "qwen3.5-4b", "--benchmark")
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (("raw", "--name", "nothing"), "training_pool, math500, aime2025, amc23, gpqa_diamond"),
+        (("backbone", "--model", "nothing"), MODELS),
+        (("data", "--model", "nothing"), MODELS),
+        (("data", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
+        (("preflight", "--model", "nothing"), MODELS),
+        (("preflight", "--model", "nothing", "--limits"), MODELS),
+        (("rollouts", "--model", "nothing"), MODELS),
+        (("rollouts", "--model", "nothing", "--seal"), MODELS),
+        (("rollouts", "--model", "nothing", "--card"), MODELS),
+        (("sessions", "--model", "nothing"), MODELS),
+        (("sessions", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
+        (("train", "--model", "nothing", "--controller", "stair"), MODELS),
+        (("train", "--model", "qwen3.5-4b", "--controller", "nothing"), "stair, bank_free"),
+        (("evaluate", *PLACE, "math500", "--condition", "nothing"), "vanilla, native, stair"),
+        (("evaluate", *PLACE, "math500", "--condition", "nothing", "--seal"), "vanilla, native, stair"),
+        (("scores", *PLACE, "nothing", "--condition", "native"), "math500, aime2025, amc23, gpqa_diamond"),
+        (("tables", "--name", "nothing"), "continuous_summary, native_accuracy"),
+        (("figures", "--name", "nothing"), "overview"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_unknown_name_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    known: str,
+) -> None:
+    run = tmp_path / "tiny"
+    run.mkdir()
+    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
+    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
+    monkeypatch.setattr(sys, "argv", ["stair", words[0], "--run", str(run), *words[1:]])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("stair: error: ") and "nothing" in line and known in line
+    assert [path.name for path in run.iterdir()] == [RESOLVED], "nothing was made"
