@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -64,6 +65,32 @@ def test_a_setting_runs_what_depends_on_it(
     finished_run: Path, words: tuple[str, ...], expected: dict[str, int]
 ) -> None:
     assert jobs_of(snakemake(finished_run, "-n", config=words)) == expected
+
+
+def timings(results: Path) -> dict[Path, int]:
+    """When each job has last ended."""
+    return {path: path.stat().st_mtime_ns for path in (results / "work" / "timings").rglob("*.tsv")}
+
+
+def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: Path) -> None:
+    """One change after another, in one folder: a label, a training setting, a controlled layer."""
+    results, words = copied_run / "results" / "micro", []
+    for change, expected in (
+        ("conditions={native: {label: Plain}}", TABLES),
+        ("training={kl: 0.5}", TRAINED),
+        ("controllers={stair: {layers: [1, 2]}}", CONTROLLER),
+    ):
+        words += ["--set", change]
+        before = timings(results)
+        run_in(copied_run, "stair", "reproduce", "--run", str(MICRO), *words)
+        ran = Counter(
+            path.relative_to(results / "work" / "timings").parts[0].removesuffix(".tsv")
+            for path, when in timings(results).items()
+            if before.get(path) != when
+        )
+        assert ran == {rule: jobs for rule, jobs in expected.items() if rule not in ("all", "provenance")}, change
+        assert jobs_of(snakemake(copied_run, "-n", config=tuple(words[1::2]))) == {}
+    assert "Plain" in (results / "tables" / "continuous_summary.md").read_text()
 
 
 def test_threads_and_cores_change_nothing(finished_run: Path) -> None:
