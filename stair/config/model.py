@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 """A key that names files: lower case letters, digits, dot, dash, underscore."""
 
+Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
@@ -174,7 +175,7 @@ class TrainingPool(Dataset):
     )
     exclude_more: dict[Key, Keys] = Field(default_factory=dict, description="Further benchmarks to exclude, by model.")
     validation_problems: int = Field(ge=0, description="Problems held out for validation.")
-    seed: str = Field("validation", description="Names the split.")
+    seed: Text = Field("validation", description="Names the split.")
 
     def excluded_for(self, model: str) -> list[str]:
         """The benchmarks whose problems a model must not be trained on."""
@@ -187,13 +188,13 @@ class Rollouts(Strict):
     samples: Literal[4] = Field(4, description="Responses to a source record: one for each of the four turn columns.")
     engine: EngineName = Field("transformers", description="The engine that generates them; a model can have another.")
     shards: Positive = Field(description="How many jobs share a model's rollouts. Changes no result.")
-    seed: str = Field("rollouts", description="Enters every sample's seed.")
+    seed: Text = Field("rollouts", description="Enters every sample's seed.")
 
 
 class Sessions(Strict):
     """Four-turn sessions for training and the evaluation's schedule."""
 
-    seed: str = Field("sessions", description="Names every order that is drawn.")
+    seed: Text = Field("sessions", description="Names every order that is drawn.")
 
 
 class Optimizer(Strict):
@@ -245,7 +246,7 @@ class Controller(Strict):
     smoothing: float = Field(
         1e-6, gt=0, lt=1, description="Epsilon of the reference distribution (eq. method-reference)."
     )
-    seed: str = Field(description="Names the initial values and the order of sessions.")
+    seed: Text = Field(description="Names the initial values and the order of sessions.")
     optimizer: Optimizer | None = Field(None, description="The optimiser of normals or scales. Null for lora.")
     adapter: Adapter | None = Field(None, description="The adapter of lora and lora_stair.")
 
@@ -353,7 +354,7 @@ class Evaluation(Strict):
     """Continuous evaluation."""
 
     samples: Positive = Field(4, description="Trajectories of a session.")
-    seed: str = Field("evaluation", description="The study's name; enters every response's seed.")
+    seed: Text = Field("evaluation", description="The study's name; enters every response's seed.")
     engine: EngineName = Field("transformers", description="The engine that generates responses.")
     engine_changes: dict[Key, dict[Key, EngineName]] = Field(
         default_factory=dict,
@@ -433,7 +434,7 @@ class Config(Strict):
     """A run: the paper's settings, changed by an overlay and by the command line."""
 
     run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
-    results: str = Field("results", description="The folder that holds all runs.")
+    results: Text = Field("results", description="The folder that holds all runs.")
     hub: Hub = Field(default_factory=Hub, description="Models and data sets from the hub.")
     reuse: Texts = Field(
         (), description="Runs, by name or folder, whose finished work is taken where it is the same as this run's."

@@ -147,6 +147,8 @@ def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:
     if depth > _MAX_EXTENDS:
         raise ConfigError(f"{path}: 'extends' goes round in a circle")
     values = read_yaml(path)
+    if "run" in values:
+        raise ConfigError(f"{path}: 'run' is not an overlay's to set: a run is named after its file")
     extends = values.pop("extends", None)
     if extends is None:
         return values

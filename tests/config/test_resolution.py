@@ -111,6 +111,7 @@ def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path
         ("- note\n", "must hold keys and values, not a list"),
         ("note: [\n", "not valid YAML"),
         ("nowhere: 1\n", "unknown key 'nowhere'"),
+        ("run: other\n", "circle.yaml: 'run' is not an overlay's to set"),
     ],
 )
 def test_an_overlay_that_cannot_be_used_is_one_line(project: Path, text: str, message: str) -> None:
@@ -166,6 +167,8 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"evaluation": {"samples": "four"}}, "'evaluation.samples'"),
     ({"evaluation": {"samples": True}}, "'evaluation.samples'"),
     ({"evaluation": 4}, "'evaluation'"),
+    ({"evaluation": {"seed": ""}}, "'evaluation.seed'"),
+    ({"results": ""}, "'results'"),
     ({"rollouts": {"samples": 3}}, "'rollouts.samples'"),
     ({"transformers": {"batch_width": None}}, "'transformers.batch_width' is missing"),
     (
