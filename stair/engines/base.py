@@ -153,6 +153,10 @@ class Engine(Protocol):
         """
         ...
 
+    def ended(self) -> list[Completion]:
+        """Breaks a run off: the responses that had ended and were not given yet. What is under way is given up."""
+        ...
+
     def replay(self, replays: Sequence[Replay]) -> list[Segment]:
         """The states that saved responses give to the bank, each from one pass over its tokens."""
         ...

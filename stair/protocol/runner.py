@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
-from stair.engines.base import Engine, Request
+from stair.engines.base import Completion, Engine, Request
 from stair.protocol.chain import Chain, Step
 from stair.records import interruption
 from stair.records.progress import Progress
@@ -39,7 +39,7 @@ def run_chains(
         progress: told of every response that is generated here.
 
     Raises:
-        Interrupted: a signal has asked to stop; responses under way are not kept, finished ones are.
+        Interrupted: a signal has asked to stop; responses under way are not kept, finished ones are, whoever holds them.
     """
     pending: dict[str, list[Chain]] = defaultdict(list)
 
@@ -96,17 +96,27 @@ def run_chains(
         rate = (drawn - drawn_before) / max(time.monotonic() - started, 1e-3)
         progress.beat(f"{running} running · {rate:.0f} tokens/s", {"running": running, "tokens_per_s": round(rate, 1)})
 
-    engine.watch = watch
-    for completion in engine.run(first()):
-        waiting = pending.pop(completion.key)
-        record = waiting[0].record(completion, engine)
+    def keep(completion: Completion) -> dict[str, Any]:
+        """Makes a response durable; its record."""
+        record = pending[completion.key][0].record(completion, engine)
         writer.append(completion.key, record)
         progress.advance()
-        interruption.check()  # where an engine's library has swallowed the stop itself
-        for chain in waiting:
-            chain.take(record)
-        for request in advance_all(waiting):
-            engine.submit(request)
+        return record
+
+    engine.watch = watch
+    try:
+        for completion in engine.run(first()):
+            record = keep(completion)
+            interruption.check()  # where an engine's library has swallowed the stop itself
+            waiting = pending.pop(completion.key)
+            for chain in waiting:
+                chain.take(record)
+            for request in advance_all(waiting):
+                engine.submit(request)
+    except interruption.Interrupted:
+        for completion in engine.ended():
+            keep(completion)
+        raise
 
 
 def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:

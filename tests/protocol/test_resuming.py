@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from stair.engines.base import Engine
+from stair.engines.base import Completion, Engine
+from stair.engines.transformers.batch import Batch
 from stair.method import Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.runner import finished
 from stair.protocol.shards import run_shard, sealed_rows, share
+from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
 from tests.conftest import LAYERS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order, rows_of
@@ -273,3 +275,37 @@ def test_owners_whose_names_begin_alike_keep_their_own(tmp_path: Path) -> None:
     store.keep("s-p1-10", segment(1))
     store.forget("s-p1-1")
     assert BankStore(tmp_path).load("s-p1-10", segment(1).digest) is not None
+
+
+def test_what_ended_in_one_step_is_kept_when_a_signal_comes_between(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Responses can end together; the stop is asked for after the first of them was logged."""
+    study.sessions, study.samples = 4, 1
+    plain = WatchedEngine(study.model, width=4)
+    expected = study.go("native", plain)
+    again = fresh(study, study.folder / "stopped")
+    together: list[int] = []
+    engine = WatchedEngine(study.model, width=4)
+    draw = Batch.draw
+
+    def counted(batch: Batch) -> list[Completion]:
+        ended = draw(batch)
+        together.append(len(ended))
+        return ended
+
+    monkeypatch.setattr(Batch, "draw", counted)
+
+    def stop_where_two_ended() -> None:
+        if together[-1] > 1:
+            raise Interrupted("stopped")
+
+    monkeypatch.setattr("stair.protocol.runner.interruption.check", stop_where_two_ended)
+    with pytest.raises(Interrupted):
+        again.go("native", engine)
+    logged = [key for key, record in again.log("native").items() if "response_ids" in record]
+    assert len(logged) == sum(together), "every response that had ended is in the log"
+    monkeypatch.undo()
+    later = WatchedEngine(study.model, width=4)
+    assert again.go("native", later) == expected
+    assert not set(logged) & later.requests.keys()

@@ -257,7 +257,7 @@ def test_a_full_cache_and_a_taken_port(
         port = listener.getsockname()[1]
         # It takes in as many as it can, so that the cache runs full.
         eager = ("--schedule-conservativeness", "0.01")
-        with closing(start_engine(cache_tokens=700, arguments=eager, port=port)) as other:
+        with closing(start_engine(cache_tokens=400, arguments=eager, port=port)) as other:
             assert ran(other, long) == expected
             assert other.service.asked_again > 0
             assert other.service.address != f"http://127.0.0.1:{port}"

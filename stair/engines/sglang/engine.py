@@ -87,6 +87,7 @@ class SGLangEngine:
             ServerFailed: the server does not come up, or dies again and again.
         """
         source = iter(requests)
+        self.service.forget()
         flying = drawn = 0
         try:
             while True:
@@ -108,7 +109,11 @@ class SGLangEngine:
                 self._invariant = served.batch_invariant
                 yield served.completion
         finally:
-            self.service.forget()
+            self.service.give_up()
+
+    def ended(self) -> list[Completion]:
+        """What the server has answered and was not given yet; see `Engine.ended`."""
+        return [served.completion for served in self.service.forget()]
 
     def close(self) -> None:
         """Ends the server."""

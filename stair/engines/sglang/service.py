@@ -110,6 +110,7 @@ class Service:
         self._launch, self._asker, self._patience, self._width = launch, asker, patience, width
         self._log, self._started, self._port = log, started, port
         self._results: queue.Queue[Served | BaseException] = queue.Queue()
+        self._left: list[Served] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sglang", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,12 +168,20 @@ class Service:
                 raise found
             return found
 
-    def forget(self) -> None:
-        """Gives up what is under way; nothing of it comes out of `get` any more."""
+    def forget(self) -> list[Served]:
+        """Gives up what is under way; nothing of it comes out of `get` any more. Returns what had ended, once."""
         if self.is_open and self._thread.is_alive():
             self._submit(self._cancel()).result()
         while not self._results.empty():
-            self._results.get()
+            found = self._results.get()
+            if isinstance(found, Served):
+                self._left.append(found)
+        left, self._left = self._left, []
+        return left
+
+    def give_up(self) -> None:
+        """Like `forget`, which still gives what had ended when it is called next."""
+        self._left = self.forget()
 
     def close(self) -> None:
         """Ends the server and the thread."""

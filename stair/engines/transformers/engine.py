@@ -81,6 +81,7 @@ class TransformersEngine:
         self.replays_at_once = batch_width if self._passes.width > 1 else 1
         self._submitted: deque[Request] = deque()
         self._parked: deque[Parked] = deque()
+        self._ended: deque[Completion] = deque()
         self._batch: Batch | None = None
         self.watch: Callable[[int, int], None] | None = None
         self.steps = self.generated = 0
@@ -144,6 +145,7 @@ class TransformersEngine:
             MemoryError: the device's memory does not suffice for one response.
         """
         source = iter(requests)
+        self._ended.clear()
         self._batch = self._new_batch()
         while True:
             try:
@@ -155,11 +157,19 @@ class TransformersEngine:
                 self.generated += running
                 if self.watch is not None:
                     self.watch(running, self.generated)
-                yield from self._current.draw()
+                self._ended.extend(self._current.draw())
+                while self._ended:
+                    yield self._ended.popleft()
                 if self._current:
                     self._current.decode()
             except RuntimeError as error:
                 self._make_room(error)
+
+    def ended(self) -> list[Completion]:
+        """What ended in the last step and was not given yet; see `Engine.ended`."""
+        found = list(self._ended)
+        self._ended.clear()
+        return found
 
     @property
     def _current(self) -> Batch:
