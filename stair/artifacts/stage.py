@@ -14,7 +14,7 @@ from stair.artifacts.labels import Labels
 from stair.artifacts.layout import latex, markdown
 from stair.artifacts.names import FIGURES, table_names
 from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
-from stair.artifacts.tables.table import Table
+from stair.artifacts.tables.table import Table, nothing
 from stair.artifacts.tidy import tidy_csv
 from stair.checks.responses import MIXED, ONE_ENGINE
 from stair.config.model import Config
@@ -58,11 +58,9 @@ def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses
 
 
 def build(config: Config, paths: RunPaths, name: str) -> Table:
-    """One table of a run."""
-    rows = scored_rows(config, paths)
-    table = assemble(name, _responses(config, paths, rows), Labels.of(config), config)
-    if table is None:
-        raise ValueError(f"table {name} has no rows in this run")
+    """One table of a run; an empty one, which says so, where the run has nothing that it compares."""
+    rows, labels = scored_rows(config, paths), Labels.of(config)
+    table = assemble(name, _responses(config, paths, rows), labels, config) or nothing(name, labels)
     return _with_mixed_engines(with_time_outs(table, rows), config, paths)
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from stair.artifacts.labels import Labels
-from stair.artifacts.layout import Cell, Row, latex, markdown
+from stair.artifacts.layout import Cell, Row, latex, markdown, terminal
 from stair.artifacts.stage import assemble, write
 from stair.artifacts.tables import continuous_summary
-from stair.artifacts.tables.table import Table, number_cells
+from stair.artifacts.tables.table import Table, nothing, number_cells
 from stair.artifacts.tidy import COLUMNS, tidy_csv
 from stair.config.resolve import resolve
 from stair.scoring.grid import Gap, Responses
@@ -206,3 +207,13 @@ def test_a_key_without_a_label_stands_for_itself() -> None:
     assert table.layout.rows[0].cells[0].text == "m"
     assert {row.cells[0].text for row in table.layout.rows[1:]} == {"Vanilla", "Native", "STAIR"}, "the paper's labels"
     assert Labels().condition("mine") == "mine"
+
+
+def test_a_table_of_nothing_says_so_in_every_form() -> None:
+    table = nothing("comparisons", LABELS)
+    assert "has not all the conditions" in markdown(table.layout) and "A note of the run." in markdown(table.layout)
+    assert "\\label{comparisons}" in latex(table.layout)
+    console = Console(record=True, width=80, file=io.StringIO())
+    console.print(terminal(table.layout))
+    assert "Nothing to show" in console.export_text()
+    assert tidy_csv(table.name, table.values, LABELS).count("\n") == 1

@@ -98,6 +98,20 @@ def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(co
     assert contents(second, other) != contents(first, other)
 
 
+def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(copied_run: Path) -> None:
+    overlay = copied_run / "fewer.yaml"
+    removed = "conditions: {stair: null}\ncontrollers: {stair: null, lora: null, lora_stair: null}\n"
+    overlay.write_text(f"extends: {MICRO}\nreuse: [micro]\n{removed}")
+    run_in(copied_run, "stair", "reproduce", "--run", str(overlay))
+    tables = copied_run / "results" / "fewer" / "tables"
+    for suffix in (".md", ".tex", ".csv"):
+        assert (tables / f"comparisons{suffix}").is_file()
+    assert "has not all the conditions" in (tables / "comparisons.md").read_text()
+    assert len((tables / "comparisons.csv").read_text().splitlines()) == 1, "the columns' names"
+    assert "| Native |" in (tables / "continuous_summary.md").read_text()
+    assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/fewer").stdout
+
+
 def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
     weights = copied_run / "results/micro/controllers" / MODEL / "stair/controller.safetensors"
     sound = weights.read_bytes()

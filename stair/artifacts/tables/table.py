@@ -61,6 +61,12 @@ def gap_reasons(values: Iterable[Value]) -> list[str]:
     return list(dict.fromkeys(value.value.reason for value in values if isinstance(value.value, Gap)))
 
 
+def nothing(name: str, labels: Labels) -> Table:
+    """A table without rows: a run of fewer conditions or benchmarks than it compares still has it, and it says why."""
+    caption = "Nothing to show: this run has not all the conditions and benchmarks that the table compares."
+    return Table(name, name, (), Layout(name, caption, ((("No rows", 1),),), (), notes(labels, (), ())))
+
+
 def benchmark_title(labels: Labels, benchmark: str) -> str:
     """A benchmark's label, with a dagger where problems are left out."""
     return labels.benchmark(benchmark) + ("†" if benchmark in labels.marked else "")
