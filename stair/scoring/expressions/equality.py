@@ -1,8 +1,8 @@
 """Whether two expressions are equal.
 
-Constants are compared by their values, exactly where they are rational and in 130 digits otherwise. Expressions with
-variables are compared at points: two different expressions of the size of an answer do not agree at several random
-rational points in 130 digits, and evaluation is exact for rational functions. Unlike simplification, this always ends.
+Constants are compared by their values, exactly where they are rational and in 130 digits otherwise (mpmath). Rational functions
+are compared as such, by sympy's polynomials. Other expressions with variables are compared at points: two different ones of the
+size of an answer do not agree at several random rational points in 130 digits. Unlike simplification, this always ends.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from stair.scoring.bounds import TooComplex
 from stair.scoring.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.scoring.expressions.evaluate import Evaluation
 from stair.scoring.expressions.nodes import Constant, Node, Product, Series, Sum, children, contains, symbols
+from stair.scoring.expressions.rational import equal_functions
 from stair.scoring.expressions.series import from_zero, integer_names
 
 _POINTS = 16
@@ -48,6 +49,9 @@ def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic,
     try:
         names = symbols(left) | symbols(right)
         if names:
+            same = equal_functions(left, right)
+            if same is not None:
+                return same
             return _equal_at_points(left, right, sorted(names), degree_is_one, arithmetic)
         evaluation = Evaluation(degree_is_one=degree_is_one, arithmetic=arithmetic)
         return same_value(evaluation.value(left), evaluation.value(right), arithmetic)
