@@ -295,7 +295,7 @@ def test_a_controller_or_condition_that_no_entry_asks_for_is_refused(trained: Ru
     from stair.cli.main import app
 
     words = ["train", "--run", str(trained.folder), "--model", MODEL, "--controller", "nobody"]
-    with pytest.raises(ValueError, match=rf"no controller of {MODEL} nobody \(it has: {MODEL} stair"):
+    with pytest.raises(ValueError, match=rf"no controller of {MODEL} nobody \(it has, of {MODEL}: stair, "):
         app(words, standalone_mode=False)
     words = [
         "evaluate",
@@ -308,7 +308,7 @@ def test_a_controller_or_condition_that_no_entry_asks_for_is_refused(trained: Ru
         "--condition",
         "nobody",
     ]
-    with pytest.raises(ValueError, match=rf"no responses of {MODEL} aime2025 nobody \(it has: "):
+    with pytest.raises(ValueError, match=rf"no responses of {MODEL} aime2025 nobody \(it has, of {MODEL} aime2025: "):
         app(words, standalone_mode=False)
 
 

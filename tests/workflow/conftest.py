@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,22 @@ def jobs_of(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
         elif within and (parts := line.split()) and len(parts) == 2 and parts[1].isdigit():
             counts[parts[0]] = int(parts[1])
     return counts
+
+
+def timings(results: Path) -> dict[Path, int]:
+    """When each job has last ended."""
+    return {path: path.stat().st_mtime_ns for path in (results / "work" / "timings").rglob("*.tsv")}
+
+
+def assert_ran(results: Path, before: dict[Path, int], expected: dict[str, int]) -> None:
+    """Since `before` these jobs have run, and no others. What has no timing of its own (`all`, `provenance`) is not counted."""
+    folder = results / "work" / "timings"
+    ran = Counter(
+        path.relative_to(folder).parts[0].removesuffix(".tsv")
+        for path, when in timings(results).items()
+        if before.get(path) != when
+    )
+    assert ran == {rule: jobs for rule, jobs in expected.items() if rule not in ("all", "provenance")}
 
 
 def contents(folder: Path, *patterns: str) -> dict[str, bytes]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import MICRO, ROOT, environment, jobs_of
+from tests.workflow.conftest import MICRO, ROOT, assert_ran, environment, jobs_of, timings
 
-pytestmark = pytest.mark.xdist_group("workflow")
+pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 
 SCORES = {"score_condition": 3, "table": 7, "figure": 1, "provenance": 1, "all": 1}
 PROTOCOL = {
@@ -78,6 +78,29 @@ def test_a_change_of_code(
     assert before in text
     path.write_text(text.replace(before, after) if before else text + after)
     assert jobs_with(package, finished_run) == expected
+
+
+def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Path) -> None:
+    """One change after another, in one folder: a comment in the engine, a table's layout, a colour, the protocol's version."""
+    results = copied_run / "results" / "micro"
+    rollouts = {rule: PROTOCOL[rule] for rule in ("rollout_shard", "seal_rollouts", "data_card")}
+    for file, before, after, target, expected in (
+        ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", {}),
+        ("stair/artifacts/tables/turns.py", "Mean averages", "The mean averages", "tables", {"table": 7}),
+        ("stair/artifacts/figures/figure.py", "#2f8f6b", "#2f8f6c", "figures", {"figure": 1, "training_figure": 1}),
+        ("stair/records/keys.py", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 2", "rollouts", rollouts),
+    ):
+        path, ended = package / file, timings(results)
+        text = path.read_text()
+        path.write_text(text.replace(before, after) if before else text + after)
+        subprocess.run(
+            ["snakemake", "--snakefile", str(ROOT / "Snakefile"), target, "--config", f"run={MICRO}"],
+            cwd=copied_run,
+            env=environment() | {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            check=True,
+        )
+        assert_ran(results, ended, expected)
 
 
 def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, package: Path) -> None:
