@@ -25,7 +25,7 @@ from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
 from stair.records.files import remove_leftovers
 from stair.records.interruption import Interrupted
-from stair.workflow.gpus import gpus_of_machine
+from stair.workflow.gpus import visible_gpus
 from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks
 
 _LOOK_SECONDS = 0.2
@@ -74,7 +74,7 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
         command += ["--cores", cores]
     # Last, because it takes any number of values.
     tail = ["--config", f"run={run}", *settings]
-    if gpus := gpus_of_machine():
+    if gpus := len(visible_gpus()):
         tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
     if config.expensive and not go:
         _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])

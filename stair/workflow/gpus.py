@@ -29,11 +29,6 @@ def visible_gpus() -> list[str]:
     return [str(number) for number, _ in enumerate(sorted(_DRIVER_FOLDER.glob("*")))]
 
 
-def gpus_of_machine() -> int:
-    """How many jobs' GPUs there are here, for Snakemake's `--resources gpu=`; 0 where there is none or a cluster has them."""
-    return len(visible_gpus())
-
-
 @contextmanager
 def own_gpus(count: int) -> Iterator[list[str]]:
     """Within it, CUDA shows this process and its children `count` GPUs that no other job of ours uses; yields their names.

@@ -85,9 +85,11 @@ def test_functions(left: Node, right: Node, same: bool) -> None:
         Power(Power(Sum((X, number(1))), number(900)), number(900)),
         Power(Product((number(3), X)), number(10**9)),
         Quotient(number(1), Sum((X, Negative(X)))),
+        Sum(tuple(Quotient(number(1), Sum((Product((number(3**9000 + n), X)), number(n + 1)))) for n in range(60))),
+        Product(tuple(Sum((Product((number(7**2000), X)), Y, number(n, 5**2000))) for n in range(1, 80))),
         Power(Sum((X, Negative(X))), number(0)),
     ],
-    ids=str,
+    ids=range(10),
 )
 def test_what_is_none_or_too_large_is_left_to_points(node: Node) -> None:
     started = time.process_time()

@@ -108,7 +108,7 @@ def made_once(factory: pytest.TempPathFactory, worker: str, name: str, *command:
     with open(temporary / f"{name}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.is_file():
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)  # another worker may have failed in it
             run_in(folder, *command)
             made.touch()
     return folder

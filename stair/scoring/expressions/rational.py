@@ -1,16 +1,17 @@
 """Rational functions are compared exactly, by sympy's polynomials over the rationals.
 
 Only arithmetic of polynomials is asked of sympy, on trees that our parser has built: nothing is parsed, evaluated or simplified
-there, and the number of terms is bounded, so that it always ends.
+there, and terms and work are bounded as everywhere (`bounds`), so that it always ends soon.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from math import comb
 from typing import Any
 
-from stair.scoring.bounds import MAX_BITS, MAX_POLYNOMIAL_TERMS
+from stair.scoring.bounds import MAX_BITS, MAX_POLYNOMIAL_TERMS, MAX_WORK
 from stair.scoring.expressions.nodes import (
     Negative,
     Node,
@@ -34,10 +35,11 @@ class NotRational(Exception):
 def equal_functions(left: Node, right: Node) -> bool | None:
     """Whether two rational functions are the same one; None where one of them is none, or is too large."""
     names = sorted(symbols(left) | symbols(right))
-    variables = dict(zip(names, _variables(len(names)), strict=True))
+    functions = _Functions(dict(zip(names, _variables(len(names)), strict=True)))
     try:
-        (above, below), (other_above, other_below) = (_quotient(node, variables) for node in (left, right))
-        return bool(_times(above, other_below) == _times(other_above, below))
+        above, below = functions.quotient(left)
+        other_above, other_below = functions.quotient(right)
+        return bool(functions.times(above, other_below) == functions.times(other_above, below))
     except NotRational:
         return None
 
@@ -50,41 +52,65 @@ def _variables(count: int) -> tuple[Polynomial, ...]:
     return tuple(ring([f"x{number}" for number in range(count)], QQ)[1:])
 
 
-def _quotient(node: Node, variables: dict[str, Polynomial]) -> tuple[Polynomial, Polynomial]:
-    """Numerator and denominator, not reduced: a common factor changes no comparison."""
-    ring = next(iter(variables.values())).ring
-    match node:
-        case Number(value):
-            domain = ring.domain
-            return ring(domain(value.numerator, value.denominator)), ring.one
-        case Symbol(name):
-            return variables[name], ring.one
-        case Negative(operand):
-            above, below = _quotient(operand, variables)
-            return -above, below
-        case Sum(terms):
-            above, below = ring.zero, ring.one
-            for term in terms:
-                more, under = _quotient(term, variables)
-                above, below = _times(above, under) + _times(more, below), _times(below, under)
-            return above, below
-        case Product(factors):
-            above, below = ring.one, ring.one
-            for factor in factors:
-                more, under = _quotient(factor, variables)
-                above, below = _times(above, more), _times(below, under)
-            return above, below
-        case Quotient(numerator, denominator):
-            above, below = _quotient(numerator, variables)
-            more, under = _quotient(denominator, variables)
-            return _times(above, under), _nonzero(_times(below, more))
-        case Power(base, exponent):
-            above, below = _quotient(base, variables)
-            number = _integer(exponent)
-            if number < 0:
-                above, below, number = below, _nonzero(above), -number
-            return _power(above, number), _power(below, number)
-    raise NotRational
+@dataclass
+class _Functions:
+    """Forms polynomials of some variables, up to a bound on the work."""
+
+    variables: dict[str, Polynomial]
+    spent: int = 0
+    """About the bits of all coefficients so far, as `Arithmetic` counts them."""
+
+    def quotient(self, node: Node) -> tuple[Polynomial, Polynomial]:
+        """Numerator and denominator, not reduced: a common factor changes no comparison."""
+        ring = next(iter(self.variables.values())).ring
+        match node:
+            case Number(value):
+                return ring(ring.domain(value.numerator, value.denominator)), ring.one
+            case Symbol(name):
+                return self.variables[name], ring.one
+            case Negative(operand):
+                above, below = self.quotient(operand)
+                return -above, below
+            case Sum(terms):
+                above, below = ring.zero, ring.one
+                for term in terms:
+                    more, under = self.quotient(term)
+                    above = self.times(above, under) + self.times(more, below)
+                    below = self.times(below, under)
+                return above, below
+            case Product(factors):
+                above, below = ring.one, ring.one
+                for factor in factors:
+                    more, under = self.quotient(factor)
+                    above, below = self.times(above, more), self.times(below, under)
+                return above, below
+            case Quotient(numerator, denominator):
+                above, below = self.quotient(numerator)
+                more, under = self.quotient(denominator)
+                return self.times(above, under), _nonzero(self.times(below, more))
+            case Power(base, exponent):
+                above, below = self.quotient(base)
+                number = _integer(exponent)
+                if number < 0:
+                    above, below, number = below, _nonzero(above), -number
+                return self._power(above, number), self._power(below, number)
+        raise NotRational
+
+    def times(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        self._spend(len(left) * len(right), _bits(left) + _bits(right))
+        return left * right
+
+    def _power(self, base: Polynomial, exponent: int) -> Polynomial:
+        _nonzero(base)  # with an exponent that may be zero
+        if exponent > MAX_BITS:
+            raise NotRational
+        self._spend(comb(len(base) - 1 + exponent, exponent), _bits(base) * exponent)
+        return base**exponent
+
+    def _spend(self, terms: int, bits: int) -> None:
+        self.spent += terms * bits
+        if terms > MAX_POLYNOMIAL_TERMS or bits > MAX_BITS or self.spent > MAX_WORK:
+            raise NotRational
 
 
 def _integer(node: Node) -> int:
@@ -100,22 +126,6 @@ def _nonzero(polynomial: Polynomial) -> Polynomial:
     if polynomial == 0:
         raise NotRational
     return polynomial
-
-
-def _times(left: Polynomial, right: Polynomial) -> Polynomial:
-    if len(left) * len(right) > MAX_POLYNOMIAL_TERMS or _bits(left) + _bits(right) > MAX_BITS:
-        raise NotRational
-    return left * right
-
-
-def _power(base: Polynomial, exponent: int) -> Polynomial:
-    if base == 0:
-        raise NotRational  # with an exponent that may be zero, too
-    if exponent > MAX_BITS or comb(len(base) - 1 + exponent, exponent) > MAX_POLYNOMIAL_TERMS:
-        raise NotRational
-    if _bits(base) * exponent > MAX_BITS:
-        raise NotRational
-    return base**exponent
 
 
 def _bits(polynomial: Polynomial) -> int:
