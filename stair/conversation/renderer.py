@@ -36,6 +36,10 @@ class Renderer:
 
     def __init__(self, tokenizer: Any, *, thinking: bool, stop_ids: Sequence[int]) -> None:
         self.tokenizer, self.thinking = tokenizer, thinking
+        # Its own encoding is a fifth of the time of the wrapper's call, which prepares for padding and batches.
+        self._encoder = tokenizer.backend_tokenizer
+        self._encoder.no_truncation()
+        self._encoder.no_padding()
         self.stop_ids = tuple(stop_ids)
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"the tokenizer of {tokenizer.name_or_path} has no chat template")
@@ -67,7 +71,7 @@ class Renderer:
         return ids[0]
 
     def _encode(self, text: str) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return list(self._encoder.encode(text, add_special_tokens=False).ids)
 
     def prompt_text(self, history: Sequence[Exchange], user: str) -> str:
         """A prompt as the template writes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -360,7 +361,7 @@ def response_columns(completion: Completion, engine: Engine, renderer: Renderer)
         response_tokens=len(completion.response_ids),
         response=renderer.text(completion.response_ids),
         finish_reason=completion.finish_reason,
-        response_ids=list(completion.response_ids),
+        response_ids=array("i", completion.response_ids),
         engine=engine.name,
         engine_version=engine.version,
         attention=engine.attention,

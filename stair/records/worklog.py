@@ -37,7 +37,7 @@ _KEY = b'{"key":"'
 """How a record's JSON begins."""
 
 _IDS = "response_ids"
-"""The field whose list of integers is packed."""
+"""The field whose integers are packed."""
 
 _OPEN_FILES = 64
 """Log files that one reader keeps open."""
@@ -198,7 +198,10 @@ class WorkLog:
         return self._places.keys()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The record of a key, without its key; None where there is none."""
+        """The record of a key, without its key; None where there is none.
+
+        Token ids come as an `array`: as Python's numbers they would take ten times the space, and a third of a seal's time.
+        """
         place = self._places.get(key)
         if place is None:
             return None
@@ -210,7 +213,7 @@ class WorkLog:
         record: dict[str, Any] = orjson.loads(payload)
         del record["key"]
         if isinstance(record.get(_IDS), str):
-            record[_IDS] = array("i", binascii.a2b_base64(record[_IDS])).tolist()
+            record[_IDS] = array("i", binascii.a2b_base64(record[_IDS]))
         return record
 
     def _payload(self, place: _Place) -> bytes:
@@ -272,7 +275,7 @@ def _payload(line: bytes) -> bytes | None:
 def _packed(record: Mapping[str, Any]) -> dict[str, str]:
     """The token ids of a record as they are written; nothing where it has none."""
     ids = record.get(_IDS)
-    if not isinstance(ids, list):
+    if not isinstance(ids, list | array):
         return {}
     return {_IDS: binascii.b2a_base64(array("i", ids).tobytes(), newline=False).decode()}
 

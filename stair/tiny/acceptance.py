@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stair.backbones.load import load_model
-from stair.config.model import Config
+from stair.config.model import Config, Model
 from stair.config.paths import RunPaths
 from stair.conversation.renderer import Exchange, Renderer
 from stair.engines.base import Request
@@ -13,7 +14,7 @@ from stair.engines.transformers import TransformersEngine
 from stair.engines.transformers.engine import DTYPES
 from stair.protocol.backbone import sampling_settings
 from stair.records.seeds import hash_order, seed_of
-from stair.scoring.item import ScoreItem
+from stair.scoring.item import Kind, ScoreItem
 from stair.scoring.pool import score_many
 from stair.tiny.datasets import benchmark_problems
 from stair.tiny.problems import Problem, lettered
@@ -25,54 +26,77 @@ TURNS = 4
 def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[str, float]:
     """Native accuracies (fractions) at T1 to T4 of every generated benchmark, by `<benchmark> T<turn>`.
 
-    One trajectory of a few sessions of the benchmark's own problems, under the evaluation's prompts and sampling.
+    One trajectory of a few sessions of each benchmark's own problems, under the evaluation's prompts and sampling.
     """
     settings = config.models[model]
     renderer = Renderer.load(folder, thinking=settings.thinking)
     network = load_model(folder, dtype=DTYPES[settings.dtype], device="cpu", attention="sdpa")
+    sessions = [
+        _Session(key, benchmark.kind, config.prompts[benchmark.prompt], number, problems)
+        for key, benchmark in config.benchmarks.items()
+        if benchmark.tiny is not None
+        for number, problems in enumerate(_sessions(key, benchmark.tiny))
+    ]
+    # A turn of all benchmarks is one batch: a step costs hardly more for more rows.
     engine = TransformersEngine(
         network,
         tokens=renderer.tokens,
-        batch_width=config.transformers.batch_width,
+        batch_width=len(sessions),
         prefill_width=config.transformers.prefill_width,
         cache_block=config.transformers.cache_block,
     )
-    accuracies = {}
-    for key, benchmark in config.benchmarks.items():
-        if benchmark.tiny is None:
-            continue
-        prompt = config.prompts[benchmark.prompt]
-        sampling = settings.sampling_for(key)
-        problems = [_shown(problem) for problem in benchmark_problems(key, benchmark.tiny)]
-        columns = [
-            hash_order(problems, "acceptance", key, turn, key=[p.text for p in problems]) for turn in range(TURNS)
-        ]
-        histories: list[list[Exchange]] = [[] for _ in range(min(_SESSIONS, len(problems)))]
-        for turn, column in enumerate(columns, start=1):
-            asked = dict(enumerate(column[: len(histories)]))
-            requests = [
-                Request(
-                    key=str(number),
-                    prompt_ids=tuple(renderer.prompt_ids(histories[number], prompt.replace("{problem}", problem.text))),
-                    sampling=sampling_settings(sampling),
-                    seed=seed_of("acceptance", key, turn, number),
-                    max_new_tokens=sampling.max_new_tokens,
-                    stop_ids=renderer.stop_ids,
-                )
-                for number, problem in asked.items()
-            ]
-            items = []
-            for completion in engine.run(requests):
-                number = int(completion.key)
-                problem = asked[number]
-                user = prompt.replace("{problem}", problem.text)
-                histories[number].append(Exchange(user, renderer.visible_answer(completion.response_ids)))
-                items.append(
-                    ScoreItem(renderer.text(completion.response_ids), problem.answer, benchmark.kind, problem.text)
-                )
-            scores = score_many(items, workers=0)
-            accuracies[f"{key} T{turn}"] = sum(score.correct for score in scores) / len(scores)
-    return accuracies
+    verdicts: dict[str, list[bool]] = {
+        f"{each.benchmark} T{turn + 1}": [] for each in sessions for turn in range(TURNS)
+    }
+    for turn in range(TURNS):
+        asked = {str(place): session for place, session in enumerate(sessions)}
+        items, names = [], []
+        for completion in engine.run([_request(key, each, turn, settings, renderer) for key, each in asked.items()]):
+            session = asked[completion.key]
+            problem = session.problems[turn]
+            answer = renderer.visible_answer(completion.response_ids)
+            session.history.append(Exchange(session.user(turn), answer))
+            text = renderer.text(completion.response_ids)
+            items.append(ScoreItem(text, problem.answer, session.kind, problem.text))
+            names.append(f"{session.benchmark} T{turn + 1}")
+        for name, score in zip(names, score_many(items, workers=0), strict=True):
+            verdicts[name].append(score.correct)
+    return {name: sum(each) / len(each) for name, each in verdicts.items()}
+
+
+@dataclass
+class _Session:
+    """Problems of a benchmark in one conversation."""
+
+    benchmark: str
+    kind: Kind
+    prompt: str
+    number: int
+    problems: list[Problem]
+    history: list[Exchange] = field(default_factory=list)
+
+    def user(self, turn: int) -> str:
+        return self.prompt.replace("{problem}", self.problems[turn].text)
+
+
+def _sessions(benchmark: str, size: int) -> list[list[Problem]]:
+    """The problems of the first sessions of a benchmark; every turn has an order of its own."""
+    problems = [_shown(problem) for problem in benchmark_problems(benchmark, size)]
+    texts = [problem.text for problem in problems]
+    columns = [hash_order(problems, "acceptance", benchmark, turn, key=texts) for turn in range(TURNS)]
+    return [list(row) for row in zip(*columns, strict=True)][:_SESSIONS]
+
+
+def _request(key: str, session: _Session, turn: int, settings: Model, renderer: Renderer) -> Request:
+    sampling = settings.sampling_for(session.benchmark)
+    return Request(
+        key=key,
+        prompt_ids=tuple(renderer.prompt_ids(session.history, session.user(turn))),
+        sampling=sampling_settings(sampling),
+        seed=seed_of("acceptance", session.benchmark, turn + 1, session.number),
+        max_new_tokens=sampling.max_new_tokens,
+        stop_ids=renderer.stop_ids,
+    )
 
 
 def _shown(problem: Problem) -> Problem:

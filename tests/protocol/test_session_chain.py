@@ -48,7 +48,7 @@ def test_first_turns_are_vanillas_and_seeds_are_matched(finished: Finished) -> N
 def test_rows_fit_the_table_and_prove_what_happened(finished: Finished, condition: str, tmp_path: Path) -> None:
     study, rows, path = finished.study, finished.rows[condition], tmp_path / "rows.parquet"
     write_table(path, RESPONSES, rows)
-    assert read_table(path, RESPONSES) == rows
+    assert read_table(path, RESPONSES) == [row | {"response_ids": list(row["response_ids"])} for row in rows]
     for row in rows:
         assert row["response_tokens"] == len(row["response_ids"])
         assert row["response"] == study.renderer.text(row["response_ids"])

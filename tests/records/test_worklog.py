@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +75,16 @@ def test_any_json_comes_back(records: dict[str, dict[str, Any]], tmp_path_factor
 
 
 def test_token_ids_are_packed_and_come_back(tmp_path: Path) -> None:
-    ids = [0, 1, 2**31 - 1, -5, 151_643]
+    ids, packed_ids = [0, 1, 2**31 - 1, -5, 151_643], array("i", [0, 1, 2**31 - 1, -5, 151_643])
     path = write(tmp_path, [("key", {"response_ids": ids, "other_ids": ids}), ("none", {"response_ids": []})])
     log = WorkLog(tmp_path)
-    assert log.get("key") == {"response_ids": ids, "other_ids": ids}
-    assert log.get("none") == {"response_ids": []}
+    assert log.get("key") == {"response_ids": packed_ids, "other_ids": ids}
+    assert log.get("none") == {"response_ids": array("i")}
     packed = orjson.loads(path.read_bytes().splitlines()[0][18:])["response_ids"]
     assert base64.b64decode(packed) == b"".join(number.to_bytes(4, "little", signed=True) for number in ids)
+    # As they were read they can be written again, to the same bytes.
+    again = write(tmp_path / "again", [("key", log.get("key") or {}), ("none", log.get("none") or {})])
+    assert again.read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("key", ['with "quotes"', "back\\slash", "", "é", "line\nbreak", "key"])
