@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
@@ -73,18 +74,49 @@ def response_key(
     `engine` holds the engine's name and version, attention path and dtype. What must not be here: a source hash, a run's
     name, a shard, a device, a batch width, a label.
     """
-    return digest_of(
+    keys = response_keys(
+        model_revision=model_revision,
+        adapter=adapter,
+        controller=controller,
+        bank=bank,
+        read=read,
+        sampling=sampling,
+        max_new_tokens=max_new_tokens,
+        engine=engine,
+    )
+    return keys(prompt_ids_sha256, seed)
+
+
+def response_keys(
+    *,
+    model_revision: str,
+    adapter: str | None,
+    controller: str | None,
+    bank: str | None,
+    read: Mapping[str, Any] | None,
+    sampling: Mapping[str, Any],
+    max_new_tokens: int,
+    engine: Mapping[str, Any],
+) -> Callable[[str, int], str]:
+    """`response_key` for many responses that differ in prompt and seed only: all else is spelled once.
+
+    The digest of one canonical JSON object with all parts; of its sorted names, `prompt_ids` stands in the middle, `seed` last.
+    """
+    before = canonical_json(
         {
-            "protocol_version": PROTOCOL_VERSION,
-            "model_revision": model_revision,
-            "prompt_ids": prompt_ids_sha256,
             "adapter": adapter,
-            "controller": controller,
             "bank": bank,
-            "read": read,
-            "sampling": sampling,
-            "seed": seed,
-            "max_new_tokens": max_new_tokens,
+            "controller": controller,
             "engine": engine,
+            "max_new_tokens": max_new_tokens,
+            "model_revision": model_revision,
         }
     )
+    between = canonical_json({"protocol_version": PROTOCOL_VERSION, "read": read, "sampling": sampling})
+
+    def key(prompt_ids_sha256: str, seed: int) -> str:
+        prompt = f'"prompt_ids":{encode_basestring(prompt_ids_sha256)}'.encode()
+        last = f'"seed":{seed}}}'.encode()
+        return hashlib.sha256(b",".join((before[:-1], prompt, between[1:-1], last))).hexdigest()
+
+    return key

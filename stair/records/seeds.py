@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 def name_digest(*names: str | int) -> bytes:
     """SHA-256 of a tuple of names. The length of each part is hashed too, so ("ab", "c") and ("a", "bc") differ."""
-    digest = hashlib.sha256()
+    parts = []
     for name in names:
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise TypeError(f"a seed's name is made of strings and integers, not {type(name).__name__}")
         part = f"{'i' if isinstance(name, int) else 's'}{name}".encode()
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.digest()
+        parts += [len(part).to_bytes(8, "little"), part]
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
 def seed_of(*names: str | int) -> int:

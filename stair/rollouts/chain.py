@@ -11,7 +11,7 @@ from stair.conversation.renderer import Renderer
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
 from stair.protocol.chain import Step
 from stair.protocol.session import response_columns
-from stair.records.keys import ids_digest, response_key
+from stair.records.keys import ids_digest, response_keys
 from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,20 @@ class RolloutSettings:
     """The user message; {problem} stands for the problem's text."""
     seed_name: str
     _prompts: dict[str, Prompt] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def key(self) -> Callable[[str, int], str]:
+        """The response key of a prompt's digest and a seed."""
+        return response_keys(
+            model_revision=self.model_revision,
+            adapter=None,
+            controller=None,
+            bank=None,
+            read=None,
+            sampling=self.sampling.as_dict(),
+            max_new_tokens=self.max_new_tokens,
+            engine=self.engine,
+        )
 
     def prompt_of(self, record: Mapping[str, Any]) -> Prompt:
         """The prompt of a source record; the last one is remembered, for its samples stand together."""
@@ -78,21 +92,7 @@ class RolloutChain:
         """See `Chain.next`."""
         if self.rows:
             return None
-        settings = self.settings
-        return Step(
-            response_key(
-                model_revision=settings.model_revision,
-                prompt_ids_sha256=self.prompt.digest,
-                adapter=None,
-                controller=None,
-                bank=None,
-                read=None,
-                sampling=settings.sampling.as_dict(),
-                seed=self.seed,
-                max_new_tokens=settings.max_new_tokens,
-                engine=settings.engine,
-            )
-        )
+        return Step(self.settings.key(self.prompt.digest, self.seed))
 
     def take(self, record: Mapping[str, Any]) -> None:
         """See `Chain.take`."""

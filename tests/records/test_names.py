@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stair.method import Bank, Segment
-from stair.records.keys import bank_digest, canonical_json, digest_of, ids_digest, response_key
+from stair.records.keys import (
+    PROTOCOL_VERSION,
+    bank_digest,
+    canonical_json,
+    digest_of,
+    ids_digest,
+    response_key,
+    response_keys,
+)
 from stair.records.seeds import hash_order, seed_of
 
 names = st.lists(st.text(max_size=4) | st.integers(-9, 99), max_size=4)
@@ -116,6 +124,16 @@ def test_everything_that_decides_a_response_is_in_its_key(monkeypatch: pytest.Mo
     assert len(set(keys)) == len(KEY) + 2
     with pytest.raises(TypeError):
         response_key(**KEY, device="cpu")
+
+
+def test_a_key_is_the_digest_of_all_its_parts_in_one_object() -> None:
+    for change in ({}, {"prompt_ids_sha256": 'é"\\\n'}, {"seed": 2**63 - 1}, {"read": None}):
+        parts = KEY | change
+        whole = {name: value for name, value in parts.items() if name != "prompt_ids_sha256"}
+        whole |= {"prompt_ids": parts["prompt_ids_sha256"], "protocol_version": PROTOCOL_VERSION}
+        assert response_key(**parts) == digest_of(whole)
+        shared = {name: value for name, value in parts.items() if name not in ("prompt_ids_sha256", "seed")}
+        assert response_keys(**shared)(parts["prompt_ids_sha256"], parts["seed"]) == digest_of(whole)
 
 
 def segment(layers: tuple[int, ...], tokens: int, seed: int) -> Segment:
