@@ -36,7 +36,7 @@ class Renderer:
 
     def __init__(self, tokenizer: Any, *, thinking: bool, stop_ids: Sequence[int]) -> None:
         self.tokenizer, self.thinking = tokenizer, thinking
-        # Its own encoding is a fifth of the time of the wrapper's call, which prepares for padding and batches.
+        # Its own encoding: the wrapper's call prepares for padding and batches besides.
         self._encoder = tokenizer.backend_tokenizer
         self._encoder.no_truncation()
         self._encoder.no_padding()

@@ -200,7 +200,7 @@ class WorkLog:
     def get(self, key: str) -> dict[str, Any] | None:
         """The record of a key, without its key; None where there is none.
 
-        Token ids come as an `array`: as Python's numbers they would take ten times the space, and a third of a seal's time.
+        Token ids come as an `array`: as Python's numbers they would take ten times the space, and a sixth of a seal's time.
         """
         place = self._places.get(key)
         if place is None:

@@ -23,8 +23,8 @@ _UNICODE = {
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
-# `{}_{10}C_3` and `^{10}C_3`, with P for arrangements; `C(10, 3)` may be a point.
-_FROM = r"(?<![\w)\]}])(?:\{\s?\}\s?)?[_^]\s*(?:\{\s*(\d{1,6})\s*\}|(\d))"
+# `{}_{10}C_3` and `^{10}C_3`, and `{}_{10}P_3` for arrangements: `C(10, 3)` may be a point, `^{3}P_2` an atom's state.
+_FROM = r"(?<![\w)\]}])(?:\{\s?\}\s?)?%s\s*(?:\{\s*(\d{1,6})\s*\}|(\d))"
 _CHOSEN = r"_\s*(?:\{\s*(\d{1,6})\s*\}|(\d))"
 _LETTER = r"\s*(?:%s|\\(?:mathrm|text)\s*\{\s*%s\s*\})\s*"
 
@@ -58,8 +58,8 @@ _SPELLINGS = (
     (r"(?<=\d)\s*(?:\\deg(?![A-Za-z])|\^\s*\{\s*(?:\\text\s*\{\s*)?o\s*\}(?:\s*\})?)", r"^\\circ "),
     (r"\^\s*\{\s*\\circ\s*\}", r"^\\circ "),
     (r"\{([^{}\\]*)\\choose(?![A-Za-z])([^{}\\]*)\}", r"\\binom{\1}{\2}"),
-    (_FROM + _LETTER % ("C", "C") + _CHOSEN, r"\\binom{\1\2}{\3\4}"),
-    (_FROM + _LETTER % ("P", "P") + _CHOSEN, r"\\frac{\1\2!}{(\1\2-\3\4)!}"),
+    (_FROM % "[_^]" + _LETTER % ("C", "C") + _CHOSEN, r"\\binom{\1\2}{\3\4}"),
+    (_FROM % "_" + _LETTER % ("P", "P") + _CHOSEN, r"\\frac{\1\2!}{(\1\2-\3\4)!}"),
     (r"\\(?:cap|cup)\s*\\?limits", r"\\cup "),
     (r"\\(?:bigcup)(?![A-Za-z])", r"\\cup "),
     (r"\\ast(?![A-Za-z])", "*"),
