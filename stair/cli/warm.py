@@ -236,7 +236,7 @@ def _work(request: dict[str, object], files: list[int]) -> None:
 
 
 def serve(descriptor: int) -> None:
-    """The warm process: imports, then serves the listening socket that it was started with."""
+    """The warm process: imports, reads the sources that jobs take digests of, then serves the listening socket that it was started with."""
     import gc
     import importlib
 
@@ -248,6 +248,9 @@ def serve(descriptor: int) -> None:
     gc.disable()
     for module in MODULES:
         importlib.import_module(module)
+    from stair.config.sources import read_package
+
+    read_package()
     gc.enable()
     gc.freeze()  # a collection in a job need not touch, and so copy, what all share
     _Jobs(socket.socket(fileno=descriptor)).serve()

@@ -22,7 +22,11 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one readable line that names the key."""
 
 
-class _Loader(yaml.SafeLoader):
+# libyaml's parser, where PyYAML was built with it, is ten times faster, and every job reads the configuration.
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):
     """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number; a key given twice and an alias within itself are refused."""
 
     def construct_document(self, node: yaml.Node) -> Any:

@@ -49,6 +49,12 @@ def modules_reached(*modules: str, leave_out: str | None = None) -> dict[str, Mo
     return found
 
 
+def read_package() -> None:
+    """Reads every module of this package now: what forks from this process then need not parse what it asks for."""
+    for path in sorted((_ROOT / _PACKAGE).rglob("*.py")):
+        _read(path.read_text(encoding="utf-8"))
+
+
 def _file_of(module: str) -> Path | None:
     if module.split(".")[0] != _PACKAGE:
         return None
