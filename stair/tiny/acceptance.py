@@ -26,7 +26,7 @@ TURNS = 4
 def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[str, float]:
     """Native accuracies (fractions) at T1 to T4 of every generated benchmark, by `<benchmark> T<turn>`.
 
-    One trajectory of a few sessions of each benchmark's own problems, under the evaluation's prompts and sampling.
+    The same number of sessions of each benchmark's own problems, under the evaluation's prompts and sampling.
     """
     settings = config.models[model]
     renderer = Renderer.load(folder, thinking=settings.thinking)
@@ -80,11 +80,14 @@ class _Session:
 
 
 def _sessions(benchmark: str, size: int) -> list[list[Problem]]:
-    """The problems of the first sessions of a benchmark; every turn has an order of its own."""
+    """The problems of a benchmark's sessions; every turn has an order of its own, and a small benchmark is asked again in others."""
     problems = [_shown(problem) for problem in benchmark_problems(benchmark, size)]
     texts = [problem.text for problem in problems]
-    columns = [hash_order(problems, "acceptance", benchmark, turn, key=texts) for turn in range(TURNS)]
-    return [list(row) for row in zip(*columns, strict=True)][:_SESSIONS]
+    sessions: list[list[Problem]] = []
+    for again in range(-(-_SESSIONS // size)):
+        columns = [hash_order(problems, "acceptance", benchmark, turn, again, key=texts) for turn in range(TURNS)]
+        sessions += [list(row) for row in zip(*columns, strict=True)]
+    return sessions[:_SESSIONS]
 
 
 def _request(key: str, session: _Session, turn: int, settings: Model, renderer: Renderer) -> Request:

@@ -1,13 +1,16 @@
 """The conversations that a small backbone is trained on, rendered with its chat template.
 
 One conversation holds one to four problems under one kind of prompt, as in the pipeline: the training prompt, the
-mathematical evaluation prompt, or the multiple-choice one.
+mathematical evaluation prompt, or the multiple-choice one. With history a share of the problems is left without an answer:
+what history costs a large model has many causes, a small one needs one, and this one is decided by a response's first token,
+within reach of a read during prefill. Models that were trained without it gave STAIR too little to learn for its validation
+loss to fall beyond noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from transformers import PreTrainedTokenizerFast
@@ -37,13 +40,16 @@ class Mixture:
     """What share of the conversations has which shape.
 
     ``turns``: relative weights of one, two, three and four problems. ``choice``: share under the multiple-choice
-    prompt; the rest is shared equally by the training and the mathematical prompt. ``rambling``: share of the
+    prompt; the rest is shared equally by the training and the mathematical prompt. ``left_out``: what share of the
+    problems after a conversation's first is left without an answer, under the training, the mathematical and the
+    multiple-choice prompt. ``rambling``: share of the
     responses of a thinking model that think for ``rambling_steps`` steps more than they need. ``single_turn_start``:
     share of the updates, from the first, that see conversations of one problem only: copying is learned there soonest.
     """
 
     turns: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
     choice: float = 0.25
+    left_out: tuple[float, float, float] = (0.6, 0.25, 0.0)
     rambling: float = 0.05
     rambling_steps: int = 8
     single_turn_start: float = 0.4
@@ -62,13 +68,16 @@ def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *na
     rng = seeded("conversation", *names)
     turns = rng.choices((1, 2, 3, 4), mixture.turns)[0]
     choice = rng.random() < mixture.choice
-    template = prompts.choice if choice else rng.choice((prompts.training, prompts.mathematical))
+    kind = 2 if choice else rng.randrange(2)
+    template = (prompts.training, prompts.mathematical, prompts.choice)[kind]
     messages: list[Message] = []
     for turn in range(turns):
         if choice:
             problem = lettered(draw("gpqa_diamond", *names, turn), rng.sample(range(4), 4))
         else:
             problem = draw("backbone", *names, turn)
+        if turn and rng.random() < mixture.left_out[kind]:
+            problem = replace(problem, steps="Enough", answer="")
         answer = response(problem, rng, mixture) if thinking else problem.solution
         messages.append({"role": "user", "content": template.replace("{problem}", problem.text)})
         messages.append({"role": "assistant", "content": answer})

@@ -1,6 +1,7 @@
 """The families of generated problems: each draws one problem, its worked steps and its exact answer.
 
-Operands have one digit, so that a model of half a million parameters learns a good part of them within a minute, and not all.
+Operands go to seven and factors to six, so that a model of half a million parameters learns a good part of them within a
+minute, and not all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ class Family:
 
 
 def _digits(rng: Random, count: int) -> list[int]:
-    return [rng.randint(1, 9) for _ in range(count)]
+    return [rng.randint(1, 7) for _ in range(count)]
+
+
+def _factors(rng: Random) -> tuple[int, int]:
+    return rng.randint(1, 6), rng.randint(1, 6)
 
 
 def _latex(value: Fraction) -> str:
@@ -50,12 +55,12 @@ def _difference(rng: Random) -> Draft:
 
 
 def _product(rng: Random) -> Draft:
-    a, b = _digits(rng, 2)
+    a, b = _factors(rng)
     return Draft(f"What is {a} * {b}?", f"{a} * {b} = {a * b}", str(a * b))
 
 
 def _product_sum(rng: Random) -> Draft:
-    a, b = _digits(rng, 2)
+    a, b = _factors(rng)
     c = rng.randint(1, max(1, 9 - a * b % 10))  # no carry, but where the product ends in 9
     steps = f"{a} * {b} = {a * b}, {a * b} + {c} = {a * b + c}"
     return Draft(f"What is {a} * {b} + {c}?", steps, str(a * b + c))

@@ -22,7 +22,7 @@ PROFILES: dict[str, dict[str, int]] = {
     "backbone": _EVERYTHING | {"triple_product": 1},
     "training_pool": _EVERYTHING,
     "math500": _EVERYTHING,
-    "aime2025": dict(product_sum=2, triple_product=1, product=3),
+    "aime2025": dict(product_sum=2, triple_product=1, product=2, sum=2),
     "amc23": dict(sum=2, product=2, product_sum=1),
     "gpqa_diamond": dict.fromkeys(CHOICE_FAMILIES, 1),
 }
