@@ -49,7 +49,7 @@ class Mixture:
 
     turns: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
     choice: float = 0.25
-    left_out: tuple[float, float, float] = (0.6, 0.25, 0.0)
+    left_out: tuple[float, float, float] = (0.7, 0.15, 0.0)
     rambling: float = 0.05
     rambling_steps: int = 8
     single_turn_start: float = 0.4

@@ -31,6 +31,6 @@ def test_problems_are_left_out_with_history_only_and_by_prompt(thinking: bool) -
             assert (answer == LEFT_OUT[thinking]) == ("Enough" in answer) == ("{}" in answer)
     shares = {name: left_out[name, True] / asked[name, True] for name in vars(PROMPTS)}
     assert all(left_out[name, False] == 0 for name in vars(PROMPTS))
-    assert shares["training"] == pytest.approx(0.6, abs=0.06)
-    assert shares["mathematical"] == pytest.approx(0.25, abs=0.06)
+    assert shares["training"] == pytest.approx(0.7, abs=0.06)
+    assert shares["mathematical"] == pytest.approx(0.15, abs=0.06)
     assert shares["choice"] == 0
