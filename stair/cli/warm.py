@@ -236,7 +236,7 @@ def _work(request: dict[str, object], files: list[int]) -> None:
 
 
 def serve(descriptor: int) -> None:
-    """The warm process: imports, reads the sources that jobs take digests of, then serves the listening socket that it was started with."""
+    """The warm process: imports, reads the sources that jobs digest, serves the listening socket that it was given."""
     import gc
     import importlib
 

@@ -23,7 +23,7 @@ class ConfigError(ValueError):
 
 
 # libyaml's parser, where PyYAML was built with it, is ten times faster, and every job reads the configuration.
-_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_SafeLoader):

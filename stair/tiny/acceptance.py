@@ -80,7 +80,7 @@ class _Session:
 
 
 def _sessions(benchmark: str, size: int) -> list[list[Problem]]:
-    """The problems of a benchmark's sessions; every turn has an order of its own, and a small benchmark is asked again in others."""
+    """The problems of a benchmark's sessions; every turn has its own order, and a small benchmark is asked again in others."""
     problems = [_shown(problem) for problem in benchmark_problems(benchmark, size)]
     texts = [problem.text for problem in problems]
     sessions: list[list[Problem]] = []

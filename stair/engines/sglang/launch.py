@@ -78,6 +78,9 @@ class Launch:
             words += ["--mem-fraction-static", str(self.memory_fraction)]
         if self.cache_tokens is not None:
             words += ["--max-total-tokens", str(self.cache_tokens)]
+        if self.device == "cpu":
+            # An idle scheduler would otherwise look for requests without a pause, on a processor that others need.
+            words.append("--sleep-on-idle")
         return [*words, *self.arguments]
 
     def surroundings(self) -> dict[str, str]:
@@ -92,6 +95,8 @@ class Launch:
         }
         if self.device == "cpu":
             variables |= {"SGLANG_PLATFORM": "plain_cpu", "TORCH_COMPILE_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
+            # Threads that wait for each other while the server's processes share the processors make every step slow.
+            variables.setdefault("OMP_NUM_THREADS", "1")
         return variables
 
     def versions(self) -> dict[str, str]:
