@@ -248,17 +248,18 @@ def test_a_full_cache_and_a_taken_port(
 
     The port that is tried first has a listener.
     """
-    long = [request(number, THINKING, limit=300, prompt=40, stop_ids=ENDS) for number in range(40)]
+    long = [request(number, THINKING, limit=120, prompt=40, stop_ids=ENDS) for number in range(40)]
     expected = ran(engine, long)
     assert sum(completion.usage.response_tokens for completion in expected.values()) > 2000
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        # It takes in as many as it can, so that the cache runs full: 16 of these at a time are too much for it. What a new server
-        # is looked at with, shorter prompts and 64 tokens at most, is not; after that it would take in one at a time.
+        # It takes in as many as it can: a request's prompt and limit must be free when it begins, but those before it are counted
+        # as they are, so 16 of these at a time grow out of the cache. What a new server is looked at with, shorter prompts and 64
+        # tokens at most, does not; after that it would take in one at a time.
         eager = ("--schedule-conservativeness", "0.01")
-        with closing(start_engine(cache_tokens=900, arguments=eager, port=port)) as other:
+        with closing(start_engine(cache_tokens=1000, arguments=eager, port=port)) as other:
             assert ran(other, long) == expected
             assert other.service.asked_again > 0
             assert other.service.address != f"http://127.0.0.1:{port}"
