@@ -22,11 +22,12 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one readable line that names the key."""
 
 
-# libyaml's parser, where PyYAML was built with it, is ten times faster, and every job reads the configuration.
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# libyaml's parser, where PyYAML was built with it, is ten times faster. Every job reads what `dump` has written by it; what
+# people write is read by PyYAML's own, which says more of a mistake and is the same everywhere.
+_FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_SafeLoader):
+class _Loader(yaml.SafeLoader):
     """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number; a key given twice and an alias within itself are refused."""
 
     def construct_document(self, node: yaml.Node) -> Any:
@@ -46,21 +47,26 @@ class _Loader(_SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
-    list("-+0123456789."),
-)
+class _DumpedLoader(_FastLoader):
+    """For files that `dump` has written; numbers as `_Loader` reads them."""
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Reads a YAML mapping; an empty file is an empty mapping.
+for _each in (_Loader, _DumpedLoader):
+    _each.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
+        list("-+0123456789."),
+    )
+
+
+def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
+    """Reads a YAML mapping; an empty file is an empty mapping. `dumped`: this program has written it.
 
     Raises:
         ConfigError: the file is absent, is not YAML, or holds something else than a mapping.
     """
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_DumpedLoader if dumped else _Loader)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -239,4 +245,4 @@ def load_run(folder: Path) -> Config:
         raise ConfigError(
             f"{path} does not exist: start the run once (make reproduce), or write it with 'stair config --write'"
         )
-    return validate(read_yaml(path), str(path))
+    return validate(read_yaml(path, dumped=True), str(path))

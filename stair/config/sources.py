@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -52,7 +53,9 @@ def modules_reached(*modules: str, leave_out: str | None = None) -> dict[str, Mo
 def read_package() -> None:
     """Reads every module of this package now: what forks from this process then need not parse what it asks for."""
     for path in sorted((_ROOT / _PACKAGE).rglob("*.py")):
-        _read(path.read_text(encoding="utf-8"))
+        # A file that nobody imports may be half written.
+        with suppress(OSError, SyntaxError, UnicodeDecodeError):
+            _read(path.read_text(encoding="utf-8"))
 
 
 def _file_of(module: str) -> Path | None:

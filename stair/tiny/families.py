@@ -1,6 +1,6 @@
 """The families of generated problems: each draws one problem, its worked steps and its exact answer.
 
-Operands go to seven and factors to six, so that a model of half a million parameters learns a good part of them within a
+Most operands go to seven and factors to six, so that a model of half a million parameters learns a good part of them within a
 minute, and not all.
 """
 
