@@ -24,7 +24,7 @@ class ConfigError(ValueError):
 
 # libyaml's parser, where PyYAML was built with it, is ten times faster. Every job reads what `dump` has written by it; what
 # people write is read by PyYAML's own, which says more of a mistake and is the same everywhere.
-_FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPED_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(yaml.SafeLoader):
@@ -47,16 +47,11 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-class _DumpedLoader(_FastLoader):
-    """For files that `dump` has written; numbers as `_Loader` reads them."""
-
-
-for _each in (_Loader, _DumpedLoader):
-    _each.add_implicit_resolver(
-        "tag:yaml.org,2002:float",
-        re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
-        list("-+0123456789."),
-    )
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+0123456789."),
+)
 
 
 def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
@@ -66,7 +61,7 @@ def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
         ConfigError: the file is absent, is not YAML, or holds something else than a mapping.
     """
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_DumpedLoader if dumped else _Loader)
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_DUMPED_LOADER if dumped else _Loader)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:

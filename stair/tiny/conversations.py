@@ -42,9 +42,9 @@ class Mixture:
     ``turns``: relative weights of one, two, three and four problems. ``choice``: share under the multiple-choice
     prompt; the rest is shared equally by the training and the mathematical prompt. ``left_out``: what share of the
     problems after a conversation's first is left without an answer, under the training, the mathematical and the
-    multiple-choice prompt. ``rambling``: share of the
-    responses of a thinking model that think for ``rambling_steps`` steps more than they need. ``single_turn_start``:
-    share of the updates, from the first, that see conversations of one problem only: copying is learned there soonest.
+    multiple-choice prompt. ``rambling``: share of the responses of a thinking model that think for ``rambling_steps``
+    steps more than they need. ``single_turn_start``: share of the updates, from the first, that see conversations of one
+    problem only: copying is learned there soonest.
     """
 
     turns: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)

@@ -95,7 +95,7 @@ class Launch:
         }
         if self.device == "cpu":
             variables |= {"SGLANG_PLATFORM": "plain_cpu", "TORCH_COMPILE_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
-            # Threads that wait for each other while the server's processes share the processors make every step slow.
+            # A run's jobs have set it. Threads that wait for each other while processes share processors make every step slow.
             variables.setdefault("OMP_NUM_THREADS", "1")
         return variables
 
