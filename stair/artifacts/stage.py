@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from stair.checks.responses import MIXED, ONE_ENGINE
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.files import write_text
+from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table
 from stair.scoring.grid import COLUMNS, Responses
@@ -60,8 +62,22 @@ def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses
 def build(config: Config, paths: RunPaths, name: str) -> Table:
     """One table of a run; an empty one, which says so, where the run has nothing that it compares."""
     rows, labels = scored_rows(config, paths), Labels.of(config)
-    table = assemble(name, _responses(config, paths, rows), labels, config) or nothing(name, labels)
+    table = assemble(name, _responses(config, paths, rows), labels, config, _trained(config, paths))
+    table = table or nothing(name, labels)
     return _with_mixed_engines(with_time_outs(table, rows), config, paths)
+
+
+def _trained(config: Config, paths: RunPaths) -> dict[tuple[str, str], int]:
+    """How many parameters each condition's controller trained on each model, from the controllers' manifests."""
+    found = {}
+    for condition, settings in config.conditions.items():
+        if settings.controller is None:
+            continue
+        for model in config.models:
+            path = manifest_path(paths.controller(model, settings.controller))
+            if path.is_file():
+                found[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+    return found
 
 
 def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
@@ -101,8 +117,14 @@ def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
     return overview.build(responses, Labels.of(config), config.overview.models)
 
 
-def assemble(name: str, responses: Responses, labels: Labels, config: Config) -> Table | None:
-    """A table by its name; None where the rows do not give it."""
+def assemble(
+    name: str,
+    responses: Responses,
+    labels: Labels,
+    config: Config,
+    trained: Mapping[tuple[str, str], int] | None = None,
+) -> Table | None:
+    """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
     if name == "continuous_summary":
         return continuous_summary.build(responses, labels)
     if name == "history_correctness_summary":
@@ -112,7 +134,7 @@ def assemble(name: str, responses: Responses, labels: Labels, config: Config) ->
     if name == "comparisons":
         return uncertainty.comparisons(responses, labels)
     if name == "lora_comparison":
-        return lora.build_comparison(responses, labels)
+        return lora.build_comparison(responses, labels, trained)
     if name == "lora_turns":
         return lora.build_turns(responses, labels)
     if name == "native_accuracy":

@@ -19,7 +19,14 @@ Settings = dict[str, Any]
 """Values by their place in the configuration (`evaluation.seed`)."""
 
 CODE = "code"
-"""The key of the code's digest; every other key is a place in the configuration."""
+"""The key of the code's digest; every other key is a place in the configuration, or a version that is raised by hand."""
+
+EMBEDDED_VERSION = 2
+"""Raised by hand when a change of `stair/tiny` changes a generated problem or what a small backbone learns.
+
+1  the first problems and backbones
+2  backbones leave problems unanswered where there is history; smaller operands and factors
+"""
 
 
 def digest(settings: Settings) -> str:
@@ -45,15 +52,16 @@ def _model(config: Config, model: str) -> Settings:
 def backbone(config: Config, model: str) -> Settings:
     """Training of a small backbone."""
     place, settings = f"models.{model}", config.models[model]
-    return _source(place, settings) | _chosen(place, settings, "thinking") | {"prompts": config.prompts}
+    more = {"prompts": config.prompts, "embedded_version": EMBEDDED_VERSION}
+    return _source(place, settings) | _chosen(place, settings, "thinking") | more
 
 
 def raw(config: Config, name: str) -> Settings:
     """A generated data set: a benchmark's key, or `training_pool`."""
     if name != "training_pool":
-        return {f"benchmarks.{name}.tiny": config.benchmarks[name].tiny}
+        return {f"benchmarks.{name}.tiny": config.benchmarks[name].tiny, "embedded_version": EMBEDDED_VERSION}
     sizes = {f"benchmarks.{key}.tiny": benchmark.tiny for key, benchmark in config.benchmarks.items()}
-    return {"training_pool.tiny": config.training_pool.tiny, **sizes}
+    return {"training_pool.tiny": config.training_pool.tiny, **sizes, "embedded_version": EMBEDDED_VERSION}
 
 
 def benchmark(config: Config, benchmark: str) -> Settings:

@@ -28,7 +28,10 @@ _DUMPED_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number; a key given twice and an alias within itself are refused."""
+    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number and a date as text.
+
+    A key given twice, a key that is no single value and an alias within itself are refused.
+    """
 
     def construct_document(self, node: yaml.Node) -> Any:
         self.deep_construct = True  # sees the alias within itself
@@ -37,9 +40,13 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"a key must be a name, not a list or a mapping (line {line})", key_node.start_mark
+                )
             key = self.construct_object(key_node, deep=True)
             if key in seen:
-                line = key_node.start_mark.line + 1
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key '{key}' stands twice (line {line})", key_node.start_mark
                 )
@@ -52,6 +59,10 @@ _Loader.add_implicit_resolver(
     re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
     list("-+0123456789."),
 )
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in _Loader.yaml_implicit_resolvers.items()
+}
 
 
 def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
@@ -68,6 +79,8 @@ def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is not a configuration: its lists or mappings lie too deep in each other") from error
     if value is None:
         return {}
     if not isinstance(value, dict):

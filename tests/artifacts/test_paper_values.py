@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from stair.artifacts.from_rows import tables_from
-from stair.artifacts.tables.lora import trainable_parameters
+from stair.artifacts.labels import Labels
+from stair.artifacts.tables.lora import build_comparison, trainable_parameters
 from stair.artifacts.tables.table import gap_reasons
 from stair.config.resolve import resolve
-from stair.scoring.grid import Gap
+from stair.scoring.grid import Gap, Responses
 from tests.scoring.paper_rows import PAPER_VALUES, grid_rows, grid_with, rows_by_first_answer, rows_by_turn
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,15 @@ def test_lora(tmp_path: Path) -> None:
 def test_what_a_model_of_unknown_shape_trains_is_a_gap() -> None:
     assert isinstance(trainable_parameters("mine", "lora"), Gap)
     assert trainable_parameters("mine", "native") == 0
+
+
+def test_what_a_run_has_trained_goes_before_the_papers_counts() -> None:
+    responses = Responses.from_frame(rows_by_turn("tab:lora-turns"))
+    (model,) = responses.models
+    table = build_comparison(responses, Labels(), {(model, "stair"): 192, (model, "lora"): 29_184})
+    assert table is not None
+    counts = {value.condition: value.value for value in table.values if value.metric == "trainable parameters"}
+    assert counts == {"native": 0, "stair": 192, "lora": 29_184, "lora_stair": 4_141_056}
 
 
 @pytest.fixture

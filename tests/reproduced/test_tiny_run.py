@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file
 
 from stair.artifacts.export import export
 from stair.artifacts.names import FIGURES, table_names
@@ -142,6 +143,16 @@ def test_every_check_passed_and_every_model_and_benchmark_has_its_rows(run: tupl
     assert checks.passed.all()
     for model, benchmark in cells(run):
         assert f"{model}/{benchmark}" in set(checks.scope)
+
+
+def test_trained_parameters_are_those_of_the_weights(run: tuple[Config, RunPaths]) -> None:
+    values = pd.read_csv(run[1].table("lora_comparison"))
+    counts = values[values.metric == "trainable parameters"].set_index("condition")["value"]
+    model = run[0].controllers["lora"].models[0]
+    weights = load_file(run[1].weights(model, "stair"))
+    adapter = load_file(run[1].controller(model, "lora") / "adapter_model.safetensors")
+    normals, low_rank = (sum(tensor.numel() for tensor in each.values()) for each in (weights, adapter))
+    assert list(counts) == [0, normals, low_rank, normals + low_rank]
 
 
 def test_every_artefact_says_that_it_comes_from_tiny_models(run: tuple[Config, RunPaths]) -> None:

@@ -20,6 +20,10 @@ PROTOCOL = {
     **{"train_controller": 1, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1},
     **{"evaluation_shard": 3, "seal_evaluation": 3, "check": 1, **SCORES},
 }
+EMBEDDED = {
+    **{"raw": 2, "backbone": 1, "benchmark": 1, "training_pool": 1, "preflight_model": 1, "evaluation_sessions": 1},
+    **PROTOCOL,
+}
 TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}
 CURVES = {"training_figure": 1, "provenance": 1, "all": 1}
 
@@ -67,6 +71,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),
         ("stair/rollouts/stage.py", "", "\nADDED = 1\n", {}),
         ("stair/records/keys.py", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 2", PROTOCOL),
+        ("stair/config/params.py", "EMBEDDED_VERSION = 2", "EMBEDDED_VERSION = 3", EMBEDDED),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row, signed
@@ -38,8 +40,13 @@ def trainable_parameters(model: str, condition: str) -> int | Gap:
     return lora + normals if condition == "lora_stair" else lora
 
 
-def build_comparison(responses: Responses, labels: Labels) -> Table | None:
-    """Means over T2 to T4 with the gains, computed before rounding; None without LoRA's rows."""
+def build_comparison(
+    responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int] | None = None
+) -> Table | None:
+    """Means over T2 to T4 with the gains, computed before rounding; None without LoRA's rows.
+
+    `trained` says how many parameters (model, condition) trains; what it does not say is known of the paper's models alone.
+    """
     pair = compared(responses)
     if pair is None:
         return None
@@ -55,7 +62,8 @@ def build_comparison(responses: Responses, labels: Labels) -> Table | None:
         for condition, base in BASES.items()
         for value in gains(responses, condition, base, model=model, benchmark=benchmark)
     }
-    parameters = {condition: trainable_parameters(model, condition) for condition in SHOWN}
+    known = {condition: (trained or {}).get((model, condition)) for condition in SHOWN}
+    parameters = {c: trainable_parameters(model, c) if count is None else count for c, count in known.items()}
     values: list[Value] = []
     for condition in SHOWN:
         values.append(Value(*pair, condition, MEAN, "", "trainable parameters", parameters[condition], ""))
