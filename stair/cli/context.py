@@ -1,4 +1,4 @@
-"""What commands share: the run, the threads, the tie to the run's driver."""
+"""What commands share: the run, a job's place in it, the threads, the tie to the run's driver."""
 
 from __future__ import annotations
 
@@ -21,6 +21,32 @@ DRIVER = "STAIR_DRIVER"
 def open_run(folder: Path) -> tuple[Config, RunPaths]:
     """The configuration and the paths of a run's folder."""
     return load_run(folder), RunPaths(folder)
+
+
+def asked(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
+    """The configuration and paths of a run that asks for a job's outputs. Raises ValueError where it does not."""
+    from stair.provenance.artefacts import Artefacts
+
+    settings, paths = open_run(run)
+    Artefacts(settings, paths, everything=True).of(rule, *name)
+    return settings, paths
+
+
+def taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
+    """Whether a job's outputs were restored from an archive, or (with `runs`) another run that is reused had them."""
+    from stair.provenance.reuse import take_over
+
+    source = take_over(*open_run(run), rule, *name, runs=runs)
+    if source is not None:
+        print(f"{' '.join((rule, *name))}: taken over from {source}")
+    return source is not None
+
+
+def record(run: Path, rule: str, *name: str) -> None:
+    """Writes into the manifests of a job's outputs what they were made from."""
+    from stair.provenance.record import record
+
+    record(*open_run(run), rule, *name)
 
 
 def set_threads(threads: int) -> None:

@@ -73,7 +73,10 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
             ("setting", "value"),
             [
                 ("model", settings.repository or settings.path or "a small model that the run trained itself"),
-                ("revision", settings.revision or "as recorded in hub.lock" if settings.repository else ""),
+                (
+                    "revision",
+                    settings.revision or "as recorded in the lock file (hub.lock)" if settings.repository else "",
+                ),
                 ("mode", "thinking" if settings.thinking else "without thinking"),
                 ("problems", f"{source}, cleaned (data/report.md)"),
                 ("user message", f"`{config.prompts[pool_settings.prompt]!r}`"),

@@ -1,0 +1,168 @@
+"""Commands that make or show results: verdicts, tables, figures, what may be published."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stair.cli.context import asked, open_run, record
+from stair.cli.options import RunOption
+from stair.records.progress import duration
+
+if TYPE_CHECKING:
+    from stair.artifacts.tables.table import Table
+
+commands = typer.Typer()
+
+
+@commands.command()
+def score(
+    source: Annotated[
+        Path, typer.Argument(help="JSON lines with id, kind, response, reference; or scored lines, with --compare.")
+    ],
+    target: Annotated[Path, typer.Argument(help="Where scored lines go; or other scored lines, with --compare.")],
+    compare: Annotated[
+        bool, typer.Option("--compare", help="List the lines on which two scored files differ.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: the processors).")] = None,
+    accept_choice_text: Annotated[
+        bool, typer.Option("--accept-choice-text", help="Accept an option's own text beside its letter.")
+    ] = False,
+) -> None:
+    """Give verdicts on responses in a file, or compare two scored files.
+
+    Reads one JSON object a line: id, kind (math, integer, choice), response, reference, and optionally problem_hint (the
+    problem's text), choices (its options), finish_reason. Writes id, answer, verdict (correct, wrong, no_answer, timeout),
+    correct. Malformed lines are named and left out; the exit code is then 1.
+    """
+    from stair.scoring.files import compare_files, score_file
+
+    if compare:
+        differences = compare_files(source, target)
+        for one in differences:
+            print(f"{one.id}: {one.old_verdict} ({one.old_answer}) -> {one.new_verdict} ({one.new_answer})")
+        print(f"{len(differences)} lines differ")
+        return
+    told = ScoringProgress()
+    report = score_file(source, target, progress=told, workers=threads, accept_choice_text=accept_choice_text)
+    print(f"{report.scored} scored: " + ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items()))
+    for line in report.malformed:
+        print(f"stair: error: {source}, {line}", file=sys.stderr)
+    if report.malformed:
+        raise SystemExit(1)
+
+
+class ScoringProgress:
+    """Says now and then how far a long scoring is, by the bytes read."""
+
+    def __init__(self) -> None:
+        self._started = self._told = time.monotonic()
+
+    def __call__(self, read: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._told < 5 or not read:
+            return
+        self._told = now
+        left = (now - self._started) / read * (total - read)
+        print(f"{read / total:.0%} scored, about {duration(left)} left", file=sys.stderr)
+
+
+@commands.command()
+def tables(
+    run: Annotated[
+        Path | None, typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER")
+    ] = None,
+    name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary",
+    responses: Annotated[
+        Path | None, typer.Option(help="A folder of scored rows, in place of a run.", metavar="FOLDER")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the tables go, with --responses.", metavar="FOLDER")] = None,
+) -> None:
+    """Lay tables out from scored rows: one of a run (--run), or all that a folder of rows gives (--responses --out).
+
+    With --run, writes tables/NAME.csv, .md and .tex. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
+    MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage.
+    """
+    from stair.artifacts.labels import Labels
+    from stair.artifacts.stage import build, write
+
+    if responses is not None and out is not None and run is None:
+        from stair.artifacts.from_rows import tables_from
+        from stair.cli.reproduce import project_root
+        from stair.config.resolve import RESOLVED, load_run, resolve
+
+        # A run's own folder says what its models are called, and what they are.
+        whole_run = (responses / RESOLVED).is_file()
+        order = load_run(responses) if whole_run else resolve(project_root(), {"run": "paper"})
+        made = tables_from(responses, out, order)
+        _tell_gaps(made)
+        print(f"made {len(made)} tables in {out}: {', '.join(table.name for table in made)}")
+        return
+    if run is None or responses is not None or out is not None:
+        raise ValueError("give --run, or --responses and --out")
+    settings, paths = asked(run, "table", name)
+    table = build(settings, paths, name)
+    write(table, Labels.of(settings), lambda suffix: paths.table(name, suffix))
+    _tell_gaps([table])
+    record(run, "table", name)
+
+
+def _tell_gaps(tables: Sequence[Table]) -> None:
+    from stair.artifacts.tables.table import gap_reasons
+
+    for reason in dict.fromkeys(reason for table in tables for reason in gap_reasons(table.values)):
+        print(f"not reported: {reason}", file=sys.stderr)
+
+
+@commands.command()
+def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
+    """Draw a figure from scored rows, or of training curves (training_MODEL). Writes figures/NAME.pdf, .png, .csv."""
+    from stair.artifacts.figures.figure import write
+    from stair.artifacts.labels import Labels
+    from stair.artifacts.names import TRAINING_FIGURE
+
+    settings, paths = open_run(run)
+    if name.startswith(TRAINING_FIGURE):
+        from stair.artifacts.figures.training import of_run
+
+        figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"
+    else:
+        from stair.artifacts.stage import build_figure
+
+        figure, rule = build_figure(settings, paths, name), "figure"
+    write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
+    record(run, rule, name)
+
+
+@commands.command()
+def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
+    """Print a table of a finished run in the terminal."""
+    from rich.console import Console
+
+    from stair.artifacts.layout import terminal
+    from stair.artifacts.stage import build
+
+    settings, paths = open_run(run)
+    layout = build(settings, paths, name).layout
+    console = Console()
+    console.print(terminal(layout, console.width))
+
+
+@commands.command()
+def export(
+    run: RunOption,
+    out: Annotated[Path, typer.Option(help="A new folder.", metavar="FOLDER")],
+) -> None:
+    """Write what may be published of a run: scored rows, tables, figures, reports.
+
+    Of benchmarks with publish_text: false, responses become digests; ids, letters and verdicts stay.
+    """
+    from stair.artifacts.export import export as write
+
+    count = write(*open_run(run), out)
+    print(f"{out}: {count} scored rows")

@@ -1,0 +1,59 @@
+"""Commands that begin a run: the whole workflow, its configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+commands = typer.Typer()
+
+
+@commands.command()
+def reproduce(
+    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
+    go: Annotated[bool, typer.Option("--go", help="Start a run that is marked as expensive.")] = False,
+    target: Annotated[str, typer.Option(help="A stage, if not everything.")] = "all",
+    cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
+    ] = None,
+) -> None:
+    """Run the workflow from where it stands and show the main table.
+
+    Finished work is kept, whatever ended the run before. Reads config.yaml and the run's overlay; writes results/RUN.
+    """
+    from stair.cli.reproduce import reproduce as start
+
+    start(run, go=go, target=target, cores=cores, settings=set_ or [])
+
+
+@commands.command()
+def config(
+    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write it to the run's folder too.")] = False,
+) -> None:
+    """Print a run's resolved configuration: config.yaml, the overlay and --set, every key present."""
+    from stair.cli.reproduce import parse_settings, project_root
+    from stair.config.paths import RunPaths
+    from stair.config.preflight import check_inputs
+    from stair.config.resolve import dump, resolve
+    from stair.records.files import write_text_if_changed
+
+    resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
+    paths = RunPaths.of(resolved)
+    check_inputs(resolved, paths)
+    if write:
+        write_text_if_changed(paths.resolved, dump(resolved))
+    print(dump(resolved), end="")
+
+
+@commands.command()
+def schema() -> None:
+    """Print the configuration's JSON schema (workflow/schemas/config.schema.yaml is this)."""
+    from stair.config.schema import schema_text
+
+    print(schema_text(), end="")

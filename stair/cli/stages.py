@@ -1,0 +1,249 @@
+"""Commands of the stages: each is the shell line of a rule."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from stair.cli.context import asked, open_run, record, set_threads, taken_over
+from stair.cli.options import (
+    BenchmarkOption,
+    ConditionOption,
+    ModelOption,
+    OfOption,
+    RunOption,
+    ShardOption,
+    ThreadsOption,
+)
+
+commands = typer.Typer()
+
+
+@commands.command()
+def fetch(
+    run: RunOption,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A place in the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
+    ] = None,
+) -> None:
+    """Fetch the run's models and data sets from the hub into the cache (hub.cache). The only command that uses the network.
+
+    Looks at access, sizes and free space first, and goes on with what an earlier attempt left. Records the commits that came
+    in the lock file (hub.lock); what is recorded there must come again.
+    """
+    from stair.data.fetch import fetch as start
+
+    start(*open_run(run), only or ())
+
+
+@commands.command()
+def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's key, or training_pool.")]) -> None:
+    """Generate a small data set in the schema of the real one. Writes raw/."""
+    from stair.tiny.stage import write_raw
+
+    write_raw(*asked(run, "raw", name), name)
+    record(run, "raw", name)
+
+
+@commands.command()
+def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
+    """Train a small backbone that stands for a model. Writes backbones/MODEL, an ordinary Hugging Face folder."""
+    set_threads(threads)
+    if taken_over(run, "backbone", model):
+        return
+    from stair.tiny.stage import train
+
+    train(*open_run(run), model)
+    record(run, "backbone", model)
+
+
+@commands.command()
+def data(
+    run: RunOption,
+    benchmark: Annotated[str | None, typer.Option(help="Write this benchmark's table.")] = None,
+    model: Annotated[str | None, typer.Option(help="Write this model's training problems.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write the data report.")] = False,
+) -> None:
+    """Clean a data set, or report on all.
+
+    Reads its file; writes data/benchmarks/BENCHMARK.parquet, data/training/MODEL.parquet and MODEL.cleaning.json, or
+    data/report.md, report.json, counts.csv and near_duplicates.csv.
+    """
+    from stair.data import stage
+
+    settings, paths = open_run(run)
+    if (model is not None) + (benchmark is not None) + report != 1:
+        raise ValueError("give --benchmark, --model or --report")
+    if report:
+        from stair.data.report import write_report
+
+        write_report(settings, paths)
+        record(run, "data_report")
+    elif benchmark is not None and not taken_over(run, "benchmark", benchmark, runs=False):
+        stage.benchmark(settings, paths, benchmark)
+        record(run, "benchmark", benchmark)
+    elif model is not None and not taken_over(run, "training_pool", model, runs=False):
+        stage.training_pool(settings, paths, model)
+        record(run, "training_pool", model)
+
+
+@commands.command()
+def preflight(
+    run: RunOption,
+    model: ModelOption,
+    limits: Annotated[bool, typer.Option("--limits", help="Look at the longest prompts instead.")] = False,
+) -> None:
+    """Look at what a model's tokenizer, template and weights really do. Writes preflight/MODEL.json or MODEL.limits.json.
+
+    Needs no GPU and reads no weight. Stops at the first property that does not hold, and at a template other than before.
+    """
+    set_threads(1)
+    from stair.preflight import stage
+
+    if limits:
+        stage.limits(*asked(run, "preflight_limits", model), model)
+        record(run, "preflight_limits", model)
+    else:
+        stage.run(*asked(run, "preflight", model), model)
+        record(run, "preflight", model)
+
+
+@commands.command()
+def rollouts(
+    run: RunOption,
+    model: ModelOption,
+    shard: ShardOption = 0,
+    of: OfOption = 1,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="Write rollouts/MODEL.parquet from the logs, without a model.")
+    ] = False,
+    card: Annotated[bool, typer.Option("--card", help="Write the data card rollouts/MODEL.README.md.")] = False,
+    threads: ThreadsOption = 1,
+) -> None:
+    """Generate training responses: one shard, or the seal of all. Finished responses are taken from the logs."""
+    set_threads(threads)
+    from stair.rollouts import stage
+
+    if card:
+        from stair.rollouts.card import write_card
+
+        write_card(*asked(run, "data_card", model), model)
+        record(run, "data_card", model)
+    elif seal:
+        if not taken_over(run, "rollouts", model, runs=False):
+            stage.seal(*open_run(run), model)
+            record(run, "rollouts", model)
+    else:
+        from stair.workflow.gpus import own_gpus
+
+        settings, paths = asked(run, "rollouts", model)
+        with own_gpus(settings.gpus_for(settings.rollout_engine(model))):
+            stage.generate(settings, paths, model, shard, of)
+
+
+@commands.command()
+def sessions(
+    run: RunOption,
+    model: Annotated[str | None, typer.Option(help="Build this model's training and validation sessions.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Build this benchmark's schedule.")] = None,
+) -> None:
+    """Build four-turn sessions. Writes sessions/."""
+    from stair.sessions import stage
+
+    if (model is None) == (benchmark is None):
+        raise ValueError("give --model or --benchmark")
+    if model is not None:
+        stage.training(*asked(run, "training_sessions", model), model)
+        record(run, "training_sessions", model)
+    elif benchmark is not None:
+        stage.evaluation(*asked(run, "evaluation_sessions", benchmark), benchmark)
+        record(run, "evaluation_sessions", benchmark)
+
+
+@commands.command()
+def train(
+    run: RunOption,
+    model: ModelOption,
+    controller: Annotated[str, typer.Option(help="The controller's key.")],
+    threads: ThreadsOption = 1,
+) -> None:
+    """Train a controller on a model's sessions. Writes controllers/MODEL/CONTROLLER; goes on from its newest checkpoint.
+
+    Under `torchrun --no-python`, each process replays its share of an update's sessions.
+    """
+    set_threads(threads)
+    from stair.records.claims import Claim
+    from stair.training.workers import Workers, local_device
+    from stair.workflow.gpus import own_gpus
+
+    settings, paths = open_run(run)
+    # Workers of one training share a machine's GPUs among themselves.
+    wanted = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
+    with own_gpus(wanted), Workers.joined(local_device(settings.transformers.device)) as workers:
+        if workers.any(workers.first and taken_over(run, "controller", model, controller)):
+            return
+        from stair.training import stage
+
+        claim = Claim(paths.work("training", model, controller), "training") if workers.first else nullcontext()
+        with claim:
+            stage.run(settings, paths, model, controller, workers)
+        if workers.first:
+            record(run, "controller", model, controller)
+        workers.wait()
+
+
+@commands.command()
+def evaluate(
+    run: RunOption,
+    model: ModelOption,
+    benchmark: BenchmarkOption,
+    condition: ConditionOption,
+    shard: ShardOption = 0,
+    of: OfOption = 1,
+    seal: Annotated[bool, typer.Option("--seal", help="Write the responses from the logs, without a model.")] = False,
+    threads: ThreadsOption = 1,
+) -> None:
+    """Generate a condition's responses: one shard, or the seal of all. Writes responses/MODEL/BENCHMARK/CONDITION.parquet."""
+    set_threads(threads)
+    from stair.evaluation import stage
+
+    if seal:
+        if not taken_over(run, "responses", model, benchmark, condition, runs=False):
+            stage.seal(*open_run(run), model, benchmark, condition)
+            record(run, "responses", model, benchmark, condition)
+    else:
+        from stair.workflow.gpus import own_gpus
+
+        settings, paths = asked(run, "responses", model, benchmark, condition)
+        with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):
+            stage.generate(settings, paths, model, benchmark, condition, shard, of)
+
+
+@commands.command()
+def scores(
+    run: RunOption,
+    model: ModelOption,
+    benchmark: BenchmarkOption,
+    condition: ConditionOption,
+    threads: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+) -> None:
+    """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet."""
+    from stair.evaluation.scores import score_condition
+
+    score_condition(*asked(run, "scores", model, benchmark, condition), model, benchmark, condition, threads)
+    record(run, "scores", model, benchmark, condition)
+
+
+@commands.command()
+def check(run: RunOption) -> None:
+    """Hold the run's data to every invariant of the protocol. Writes checks.csv, a line each; a failure blocks the tables."""
+    from stair.checks.stage import run as run_checks
+
+    checks = run_checks(*open_run(run))
+    record(run, "check")
+    for one in checks:
+        print(f"holds: {one.name} ({one.scope}, {one.rows} rows)" + (f": {one.detail}" if one.detail else ""))

@@ -1,0 +1,195 @@
+"""Commands about what lies on disk: what it is, what it cost, whether it is whole, and archives."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stair.cli.context import open_run, record
+from stair.cli.options import RunOption
+from stair.records.progress import duration
+
+commands = typer.Typer()
+
+
+@commands.command()
+def status(
+    run: RunOption,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
+) -> None:
+    """Say how far a run's long jobs are: tokens a second, responses under way, done of total, time left, shard by shard.
+
+    Reads work/progress of the run and changes nothing; jobs may be at work on other machines.
+    """
+    import json
+
+    from stair.workflow.status import as_json, table, watched
+
+    found = watched(*open_run(run))
+    if json_:
+        print(json.dumps(as_json(found), indent=2))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(table(found))
+
+
+@commands.command()
+def verify(
+    run: RunOption,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: a JSON object an output, one a line.")] = False,
+) -> None:
+    """Say of every output whether it is whole, and made by what the configuration and its inputs are now.
+
+    Reads everything and changes nothing. Ends with 1 when an output is missing, damaged or stale.
+    """
+    import json
+
+    from stair.provenance.record import shown
+    from stair.provenance.verify import Verification
+
+    settings, paths = open_run(run)
+    counts: dict[str, int] = {}
+    notes: dict[str, int] = {}
+    for finding in Verification(settings, paths).findings():
+        counts[finding.state] = counts.get(finding.state, 0) + 1
+        name = shown(finding.artefact.files[0], paths)
+        for note in finding.notes:
+            notes[note] = notes.get(note, 0) + 1
+        if json_:
+            told = {"file": name, "state": finding.state, "reasons": finding.reasons, "notes": finding.notes}
+            print(json.dumps(told, ensure_ascii=False))
+        elif finding.state != "ok":
+            print(f"{finding.state}: {name}: {'; '.join(finding.reasons)}")
+    if not json_:
+        for note, count in notes.items():
+            print(f"note, of {count} outputs: {note}")
+        print(", ".join(f"{counts.get(state, 0)} {state}" for state in ("ok", "missing", "damaged", "stale")))
+    if set(counts) - {"ok"}:
+        raise SystemExit(1)
+
+
+@commands.command()
+def why(
+    file: Annotated[Path, typer.Argument(help="An output of a run: a table, rows, a controller, ...")],
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", help="The run's folder; found from the file when left out.", metavar="FOLDER"),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Tell what made a file, back to data, weights, settings, code and versions, and what would make it stale."""
+    import json
+
+    from stair.config.resolve import RESOLVED
+    from stair.provenance.lineage import as_json, lineage, told
+    from stair.provenance.verify import Verification
+
+    folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
+    if folder is None:
+        raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
+    verification = Verification(*open_run(folder))
+    root = lineage(verification, file)
+    if json_:
+        print(json.dumps(as_json(verification, root), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(told(verification, root)))
+
+
+@commands.command()
+def provenance(run: RunOption) -> None:
+    """Sum up what made a run's results: versions, hardware, seeds, revisions, costs, every output with its checksum.
+
+    Reads the manifests and the generated tables' counts; writes provenance.json.
+    """
+    from stair.provenance.summary import summary
+    from stair.records.files import write_json
+
+    settings, paths = open_run(run)
+    told = summary(settings, paths)
+    write_json(paths.provenance, told)
+    record(run, "provenance")
+    generated = told["costs"]["generated"]["all"]
+    seconds = sum(rule["seconds"] for rule in told["costs"]["rules"].values())
+    print(
+        f"{paths.provenance}: {sum(output is not None for output in told['outputs'].values())} outputs, "
+        f"{generated['responses']} responses of {generated['response_tokens']} tokens, {duration(seconds)} of jobs"
+    )
+
+
+@commands.command()
+def budget(
+    run: RunOption,
+    against: Annotated[Path | None, typer.Option(help="A document with a table of budgets to compare with.")] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="Write what was measured into that document.")] = False,
+) -> None:
+    """Print what each rule's jobs took. With --against, warn of what takes clearly longer than the document says.
+
+    Reads work/timings of the run. A warning does not change the exit code: machines differ.
+    """
+    from stair.records.files import write_text
+    from stair.workflow import budget as costs
+
+    found = costs.measured(open_run(run)[1].work("timings"))
+    print(costs.table(found), end="")
+    if against is None:
+        return
+    text = against.read_text(encoding="utf-8")
+    if renew:
+        write_text(against, costs.replaced(text, found))
+        return
+    for line in costs.overruns(found, costs.documented(text)):
+        print(f"warning: {line} ({against})", file=sys.stderr)
+
+
+@commands.command()
+def restore(
+    archive: Annotated[
+        Path, typer.Argument(help="A folder laid out as a run's, or a .tar.gz or .zip of one, with manifests.")
+    ],
+    run: RunOption,
+) -> None:
+    """Take controllers, responses and other outputs of a published archive in place of computing them.
+
+    Taken is what is whole and made under equal settings, by equal model contents, from equal inputs. Writes restored/, from
+    where the workflow's next start puts it in place. Ends with 1 when something was not taken.
+    """
+    from stair.provenance.restore import restore as take
+
+    outcomes = take(*open_run(run), archive)
+    for outcome in outcomes:
+        if outcome.reason:
+            print(f"not taken: {outcome.name}: {outcome.reason}")
+        else:
+            print("; ".join([f"{'taken' if outcome.taken else 'left'}: {outcome.name}", *outcome.notes]))
+    refused = sum(bool(outcome.reason) for outcome in outcomes)
+    print(f"{sum(outcome.taken for outcome in outcomes)} taken, {refused} not taken; the workflow puts them in place")
+    if refused:
+        raise SystemExit(1)
+
+
+@commands.command()
+def compact(run: RunOption) -> None:
+    """Make the files of every work log one, without torn lines and duplicates, and remove what dead processes left unfinished.
+
+    No record is lost, whatever happens. A log that a process writes to is left as it is. Writes work/.
+    """
+    from stair.records.claims import ClaimedError
+    from stair.records.compaction import compact as compact_log
+    from stair.records.files import remove_leftovers
+
+    _, paths = open_run(run)
+    for folder in sorted(paths.work().glob("**/log")):
+        try:
+            done = compact_log(folder.parent, always=True)
+        except ClaimedError as error:
+            print(f"left as it is: {error}")
+            continue
+        if done is not None:
+            print(f"{folder}: {done.files} files with {done.records} records made one, {done.freed} bytes freed")
+    if count := remove_leftovers(paths.folder):
+        print(f"{count} unfinished files of processes that have ended removed")
