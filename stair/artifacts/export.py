@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,21 @@ import pyarrow.parquet as pq
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
-from stair.data.publishing import publishable
+from stair.data.publishing import text_digest
 from stair.records.schemas import SCORED
 from stair.records.tables import write_table
+from stair.scoring.choices import choice_letter
 
 _COPIED = (
     RESOLVED, "checks.csv", "tables", "figures", "preflight", "sessions", "data/report.md", "data/report.json",
     "data/counts.csv", "data/near_duplicates.csv",
 )  # fmt: skip
 """What holds no text of a data set that asks for that; the data report leaves it out by itself."""
+
+TEXTS = ("problem", "choices", "response", "response_ids")
+"""The columns of any table that hold text of a problem, or a response, which can quote it.
+
+A response's `answer` can quote it too: there a choice's letter stays."""
 
 _ROWS = 1024
 
@@ -55,6 +61,27 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, out / name)
     return count
+
+
+def publishable(rows: Iterable[Mapping[str, Any]], withheld: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Rows as they may be published: those of benchmarks in `withheld` without text.
+
+    Of such rows the identities, seeds, lengths, letters and verdicts stay; a text becomes its digest, a list (token ids
+    decode to the text) becomes empty.
+    """
+    for row in rows:
+        if row["benchmark"] not in withheld:
+            yield dict(row)
+            continue
+        yield {name: _withheld(name, value) for name, value in row.items()}
+
+
+def _withheld(name: str, value: Any) -> Any:
+    if value is None or (name not in TEXTS and name != "answer"):
+        return value
+    if name == "answer":
+        return choice_letter(value) or text_digest(value)
+    return text_digest(value) if isinstance(value, str) else []
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

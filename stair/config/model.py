@@ -122,6 +122,11 @@ class Columns(Strict):
 
     problem: str = Field("problem", description="The problem's text.")
     answer: str = Field("answer", description="The reference answer.")
+
+
+class BenchmarkColumns(Columns):
+    """Where a benchmark keeps things."""
+
     id: str | None = Field(None, description="The data set's own identity of a problem; null numbers the rows from 0.")
     wrong_choices: Texts = Field(
         (), description="The wrong options of a multiple-choice problem; `answer` then holds the right one."
@@ -137,7 +142,6 @@ class Dataset(Strict):
     path: str | None = Field(None, description="A local file (.parquet, .jsonl, .csv), in place of the repository.")
     tiny: Positive | None = Field(None, description="How many problems to generate here, in place of a file.")
     columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
-    exclude_ids: Texts = Field((), description="Identities of problems that are left out.")
     publish_text: bool = Field(
         True,
         description="Whether its text may stand in what is published; false leaves ids, hashes, letters and verdicts.",
@@ -156,6 +160,10 @@ class Dataset(Strict):
 class Benchmark(Dataset):
     """An evaluation set."""
 
+    columns: BenchmarkColumns = Field(
+        default_factory=BenchmarkColumns, description="Where the data set keeps problems, answers, identities, options."
+    )
+    exclude_ids: Texts = Field((), description="Identities of problems that are left out.")
     label: str = Field(description="The name in tables and figures.")
     kind: Literal["math", "integer", "choice"] = Field("math", description="How answers are compared.")
     prompt: Key = Field("math", description="Which of `prompts` its problems are asked with.")

@@ -72,7 +72,7 @@ def benchmark(config: Config, benchmark: str) -> Settings:
 
 def training_pool(config: Config, model: str) -> Settings:
     """A model's training problems."""
-    keys = ("columns", "exclude_ids", "strip_prefixes", "strip_suffixes", "validation_problems", "seed")
+    keys = ("columns", "strip_prefixes", "strip_suffixes", "validation_problems", "seed")
     pool = config.training_pool
     more = {f"training_pool.exclude_more.{model}": list(pool.exclude_more.get(model, ()))}
     return _source("training_pool", pool) | _chosen("training_pool", pool, *keys, "exclude_benchmarks") | more

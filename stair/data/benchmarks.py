@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from stair.config.model import Benchmark
 from stair.data.choices import ordered_choices, with_choices
 from stair.data.normalisation import identity
-from stair.data.reading import read_columns
+from stair.data.reading import as_text, read_columns
+
+_SHOWN = 8
+"""Ids that an error names."""
 
 
 def wanted_columns(settings: Benchmark) -> dict[str, str]:
@@ -24,17 +27,18 @@ def benchmark_rows(path: Path, key: str, settings: Benchmark) -> list[dict[str, 
     """The rows of a benchmark's table (`records.schemas.BENCHMARK`), in the order of the file.
 
     Raises:
-        ValueError: naming the file and the row: a wrong number of rows, an empty text, a problem that stands twice, an id
-            to exclude that is not there.
+        ValueError: naming the file and the row: a wrong number of rows, an empty text, a problem or an id that stands
+            twice, an id to exclude that is not there.
     """
     data = read_columns(path, wanted_columns(settings))
     count = len(data["problem"])
     if settings.rows is not None and count != settings.rows:
         raise ValueError(f"{path}: benchmark '{key}' must have {settings.rows} rows, found {count}")
-    ids = [str(value) for value in data.get("id", range(count))]
+    ids = _ids(data.get("id", list(range(count))), settings, path)
     missing = sorted(set(settings.exclude_ids) - set(ids))
     if missing:
-        raise ValueError(f"{path}: benchmark '{key}' has no problem {', '.join(missing)} to exclude")
+        some = ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
+        raise ValueError(f"{path}: benchmark '{key}' has no problem {', '.join(missing)} to exclude (its ids: {some})")
     rows: dict[str, dict[str, Any]] = {}
     for number in range(count):
         if ids[number] in settings.exclude_ids:
@@ -48,10 +52,35 @@ def benchmark_rows(path: Path, key: str, settings: Benchmark) -> list[dict[str, 
     return list(rows.values())
 
 
+def left_out(path: Path, settings: Benchmark) -> dict[str, str]:
+    """The questions of the problems that are left out (`exclude_ids`), by the data set's own id."""
+    data = read_columns(path, wanted_columns(settings))
+    ids = _ids(data.get("id", list(range(len(data["problem"])))), settings, path)
+    return {
+        source: str(text) for source, text in zip(ids, data["problem"], strict=True) if source in settings.exclude_ids
+    }
+
+
+def _ids(values: Sequence[Any], settings: Benchmark, path: Path) -> list[str]:
+    """The data set's own ids as text; each stands once, for reports and exclusions go by them."""
+    ids: dict[str, int] = {}
+    for number, value in enumerate(values):
+        text = as_text(value)
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(
+                f"{path}, row {number}: the id is {value!r}; columns.id must name a column of ids, or be null to number the rows"
+            )
+        if text in ids:
+            raise ValueError(
+                f"{path}: rows {ids[text]} and {number} have one id, {text}; name a column of ids that differ (columns.id), "
+                "or null to number the rows"
+            )
+        ids[text] = number
+    return list(ids)
+
+
 def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchmark, path: Path) -> dict[str, Any]:
-    problem, answer = (data[name][number] for name in ("problem", "answer"))
-    if isinstance(answer, int | float) and not isinstance(answer, bool) and isfinite(answer):
-        answer = str(int(answer)) if float(answer).is_integer() else str(answer)
+    problem, answer = data["problem"][number], as_text(data["answer"][number])
     for name, value in (("problem", problem), ("answer", answer)):
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"{path}, row {number}: the {name} is empty or not text")
@@ -83,4 +112,5 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
 
 def question(row: dict[str, Any]) -> str:
     """A benchmark row's question without its options, for matching against other data sets."""
-    return row["problem"].rsplit("\nA. ", 1)[0] if row["choices"] else row["problem"]
+    problem: str = row["problem"]
+    return problem.removesuffix(with_choices("", row["choices"])) if row["choices"] else problem

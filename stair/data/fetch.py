@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -14,9 +13,10 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.data.revisions import Source, check_agreement, hub_sources, marked_commit, read_lock
-from stair.records.files import write_json
-from stair.records.progress import duration
+from stair.data.download import download, partial_path
+from stair.data.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark
+from stair.records.files import write_json, write_json_if_changed
+from stair.records.progress import Progress
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
 _SPARE = 1 << 30
@@ -33,6 +33,18 @@ class HubFile:
     """Known for large files."""
     git_sha1: str | None
     """Git's digest of the content, known for small files."""
+
+    @property
+    def digest(self) -> str:
+        """Names the content."""
+        return self.sha256 or self.git_sha1 or hashlib.sha256(self.name.encode()).hexdigest()
+
+    def here(self, folder: Path) -> int:
+        """Bytes of it that are on this disk, of a complete file or of one that broke off."""
+        if _has_size(folder / self.name, self):
+            return self.bytes
+        growing = partial_path(folder, self.digest)
+        return min(growing.stat().st_size, self.bytes) if growing.is_file() else 0
 
 
 @dataclass
@@ -51,14 +63,14 @@ class Wanted:
     @property
     def missing(self) -> int:
         """Bytes that are not on this disk yet."""
-        return sum(file.bytes for file in self.files if not _has_size(self.source.folder / file.name, file))
+        return sum(file.bytes - file.here(self.source.folder) for file in self.files)
 
 
 def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     """Fetches what a run needs from the hub into the cache, and records the commits that came.
 
-    Access, sizes and free space are looked at before anything is downloaded. What an earlier attempt left is gone on with;
-    what is complete is not asked for again.
+    Access, sizes and free space are looked at before anything is downloaded. What an earlier attempt left is gone on with,
+    within a file too; what is complete is not asked for again.
 
     Args:
         names: places in the configuration (`models.qwen3.5-4b`, `training_pool`); all when empty.
@@ -78,38 +90,35 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
         if chosen and source.name not in chosen:
             continue
         check_agreement(source, lock, where)
-        if (held := marked_commit(source)) is None:
+        if (commit := _complete(source, lock, where)) is None:
             if source.mark not in [other.mark for other in waiting]:  # two entries can take the same files
                 waiting.append(source)
             continue
-        if source.locked_as not in lock:
-            _record(where, source, held, [], {})
-        print(f"{source.name}: {source.repository} at {held[:12]} is here ({source.folder})")
+        print(f"{source.name}: {source.repository} at {commit[:12]} is here ({source.folder})")
     if not waiting:
         print("Everything is here.")
         return
     # The library looks at this when it is imported; a process that has imported it offline cannot fetch.
     os.environ["HF_HUB_OFFLINE"] = "0"
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # the lines of `Progress` are for all files, and for logs too
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         raise ValueError(
             "hub access is off in this process (TRANSFORMERS_OFFLINE?); fetch from a shell where it is not set"
         )
-    plans = _plans(waiting, lock)
+    plans = _plans(waiting, lock, where)
     _tell_sizes(plans)
     _check_space(plans, Path(config.hub.cache))
-    total, done, started = sum(plan.missing for plan in plans), 0, time.monotonic()
+    total, before = sum(plan.missing for plan in plans), 0
+    progress = Progress(paths.progress, "fetch", _megabytes(total), "MB")
     for plan in plans:
         missing = plan.missing
-        digests = _download(plan)
-        _record(where, plan.source, plan.commit, plan.files, digests)
-        mark = {"repository": plan.source.repository, "commit": plan.commit, "files": digests}
-        write_json(plan.source.mark, mark)
-        done += missing
-        rate = done / max(time.monotonic() - started, 1e-9)
-        left = f", about {duration((total - done) / rate)} left" if done and done < total else ""
-        print(f"{plan.source.name}: complete, {shown(done)} of {shown(total)} fetched{left}", flush=True)
+        files = _download(plan, lambda done: progress.set(_megabytes(before + done)))  # noqa: B023
+        _record(where, plan.source, plan.commit, files)
+        _mark(plan.source, plan.commit, files)
+        before += missing
+        print(f"{plan.source.name}: complete, {shown(before)} of {shown(total)} fetched", flush=True)
 
 
 def shown(count: int) -> str:
@@ -121,15 +130,65 @@ def shown(count: int) -> str:
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def _plans(sources: list[Source], lock: dict[str, dict[str, Any]]) -> list[Wanted]:
+def _megabytes(count: int) -> int:
+    return -(-count // 1_000_000)
+
+
+def _complete(source: Source, lock: dict[str, dict[str, Any]], where: Path) -> str | None:
+    """The commit of a source that is here, whole; None where something is to be fetched.
+
+    A mark can be lost though its files are here: the workflow removes those of an attempt that failed.
+    """
+    entry, mark = lock.get(source.locked_as), read_mark(source)
+    if mark is not None:
+        # Weights are held to their sizes alone: reading all of them takes minutes.
+        if fault := damage(source, mark.files, contents=source.dataset):
+            print(f"{source.name}: {fault}; it is fetched again")
+            _remove_damaged(source, mark.files)
+            return None
+        if entry is None:
+            _record(where, source, mark.commit, mark.files)
+        return mark.commit
+    if entry is None:
+        return None
+    files: Files = entry["files"]
+    if source.file is not None:
+        files = {name: facts for name, facts in files.items() if name == source.file}
+    if not files or (source.file is None and "config.json" not in files) or damage(source, files):
+        return None
+    print(
+        f"{source.name}: looking at what is here, {shown(sum(facts['bytes'] for facts in files.values()))}", flush=True
+    )
+    if damage(source, files, contents=True):
+        _remove_damaged(source, files)
+        return None
+    commit: str = entry["commit"]
+    _mark(source, commit, files)
+    return commit
+
+
+def _remove_damaged(source: Source, files: Files) -> None:
+    for name, facts in files.items():
+        if damage(source, {name: facts}, contents=True):
+            (source.folder / name).unlink(missing_ok=True)
+
+
+def _mark(source: Source, commit: str, files: Files) -> None:
+    """Says that the source is complete. A mark that says so already stays as it is: what is made from it does, too."""
+    write_json_if_changed(source.mark, {"repository": source.repository, "commit": commit, "files": files})
+
+
+def _plans(sources: list[Source], lock: dict[str, dict[str, Any]], where: Path) -> list[Wanted]:
     """What each source has at the commit that is wanted; every fault of access is told at once."""
     from huggingface_hub import HfApi
 
     api, plans, faults = HfApi(), [], []
     for source in sources:
         entry = lock.get(source.locked_as)
+        locked = entry["commit"] if entry else None
+        asked = f"{locked}, which {where} has recorded" if locked else str(source.revision or "main")
         try:
-            plans.append(_asking(source, lambda: _plan(api, source, entry["commit"] if entry else None)))  # noqa: B023
+            plans.append(_asking(source, asked, lambda: _plan(api, source, locked)))  # noqa: B023
         except ValueError as error:
             faults.append(str(error))
     if faults:
@@ -162,7 +221,7 @@ def _plan(api: Any, source: Source, locked: str | None) -> Wanted:
     return Wanted(source, str(info.sha), found)
 
 
-def _asking(source: Source, question: Callable[[], Wanted]) -> Wanted:
+def _asking(source: Source, revision: str, question: Callable[[], Wanted]) -> Wanted:
     """Asks the hub; a refusal is one sentence with what to do."""
     from huggingface_hub import constants
     from huggingface_hub.errors import (
@@ -181,7 +240,7 @@ def _asking(source: Source, question: Callable[[], Wanted]) -> Wanted:
             "then give a token (run 'hf auth login', or set HF_TOKEN) and fetch again"
         ) from None
     except RevisionNotFoundError:
-        raise ValueError(f"{source.name}.revision: {source.repository} has no {source.revision}") from None
+        raise ValueError(f"{source.name}.revision: {source.repository} has no {revision}") from None
     except RepositoryNotFoundError:
         raise ValueError(
             f"{source.name}.repository: {constants.ENDPOINT}/{source.page} does not exist, or is private and needs a token"
@@ -209,31 +268,39 @@ def _check_space(plans: list[Wanted], cache: Path) -> None:
     there = next(folder for folder in (cache.absolute(), *cache.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(there).free
     if needed + _SPARE > free:
-        raise ValueError(f"hub.cache: {cache} needs {shown(needed)} more, and {there} has {shown(free)} free")
+        raise ValueError(
+            f"hub.cache: {cache} needs {shown(needed)} more, beside {shown(_SPARE)} that stay free, and {there} has "
+            f"{shown(free)} free"
+        )
 
 
-def _download(plan: Wanted) -> dict[str, str]:
-    """Downloads the files of one source, goes on with what is there, and gives their SHA-256."""
-    from huggingface_hub import hf_hub_download
-
-    source, digests = plan.source, {}
+def _download(plan: Wanted, told: Callable[[int], None]) -> Files:
+    """Downloads the files of one source and gives their sizes and SHA-256; `told` how many bytes have come."""
+    source, found, before = plan.source, {}, 0
     for file in plan.files:
         path = source.folder / file.name
-        try:  # the library goes on where a connection broke, some times, by itself
-            hf_hub_download(
-                source.repository,
-                file.name,
-                repo_type="dataset" if source.dataset else "model",
-                revision=plan.commit,
-                local_dir=source.folder,
-            )
+        missing = file.bytes - file.here(source.folder)
+        come = before - (file.bytes - missing)
+        try:
+            if not _has_size(path, file):
+                download(
+                    source.repository,
+                    file.name,
+                    plan.commit,
+                    dataset=source.dataset,
+                    folder=source.folder,
+                    size=file.bytes,
+                    digest=file.digest,
+                    told=lambda here: told(come + here),  # noqa: B023
+                )
         except Exception as error:  # the HTTP client's own exceptions share no base with the library's
             raise ValueError(
                 f"{source.name}: {file.name} of {source.repository} broke off ({_line(error)}); what came is kept, "
                 "fetch again to go on"
             ) from error
-        digests[file.name] = _checked(path, file, source)
-    return digests
+        found[file.name] = {"bytes": file.bytes, "sha256": _checked(path, file, source)}
+        before += missing
+    return found
 
 
 def _checked(path: Path, file: HubFile, source: Source) -> str:
@@ -255,17 +322,14 @@ def _has_size(path: Path, file: HubFile) -> bool:
     return path.is_file() and path.stat().st_size == file.bytes
 
 
-def _record(where: Path, source: Source, commit: str, files: list[HubFile], digests: dict[str, str]) -> None:
+def _record(where: Path, source: Source, commit: str, files: Files) -> None:
     """Writes what came into the lock file; what it knew already must be the same."""
     lock = read_lock(where)  # another fetch may have written meanwhile
     entry = lock.setdefault(source.locked_as, {"commit": commit, "files": {}})
     known = entry["files"]
-    for file in files:
-        before = known.setdefault(file.name, {"bytes": file.bytes, "sha256": digests[file.name]})
-        if before["sha256"] != digests[file.name]:
-            raise ValueError(
-                f"{source.name}: {file.name} of {source.repository} is not the file that {where} has recorded"
-            )
+    for name, facts in files.items():
+        if known.setdefault(name, facts)["sha256"] != facts["sha256"]:
+            raise ValueError(f"{source.name}: {name} of {source.repository} is not the file that {where} has recorded")
     write_json(where, dict(sorted(lock.items())))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +42,32 @@ def stream_columns(path: Path, columns: Mapping[str, str]) -> Iterator[dict[str,
     """Reads as `read_columns` does, some ten thousand rows at a time, so that memory does not grow with the file."""
     check_columns(path, columns)
     if path.suffix == ".parquet":
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(
-                _BATCH_ROWS, columns=sorted({where.split(".")[0] for where in columns.values()})
-            ):
-                table = pa.Table.from_batches([batch])
-                yield {name: _descend(table, where, path).to_pylist() for name, where in columns.items()}
+        first = 0
+        for batch in _batches(path, sorted({where.split(".")[0] for where in columns.values()})):
+            table = pa.Table.from_batches([batch])
+            yield {name: _descend(table, where, path, first).to_pylist() for name, where in columns.items()}
+            first += batch.num_rows
         return
     rows = enumerate(_rows(path))
     while batch := list(islice(rows, _BATCH_ROWS)):
         yield {name: [_value(row, where, path, number) for number, row in batch] for name, where in columns.items()}
 
 
-def count_rows(path: Path) -> int | None:
-    """How many rows a file has, where that is known without reading it."""
-    return int(pq.read_metadata(path).num_rows) if path.suffix == ".parquet" else None
+def count_rows(path: Path) -> int:
+    """How many rows a file has."""
+    if path.suffix == ".parquet":
+        return int(pq.read_metadata(path).num_rows)
+    if path.suffix == ".csv":
+        return sum(1 for _ in _rows(path))
+    with open(path, "rb") as lines:
+        return sum(1 for line in lines if line.strip())
+
+
+def as_text(value: Any) -> Any:
+    """A number as the text that a person would write (27.0 is 27); anything else as it is."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        return str(int(value)) if float(value).is_integer() else str(value)
+    return value
 
 
 def check_columns(path: Path, columns: Mapping[str, str]) -> None:
@@ -86,13 +99,18 @@ def _rows(path: Path) -> Any:
     if path.suffix == ".csv":
         csv.field_size_limit(sys.maxsize)
         try:
-            with open(path, newline="", encoding="utf-8") as handle:
-                yield from csv.DictReader(handle)
+            with open(path, newline="", encoding="utf-8-sig") as handle:
+                reader = csv.DictReader(handle)
+                for row in reader:
+                    if None in row:
+                        raise ValueError(f"{path}, line {reader.line_num}: more cells than the file has columns")
+                    yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise ValueError(f"{path} cannot be read as CSV: {error}") from error
         return
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if not line.strip():
                 continue
             try:
@@ -114,12 +132,33 @@ def _value(row: Any, where: str, path: Path, number: int) -> Any:
     return value
 
 
-def _descend(table: pa.Table, where: str, path: Path) -> pa.ChunkedArray:
+def _batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(path) as file:
+        batches = file.iter_batches(_BATCH_ROWS, columns=columns)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise ValueError(f"{path} is damaged ({error}); copy or fetch it again") from error
+            if batch is None:
+                return
+            yield batch
+
+
+def _descend(table: pa.Table, where: str, path: Path, first: int) -> pa.ChunkedArray:
+    """The values below a path of names and places; `first` is the number of the table's first row in the file."""
     parts = where.split(".")
     column = table[parts[0]]
     for part in parts[1:]:
         try:
             column = pc.list_element(column, int(part)) if part.isdigit() else pc.struct_field(column, part)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
-            raise ValueError(f"{path}: there is no '{where}' in column '{parts[0]}' ({error})") from error
+            lengths = pc.list_value_length(column).to_pylist() if part.isdigit() and _is_list(column) else []
+            short = [row for row, length in enumerate(lengths, first) if length is not None and length <= int(part)]
+            row = f", row {short[0]}" if short else ""
+            raise ValueError(f"{path}{row}: there is no '{where}' in column '{parts[0]}' ({error})") from error
     return column
+
+
+def _is_list(column: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))

@@ -15,11 +15,11 @@ from stair.data.benchmarks import question
 from stair.data.choices import LETTERS
 from stair.data.near_duplicates import CONTAINMENT, JACCARD, NearDuplicate, near_duplicates
 from stair.data.normalisation import identity
-from stair.data.paper_counts import BENCHMARK_PROBLEMS, PROBLEMS, training_records
+from stair.data.paper_counts import BENCHMARK_PROBLEMS, LEFT_OUT, PROBLEMS, training_records
 from stair.data.publishing import example
 from stair.data.revisions import hub_sources, marked_commit
 from stair.records.files import write_json, write_text
-from stair.records.manifest import write_manifest
+from stair.records.manifest import manifest_path, write_manifest
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import read_table
 
@@ -39,6 +39,7 @@ def write_report(config: Config, paths: RunPaths) -> None:
     counts += _benchmark_rows(config, benchmarks)
     questions = {(key, row["source_id"]): question(row) for key, rows in benchmarks.items() for row in rows}
     left = {model: _left_in(pools[model], questions) for model in config.models}
+    without = {key: _without(paths, key, pools) for key, item in config.benchmarks.items() if item.exclude_ids}
     problems = {row["problem_id"]: row["problem"] for rows in pools.values() for row in reversed(rows)}
     near = near_duplicates(problems, questions)
     letters = {
@@ -46,13 +47,15 @@ def write_report(config: Config, paths: RunPaths) -> None:
         for key, rows in benchmarks.items()
         if config.benchmarks[key].kind == "choice"
     }
-    texts = _Texts(config, benchmarks, problems)
+    texts = _Texts(config, benchmarks, problems, near)
     found = {
         "run": config.run,
         "sources": _sources(config, paths),
         "counts": counts,
         "removed": {model: cleaning[model]["removed"] for model in config.models},
         "left_in_pool": left,
+        "left_out_in_pool": without,
+        "without_fixed_texts": {model: cleaning[model]["unwrapped"] for model in config.models},
         "near_duplicates": {"jaccard": JACCARD, "containment": CONTAINMENT, "pairs": len(near)},
         "choice_letters": letters,
     }
@@ -69,19 +72,35 @@ def write_report(config: Config, paths: RunPaths) -> None:
 class _Texts:
     """Texts for examples, as far as they may be published."""
 
-    def __init__(self, config: Config, benchmarks: Mapping[str, Sequence[Row]], problems: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        benchmarks: Mapping[str, Sequence[Row]],
+        problems: Mapping[str, str],
+        near: Sequence[NearDuplicate],
+    ) -> None:
         self._publish = {key: item.publish_text for key, item in config.benchmarks.items()}
         self._publish_pool = config.training_pool.publish_text
         self._asked = {(key, row["source_id"]): question(row) for key, rows in benchmarks.items() for row in rows}
         self._problems = problems
+        # A training problem can hold the text of a question that may not be shown.
+        self._secret = {pair.problem_id for pair in near if not self._publish[pair.benchmark]}
+        self._secret |= {identity(text) for (key, _), text in self._asked.items() if not self._publish[key]}
 
     def asked(self, benchmark: str, source: str) -> str:
         """A benchmark's question."""
         return example(self._asked[benchmark, source], self._publish[benchmark])
 
-    def problem(self, problem: str, benchmark: str | None = None) -> str:
-        """A training problem; one that is near a benchmark's question is shown only where that may be shown."""
-        return example(self._problems[problem], self._publish_pool and (benchmark is None or self._publish[benchmark]))
+    def problem(self, problem: str) -> str:
+        """A training problem; one that is, or is near, a question that may not be shown is not shown either."""
+        return example(self._problems[problem], self._shown(problem))
+
+    def answers(self, problem: str, answers: Iterable[str]) -> str:
+        """A training problem's answers, which can quote what may not be shown."""
+        return ", ".join(sorted(answers)) if self._shown(problem) else "(not published)"
+
+    def _shown(self, problem: str) -> bool:
+        return self._publish_pool and problem not in self._secret
 
 
 def _steps(model: str, counts: Mapping[str, Any]) -> list[Row]:
@@ -93,30 +112,32 @@ def _steps(model: str, counts: Mapping[str, Any]) -> list[Row]:
             model, "exact duplicates removed", counts["exact_duplicates"], None, None, None,
             f"same prompt and answer; a record stands {counts['fewest_copies']} to {counts['most_copies']} times",
         ),
-        _step(model, "source records", None, records, problems, None, "distinct (prompt text, answer)"),
+        _step(model, "source records", counts["rows"], records, problems, None, "distinct (prompt text, answer)"),
     ]  # fmt: skip
     for benchmark, number in counts["excluded_by"].items():
         rows.append(
             _step(
-                model, f"excluded: {benchmark}", None, counts["excluded_records_by"][benchmark], number, None,
+                model, f"excluded: {benchmark}", counts["excluded_rows_by"][benchmark],
+                counts["excluded_records_by"][benchmark], number, None,
                 "normalised text equals a question of the benchmark",
             )
         )  # fmt: skip
     rows += [
         _step(
-            model, "excluded in all", None, counts["excluded_records"], counts["excluded_problems"], None,
+            model, "excluded in all", counts["excluded_rows"], counts["excluded_records"], counts["excluded_problems"], None,
             "a problem can stand in several benchmarks",
         ),
         _step(
-            model, "left", None, records - counts["excluded_records"], problems - counts["excluded_problems"],
-            f"{PROBLEMS['problems_left']:,} problems", "",
+            model, "left", counts["rows"] - counts["excluded_rows"], records - counts["excluded_records"],
+            problems - counts["excluded_problems"],
+            f"{PROBLEMS['problems_left']:,} problems", "rows: with all copies of the records",
         ),
         _step(
-            model, "validation", None, counts["validation_records"], counts["validation_problems"],
+            model, "validation", counts["validation_rows"], counts["validation_records"], counts["validation_problems"],
             f"{PROBLEMS['validation_problems']:,} problems", "first by hash, with all records of a problem",
         ),
         _step(
-            model, "training", None, counts["training_records"], counts["training_problems"],
+            model, "training", counts["training_rows"], counts["training_records"], counts["training_problems"],
             _paper_training(model), "",
         ),
         _step(model, "of them with several records", None, None, counts["problems_with_many_records"], None, "before exclusion"),
@@ -163,6 +184,15 @@ def _left_in(pool: Sequence[Row], questions: Mapping[tuple[str, str], str]) -> d
         if identity(text) in held:
             found.setdefault(benchmark, []).append(source)
     return found
+
+
+def _without(paths: RunPaths, benchmark: str, pools: Mapping[str, Sequence[Row]]) -> Row:
+    """The problems that a benchmark leaves out, and which of them each model's pool holds."""
+    manifest = json.loads(manifest_path(paths.benchmark(benchmark)).read_text(encoding="utf-8"))
+    problems: dict[str, str] = manifest["left_out"]
+    held = {model: {row["problem_id"] for row in rows} for model, rows in pools.items()}
+    found = {model: [source for source, one in problems.items() if one in held[model]] for model in pools}
+    return dict(left_out=list(problems), in_pool=found)
 
 
 def _sources(config: Config, paths: RunPaths) -> list[Row]:
@@ -214,8 +244,10 @@ def _page(
     head = ("model", "step", "rows", "records", "problems", "the paper", "why")
     parts += ["## What each step left", "", *_table(head, steps), ""]
     parts += _removed(found["removed"], texts)
+    parts += _unwrapped(found["without_fixed_texts"], pools, texts)
     parts += _several(pools, texts)
     parts += _left(found["left_in_pool"], texts)
+    parts += _left_out(found["left_out_in_pool"])
     parts += _near(near, texts)
     parts += _letters(found["choice_letters"])
     return "\n".join(parts).rstrip() + "\n"
@@ -237,6 +269,20 @@ def _removed(removed: Mapping[str, Sequence[Row]], texts: _Texts) -> list[str]:
     return parts if len(parts) > 2 else [*parts, "None.", ""]
 
 
+def _unwrapped(unwrapped: Mapping[str, Sequence[str]], pools: Mapping[str, list[Row]], texts: _Texts) -> list[str]:
+    """Examples of prompts without the data set's fixed opening or ending, whose wording the configuration may lack."""
+    parts = ["## Prompts without the fixed texts", ""]
+    for model, records in unwrapped.items():
+        problem_of = {row["record_id"]: row["problem_id"] for row in pools[model]}
+        parts += [
+            f"{model}:",
+            "",
+            *(f"- record {one}: {texts.problem(problem_of[one])}" for one in records),
+            "",
+        ] * bool(records)
+    return parts if len(parts) > 2 else [*parts, "None is left in a pool.", ""]
+
+
 def _several(pools: Mapping[str, list[Row]], texts: _Texts) -> list[str]:
     """Examples of problems with several source records."""
     parts = ["## Problems with several source records", ""]
@@ -249,8 +295,8 @@ def _several(pools: Mapping[str, list[Row]], texts: _Texts) -> list[str]:
         )
         parts += [f"{model}: {len(many)} problems" + (", such as" if many else ""), ""]
         parts += [
-            f"- {some[0]['problem_id']}: {len(some)} records, answers {', '.join(sorted({row['reference'] for row in some}))}: "
-            f"{texts.problem(some[0]['problem_id'])}"
+            f"- {some[0]['problem_id']}: {len(some)} records, answers "
+            f"{texts.answers(some[0]['problem_id'], {row['reference'] for row in some})}: {texts.problem(some[0]['problem_id'])}"
             for some in many[:_EXAMPLES]
         ]
         parts += [""] if many else []
@@ -266,6 +312,21 @@ def _left(left: Mapping[str, Mapping[str, Sequence[str]]], texts: _Texts) -> lis
         for benchmark, ids in by_benchmark.items()
     ]
     return [*parts, *(found or ["None: what evaluation asks is in no pool."]), ""]
+
+
+def _left_out(without: Mapping[str, Row]) -> list[str]:
+    """The paper found six AMC23 problems in all three pools: the one check of the normalised text that it offers."""
+    parts = ["## Problems that evaluation leaves out", ""] if without else []
+    for benchmark, found in without.items():
+        ids = set(LEFT_OUT.get(benchmark, ()))
+        claimed = " The paper found each of them in every pool." if ids and ids == set(found["left_out"]) else ""
+        parts += [f"{benchmark} leaves out {len(found['left_out'])} ({', '.join(found['left_out'])}).{claimed}", ""]
+        parts += [
+            f"- {model}: {len(held)} in the pool by normalised text" + (f" ({', '.join(held)})" if held else "")
+            for model, held in found["in_pool"].items()
+        ]
+        parts.append("")
+    return parts
 
 
 def _near(near: Sequence[NearDuplicate], texts: _Texts) -> list[str]:
@@ -285,7 +346,7 @@ def _near(near: Sequence[NearDuplicate], texts: _Texts) -> list[str]:
             f"{pair.benchmark} {pair.source_id}",
             f"{pair.jaccard:.2f}",
             f"{pair.containment:.2f}",
-            texts.problem(pair.problem_id, pair.benchmark),
+            texts.problem(pair.problem_id),
             texts.asked(pair.benchmark, pair.source_id),
         )
         for pair in near[:_NEAREST]

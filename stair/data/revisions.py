@@ -11,6 +11,10 @@ from typing import Any
 from stair.config.model import Config, Dataset, Model
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError
+from stair.records.keys import file_digest
+
+Files = dict[str, dict[str, Any]]
+"""Files by name, each with its `bytes` and `sha256`."""
 
 
 @dataclass(frozen=True)
@@ -70,21 +74,79 @@ def read_lock(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        if any(not isinstance(entry["commit"], str) for entry in entries.values()):
-            raise ValueError("an entry has no commit")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        for name, entry in entries.items():
+            if not isinstance(entry.get("commit"), str) or not _are_files(entry.get("files")):
+                raise ValueError(f"{name} lacks its commit, or a file's bytes and sha256")
+    except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); restore it, or delete it to record anew") from None
     return dict(entries)
 
 
-def marked_commit(source: Source) -> str | None:
-    """The commit that a complete folder in the cache holds, None where nothing complete is there."""
+@dataclass(frozen=True)
+class Mark:
+    """What a folder in the cache holds, complete."""
+
+    commit: str
+    files: Files
+
+
+def read_mark(source: Source) -> Mark | None:
+    """What the cache holds of a source, None where nothing complete is there.
+
+    Raises:
+        ConfigError: the mark cannot be read.
+    """
     if not source.mark.is_file():
         return None
     try:
-        return str(json.loads(source.mark.read_text(encoding="utf-8"))["commit"])
+        found = json.loads(source.mark.read_text(encoding="utf-8"))
+        if not _are_files(found["files"]):
+            raise ValueError
+        return Mark(str(found["commit"]), found["files"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(f"{source.mark} cannot be read; delete it and fetch again") from None
+
+
+def marked_commit(source: Source) -> str | None:
+    """The commit that a complete folder in the cache holds, None where nothing complete is there."""
+    mark = read_mark(source)
+    return mark.commit if mark else None
+
+
+def damage(source: Source, files: Files, *, contents: bool = False) -> str | None:
+    """What is wrong with files in the cache: one that is gone, or is not what was fetched; None where all is well.
+
+    Args:
+        source: whose folder.
+        files: what is to be there.
+        contents: hold the contents to their digests too, not only sizes.
+    """
+    for name, facts in files.items():
+        path = source.folder / name
+        if not path.is_file():
+            return f"{path} is gone"
+        if path.stat().st_size != facts["bytes"] or (contents and file_digest(path) != facts["sha256"]):
+            return f"{path} is not what was fetched"
+    return None
+
+
+def check_contents(config: Config, paths: RunPaths, name: str) -> None:
+    """Holds what was fetched of a source (`benchmarks.aime2025`, `training_pool`) to its size and digest.
+
+    Raises:
+        ConfigError: a file is gone or another; it says how to fetch it again.
+    """
+    for source in hub_sources(config, paths):
+        mark = read_mark(source) if source.name == name else None
+        if mark is not None and (found := damage(source, mark.files, contents=True)):
+            raise ConfigError(f"{name}: {found}; fetch it again: stair fetch --run {paths.folder}")
+
+
+def _are_files(files: object) -> bool:
+    return isinstance(files, dict) and all(
+        isinstance(facts, dict) and isinstance(facts.get("bytes"), int) and isinstance(facts.get("sha256"), str)
+        for facts in files.values()
+    )
 
 
 def check_agreement(source: Source, lock: dict[str, dict[str, Any]], where: Path) -> None:

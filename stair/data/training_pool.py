@@ -10,11 +10,13 @@ from typing import Any
 
 from stair.config.model import TrainingPool
 from stair.data.normalisation import identity, record_identity, strip_fixed
-from stair.data.reading import stream_columns
+from stair.data.reading import as_text, stream_columns
 from stair.records.seeds import hash_order
 
 _DISTINCT = 4
 """Problems of a session."""
+
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,18 @@ class PoolCounts:
     most_copies: int = 0
     excluded_problems: int = 0
     excluded_records: int = 0
+    excluded_rows: int = 0
+    """Rows of the file whose source records are excluded; so with the other counts of rows below."""
     excluded_by: dict[str, int] = field(default_factory=dict)
     """Excluded problems by benchmark; one problem can stand in several."""
     excluded_records_by: dict[str, int] = field(default_factory=dict)
+    excluded_rows_by: dict[str, int] = field(default_factory=dict)
     training_problems: int = 0
     training_records: int = 0
+    training_rows: int = 0
     validation_problems: int = 0
     validation_records: int = 0
+    validation_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class Pool:
     """The rows of `records.schemas.TRAINING_POOL`."""
     removed: list[Removed]
     counts: PoolCounts
+    unwrapped: list[str]
+    """Records of `rows` whose prompt lacks the data set's fixed opening or ending: the first few, as examples."""
 
 
 def wanted_columns(settings: TrainingPool) -> dict[str, str]:
@@ -88,11 +97,12 @@ def training_pool(
         progress: told how many rows have been read.
 
     Raises:
-        ValueError: a row without a text, or too few problems for the validation split.
+        ValueError: a row without a text or an answer, or too few problems for the validation split.
     """
     counts = PoolCounts()
     distinct = _distinct(path, settings, counts, progress)
-    records = [_record(text, answer, settings) for text, answer in distinct]
+    records = [_record(text, answer, settings, path) for text, answer in distinct]
+    copies = {row["record_id"]: count for row, count in zip(records, distinct.values(), strict=True)}
     of_problem: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in records:
         of_problem[row["problem_id"]].append(row)
@@ -112,14 +122,18 @@ def training_pool(
             for row in of_problem[problem]
         ]
         counts.excluded_by[benchmark], counts.excluded_records_by[benchmark] = len(hit), len(found)
+        counts.excluded_rows_by[benchmark] = sum(copies[one.record_id] for one in found)
         removed += found
     out = {one.problem_id for one in removed}
     kept = [row for row in records if row["problem_id"] not in out]
     counts.excluded_problems, counts.excluded_records = len(out), len(records) - len(kept)
-    _split(kept, settings, path, counts)
+    counts.excluded_rows = counts.rows - sum(copies[row["record_id"]] for row in kept)
+    _split(kept, copies, settings, path, counts)
     kept.sort(key=lambda row: row["record_id"])
     removed.sort(key=lambda one: (one.benchmark, one.source_id, one.record_id))
-    return Pool(kept, removed, counts)
+    here = {row["record_id"] for row in kept}
+    lacking = (record_identity(*pair) for pair in distinct if not _has_fixed_texts(pair[0], settings))
+    return Pool(kept, removed, counts, sorted(here.intersection(lacking))[:_EXAMPLES])
 
 
 def _distinct(
@@ -128,15 +142,18 @@ def _distinct(
     """Each distinct (prompt text, answer) with how often it stands."""
     distinct: Counter[tuple[str, str]] = Counter()
     for batch in stream_columns(path, wanted_columns(settings)):
-        pairs = Counter(zip(batch["problem"], batch["answer"], strict=True))
-        for text, answer in pairs:
-            if not isinstance(text, str) or not isinstance(answer, str) or not text.strip() or not answer.strip():
-                number = counts.rows + list(zip(batch["problem"], batch["answer"], strict=True)).index((text, answer))
-                raise ValueError(
-                    f"{path}, row {number}: a row has no text or no answer: problem {text!r}, answer {answer!r}"
-                )
-        distinct.update(pairs)
-        counts.rows += len(batch["problem"])
+        texts, answers = batch["problem"], [as_text(answer) for answer in batch["answer"]]
+        for column, values in (("problem", texts), ("answer", answers)):
+            for number, value in enumerate(values, counts.rows):
+                if not isinstance(value, str) or not value.strip():
+                    # Without the text: an error ends in a log, and not every data set's text may be published.
+                    found = f"a {type(value).__name__}" if not isinstance(value, str | None) else "empty"
+                    raise ValueError(
+                        f"{path}, row {number}: the {column} is {found}, where a text is expected "
+                        f"(training_pool.columns.{column})"
+                    )
+        distinct.update(zip(texts, answers, strict=True))
+        counts.rows += len(texts)
         progress(counts.rows)
     counts.rows_without_fixed_texts = sum(
         number for (text, _), number in distinct.items() if not _has_fixed_texts(text, settings)
@@ -149,8 +166,13 @@ def _has_fixed_texts(text: str, settings: TrainingPool) -> bool:
     return (not prefixes or text.startswith(tuple(prefixes))) and (not suffixes or text.endswith(tuple(suffixes)))
 
 
-def _record(text: str, answer: str, settings: TrainingPool) -> dict[str, Any]:
+def _record(text: str, answer: str, settings: TrainingPool, path: Path) -> dict[str, Any]:
     problem = strip_fixed(text, settings.strip_prefixes, settings.strip_suffixes)
+    if not problem:
+        raise ValueError(
+            f"{path}: a prompt is nothing but the fixed opening and ending (training_pool.strip_prefixes, strip_suffixes); "
+            f"its answer is {answer!r}"
+        )
     return dict(
         record_id=record_identity(text, answer),
         problem_id=identity(problem),
@@ -159,8 +181,10 @@ def _record(text: str, answer: str, settings: TrainingPool) -> dict[str, Any]:
     )
 
 
-def _split(kept: list[dict[str, Any]], settings: TrainingPool, path: Path, counts: PoolCounts) -> None:
-    """Marks the validation problems, the first by hash, with all their records."""
+def _split(
+    kept: list[dict[str, Any]], copies: Mapping[str, int], settings: TrainingPool, path: Path, counts: PoolCounts
+) -> None:
+    """Marks the validation problems, the first by hash, with all their records; counts both sides."""
     problems = hash_order({row["problem_id"] for row in kept}, settings.seed)
     if len(problems) < settings.validation_problems + _DISTINCT:
         raise ValueError(
@@ -173,3 +197,7 @@ def _split(kept: list[dict[str, Any]], settings: TrainingPool, path: Path, count
     counts.validation_problems, counts.training_problems = len(validation), len(problems) - len(validation)
     counts.validation_records = sum(row["split"] == "validation" for row in kept)
     counts.training_records = len(kept) - counts.validation_records
+    rows = Counter({"train": 0, "validation": 0})
+    for row in kept:
+        rows[row["split"]] += copies[row["record_id"]]
+    counts.training_rows, counts.validation_rows = rows["train"], rows["validation"]

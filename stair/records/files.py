@@ -83,7 +83,16 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes a JSON file whole, indented for people."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, _for_people(value))
+
+
+def write_json_if_changed(path: Path, value: Any) -> bool:
+    """`write_json`, only when the content differs; True when it wrote."""
+    return write_text_if_changed(path, _for_people(value))
+
+
+def _for_people(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_text_if_changed(path: Path, text: str) -> bool:

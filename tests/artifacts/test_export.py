@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from stair.artifacts.export import export
+from stair.artifacts.export import export, publishable
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
+from stair.data.publishing import text_digest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
 
@@ -28,12 +29,17 @@ def row(benchmark: str, number: int) -> dict[str, Any]:
     )  # fmt: skip
 
 
+def quoting(benchmark: str, number: int) -> dict[str, Any]:
+    """A row whose boxed answer quotes the question."""
+    return row(benchmark, number) | {"answer": f"C: {SECRET}", "verdict": "wrong", "correct": False}
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[Config, RunPaths]:
     config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path / "results")})
     paths = RunPaths.of(config)
     for benchmark in ("math500", "gpqa_diamond"):
-        rows = [row(benchmark, number) for number in range(5)]
+        rows = [*(row(benchmark, number) for number in range(4)), quoting(benchmark, 4)]
         write_table(paths.evaluation(MODEL, benchmark, "vanilla"), SCORED, rows)
     paths.resolved.write_text(dump(config))
     paths.table("continuous_summary").parent.mkdir()
@@ -48,9 +54,12 @@ def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config
     assert export(config, paths, out) == 10
     closed = read_table(out / "evaluation" / MODEL / "gpqa_diamond" / "vanilla.parquet", SCORED)
     assert [one["response"][:7] for one in closed] == ["sha256:"] * 5
-    assert [{**one, "response": ""} for one in closed] == [{**row("gpqa_diamond", n), "response": ""} for n in range(5)]
+    assert [{**one, "response": ""} for one in closed[:4]] == [
+        {**row("gpqa_diamond", n), "response": ""} for n in range(4)
+    ]
+    assert closed[4]["answer"].startswith("sha256:")
     opened = read_table(out / "evaluation" / MODEL / "math500" / "vanilla.parquet", SCORED)
-    assert opened == [row("math500", n) for n in range(5)]
+    assert opened == [*(row("math500", n) for n in range(4)), quoting("math500", 4)]
     assert (out / "tables" / "continuous_summary.csv").is_file()
     assert (out / RESOLVED).is_file()
     for path in out.rglob("*"):
@@ -68,3 +77,25 @@ def test_a_folder_with_something_in_it_and_a_run_without_scores_are_refused(
         export(*run, tmp_path / "full")
     with pytest.raises(ValueError, match="has no scored rows"):
         export(run[0], RunPaths(tmp_path / "nothing"), tmp_path / "out")
+
+
+def test_rows_lose_their_text_where_it_may_not_be_published() -> None:
+    rows = [
+        {"benchmark": "open", "response": "It is 4.", "answer": "4", "response_ids": [1, 2], "seed": 7},
+        {"benchmark": "closed", "response": "The quokka, so C.", "answer": "C", "response_ids": [1, 2], "seed": 8},
+        {"benchmark": "closed", "response": "So.", "answer": "C: the quokka", "response_ids": [], "seed": 8},
+        {"benchmark": "closed", "response": "So.", "answer": r"\text{(c)}", "response_ids": [], "seed": 8},
+        {"benchmark": "closed", "response": "So.", "answer": None, "response_ids": [], "seed": 8},
+    ]
+    published = list(publishable(rows, {"closed"}))
+    assert [row["answer"] for row in published[2:]] == [text_digest("C: the quokka"), "C", None]
+    assert published[:2] == [
+        rows[0],
+        {
+            "benchmark": "closed",
+            "response": text_digest("The quokka, so C."),
+            "answer": "C",
+            "response_ids": [],
+            "seed": 8,
+        },
+    ]

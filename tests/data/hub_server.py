@@ -7,7 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -39,6 +39,8 @@ class Hub:
     """`METHOD path` of every request, with its range where it has one."""
     break_off_after: dict[str, int] = field(default_factory=dict)
     """By file name: after how many bytes of an answer the connection is cut, always."""
+    stall_after: dict[str, int] = field(default_factory=dict)
+    """By file name: after how many bytes an answer says nothing any more."""
     altered: set[str] = field(default_factory=set)
     """Names of files that arrive with another content than is told."""
     address: str = ""
@@ -125,6 +127,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         self.end_headers()
         if self.command == "HEAD":
+            return
+        if (stall := self.hub.stall_after.get(name)) is not None:
+            self.wfile.write(content[start : start + stall])
+            self.wfile.flush()
+            with suppress(OSError):
+                self.connection.recv(1)  # until the other side is gone
+            self.close_connection = True
             return
         limit = self.hub.break_off_after.get(name)
         self.wfile.write(content[start:] if limit is None else content[start : start + limit])

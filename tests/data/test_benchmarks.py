@@ -13,7 +13,7 @@ import pytest
 
 from stair.config.model import Benchmark
 from stair.config.resolve import resolve
-from stair.data.benchmarks import benchmark_rows, question
+from stair.data.benchmarks import benchmark_rows, left_out, question
 from stair.data.choices import LETTERS, ordered_choices
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table, write_table
@@ -73,6 +73,9 @@ def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
         ({"answer": None}, {}, "row 1: the answer is empty or not text"),
         ({"answer": True}, {}, "row 1: the answer is empty or not text"),
         ({"problem": "what is $1+1$ ?"}, {}, "holds one problem twice: a and b"),
+        ({"id": "a"}, {}, "rows 0 and 1 have one id, a; name a column of ids that differ"),
+        ({"id": None}, {}, "row 1: the id is None; columns.id must name a column of ids"),
+        ({}, {"exclude_ids": ["z"]}, "(its ids: a, b, c, d)"),
     ],
 )
 def test_a_fault_names_file_and_row(
@@ -81,6 +84,17 @@ def test_a_fault_names_file_and_row(
     with pytest.raises(ValueError, match=r"bench\.jsonl") as caught:
         rows_of(tmp_path, [ROWS[0], ROWS[1] | change, *ROWS[2:]], **options)
     assert message in str(caught.value)
+
+
+def test_ids_that_are_numbers_are_spelt_as_a_person_would(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, [row | {"id": float(number)} for number, row in enumerate(ROWS)], exclude_ids=["1"])
+    assert [row["source_id"] for row in rows] == ["0", "2", "3"]
+
+
+def test_what_is_left_out_is_known_by_its_question(tmp_path: Path) -> None:
+    rows_of(tmp_path, ROWS)
+    found = left_out(tmp_path / "bench.jsonl", settings(exclude_ids=["b", "d"]))
+    assert found == {"b": "What is 1 + 2?", "d": "What is 8 / 2?"}
 
 
 def test_a_missing_number_is_no_answer(tmp_path: Path) -> None:
@@ -103,6 +117,11 @@ def test_a_choice_problem_shows_its_options_and_refers_to_a_letter(tmp_path: Pat
     assert question(row) == "Which?"
 
 
+def test_the_question_of_options_that_look_like_the_list(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, [CHOICE | {"problem": "Which?\nA. p\nB. q", "w1": "one\nA. d\nB. e"}], **CHOICES)
+    assert question(row) == "Which?\nA. p\nB. q"
+
+
 def test_the_order_of_options_is_a_function_of_the_texts_alone(tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, [CHOICE], **CHOICES)
     others = [
@@ -111,7 +130,7 @@ def test_the_order_of_options_is_a_function_of_the_texts_alone(tmp_path: Path) -
         {key: CHOICE[key] for key in reversed(CHOICE)},
     ]
     for other in others:
-        found = rows_of(tmp_path, [CHOICE | {"problem": "Another?"}, other], **CHOICES)[1]
+        found = rows_of(tmp_path, [CHOICE | {"problem": "Another?", "id": "first"}, other], **CHOICES)[1]
         assert (found["choices"], found["reference"], found["problem_id"]) == (
             row["choices"],
             row["reference"],

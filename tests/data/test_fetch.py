@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ import yaml
 from stair.backbones.published import CONFIGS
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
-from stair.config.resolve import ConfigError, dump, resolve, validate
+from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
+from stair.data import stage
+from stair.data.fetch import shown
+from stair.records.interruption import EXIT_AGAIN
 from tests.data.hub_server import Hub, Repository, serving
 
 ROOT = Path(__file__).parents[2]
@@ -74,12 +78,36 @@ def run_folder(place: Path, **changes: object) -> Path:
     return folder
 
 
+def command(folder: Path, *words: str) -> list[str]:
+    return [sys.executable, "-c", "from stair.cli import main; main()", "fetch", "--run", str(folder), *words]
+
+
+def surroundings(hub: Hub, home: Path) -> dict[str, str]:
+    found = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "STAIR_"))}
+    return found | {"HF_ENDPOINT": hub.address, "HF_HOME": str(home / "home"), "HF_HUB_OFFLINE": "1"}
+
+
 def fetch(hub: Hub, folder: Path, *words: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "STAIR_"))}
-    surroundings |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
-    surroundings |= {"HF_TOKEN": token} if token else {}
-    command = [sys.executable, "-c", "from stair.cli import main; main()", "fetch", "--run", str(folder), *words]
-    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120, check=False)
+    there = surroundings(hub, folder) | ({"HF_TOKEN": token} if token else {})
+    return subprocess.run(command(folder, *words), env=there, capture_output=True, text=True, timeout=120, check=False)
+
+
+def start(hub: Hub, folder: Path, *words: str) -> subprocess.Popen[str]:
+    """A fetch that goes on in the background."""
+    return subprocess.Popen(
+        command(folder, *words),
+        env=surroundings(hub, folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def fetched(hub: Hub, folder: Path, *words: str, token: str | None = None) -> str:
@@ -141,8 +169,12 @@ def test_what_is_recorded_must_come_again(hub: Hub, tmp_path: Path) -> None:
     lock.write_text(json.dumps(entries))
     (tmp_path / "two/cache/models/lab/model/fetched.json").unlink()
     assert "tokenizer.json of lab/model is not the file that" in refused(hub, other)
-    lock.write_text("{")
-    assert "cannot be read" in refused(hub, other)
+    entries["models/lab/model"] = {"commit": "d" * 40, "files": {}}
+    lock.write_text(json.dumps(entries))
+    assert f"models.m.revision: lab/model has no {'d' * 40}, which {lock} has recorded" in refused(hub, other)
+    for text in ("{", "[]", '{"models/lab/model": {"commit": "x"}}', '{"m": {"commit": "x", "files": {"a": {}}}}'):
+        lock.write_text(text)
+        assert "cannot be read" in refused(hub, other)
 
 
 def test_a_revision_that_is_asked_for_has_a_place_of_its_own(hub: Hub, tmp_path: Path) -> None:
@@ -157,19 +189,80 @@ def test_a_revision_that_is_asked_for_has_a_place_of_its_own(hub: Hub, tmp_path:
     assert "models.m.revision: lab/model has no v9" in line
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_was(hub: Hub, tmp_path: Path) -> None:
+def test_a_download_that_breaks_off_goes_on_within_the_file(hub: Hub, tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    hub.break_off_after["model.safetensors"] = 0
-    assert "fetch again to go on" in refused(hub, folder, "--only", "models.m")
-    assert not (tmp_path / "cache/models/lab/model/fetched.json").exists()
-    assert (tmp_path / "cache/models/lab/model/config.json").is_file(), "what came before is kept"
-    hub.break_off_after["model.safetensors"] = 14_000_000
-    before = len(hub.asked("GET /lab/model/resolve"))
-    fetched(hub, folder, "--only", "models.m")
-    asked = hub.asked("GET /lab/model/resolve")[before:]
-    assert any("bytes=" in request for request in asked), asked
+    cache = tmp_path / "cache/models/lab/model"
+    hub.stall_after["model.safetensors"] = 14_000_000
+    process = start(hub, folder, "--only", "models.m")
+    wait_for(lambda: any(path.stat().st_size >= 10_000_000 for path in (cache / ".partial").glob("*")))
+    process.kill()
+    process.communicate()
+    (growing,) = (cache / ".partial").iterdir()
+    came = growing.stat().st_size
+    assert 0 < came < len(WEIGHTS)
+    assert not (cache / "fetched.json").exists()
+    assert (cache / "config.json").is_file(), "what came before is kept"
+
+    # The next attempt asks for the rest alone; broken connections within it are gone on from too.
+    del hub.stall_after["model.safetensors"]
+    hub.break_off_after["model.safetensors"] = 11_000_000  # the library writes pieces of 10 MB
+    before = len(hub.requests)
+    told = fetched(hub, folder, "--only", "models.m")
+    asked = [request for request in hub.requests[before:] if request.startswith("GET /lab/model/resolve")]
+    assert f"GET /lab/model/resolve/{NEW}/model.safetensors bytes={came}-" == asked[0]
+    assert len(asked) > 1
+    assert all("bytes=" in request for request in asked if "safetensors" in request)
     assert not any("config.json" in request for request in asked)
-    assert (tmp_path / "cache/models/lab/model/model.safetensors").read_bytes() == WEIGHTS
+    assert f"{shown(came + len(CONFIG))} of it here" in told
+    assert (cache / "model.safetensors").read_bytes() == WEIGHTS
+    assert not (cache / ".partial").exists()
+
+
+def test_two_fetches_do_not_write_into_one_file(hub: Hub, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    hub.stall_after["model.safetensors"] = 14_000_000
+    process = start(hub, folder, "--only", "models.m")
+    wait_for(lambda: any((tmp_path / "cache/models/lab/model/.partial").glob("*")))
+    assert "another process is downloading it" in refused(hub, folder, "--only", "models.m")
+    process.terminate()
+    process.communicate()
+    assert process.returncode == EXIT_AGAIN
+
+
+def test_a_file_that_is_gone_from_the_cache_or_another_is_fetched_again(hub: Hub, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    fetched(hub, folder)
+    config, paths = load_run(folder), RunPaths(folder)
+    rows = tmp_path / "cache/datasets/lab/bench/data/test.jsonl"
+    mark = paths.fetched_mark(config, "b")
+    times = mark.stat().st_mtime_ns
+    for spoil in (rows.unlink, lambda: rows.write_bytes(ROWS.replace(b"What", b"That"))):
+        spoil()
+        with pytest.raises(ConfigError, match=r"benchmarks\.b: .*test\.jsonl is .*; fetch it again: stair fetch --run"):
+            stage.benchmark(config, paths, "b")
+        assert "it is fetched again" in fetched(hub, folder)
+        assert rows.read_bytes() == ROWS
+    weights = tmp_path / "cache/models/lab/model/model.safetensors"
+    weights.unlink()
+    assert "model.safetensors is gone; it is fetched again" in fetched(hub, folder)
+    assert weights.read_bytes() == WEIGHTS
+    assert mark.stat().st_mtime_ns == times, "what was made from it is not made again"
+
+
+def test_a_mark_that_was_lost_is_written_again_without_the_hub(hub: Hub, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    fetched(hub, folder)
+    for mark in (tmp_path / "cache").rglob("*fetched.json"):
+        mark.unlink()
+    asked = len(hub.requests)
+    assert "looking at what is here, 24.1 MB" in fetched(hub, folder)
+    assert len(hub.requests) == asked
+    # What is not the recorded file is not taken for it.
+    (tmp_path / "cache/models/lab/model/fetched.json").unlink()
+    weights = tmp_path / "cache/models/lab/model/model.safetensors"
+    weights.write_bytes(bytes(len(WEIGHTS)))
+    fetched(hub, folder)
+    assert weights.read_bytes() == WEIGHTS
 
 
 def test_a_gated_data_set_is_told_before_anything_is_downloaded(hub: Hub, tmp_path: Path) -> None:
@@ -227,22 +320,33 @@ def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
         "transitions": {"model": "m", "benchmark": "b"},
     }  # fmt: skip
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(overlay))
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "STAIR_"))}
-    surroundings |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
-    surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
+    overlay["benchmarks"]["closed"] = {"repository": "lab/closed", "file": "closed.jsonl", "label": "Closed"}
+    (tmp_path / "more.yaml").write_text(yaml.safe_dump(overlay))
+    there = surroundings(hub, tmp_path)
+    there["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{there['PATH']}"
 
-    def snakemake(*words: str) -> str:
+    def snakemake(*words: str, run: str = "mine", fails: bool = False) -> str:
         command = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "1", *words]
-        command += ["--config", f"run={tmp_path / 'mine.yaml'}"]
+        command += ["--config", f"run={tmp_path / run}.yaml"]
         done = subprocess.run(
-            command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+            command, env=there, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     assert "in all" in snakemake("fetch"), "the sizes are shown in the terminal"
     assert (tmp_path / "cache/models/lab/model/model.safetensors").read_bytes() == WEIGHTS
-    assert "Nothing to be done" in snakemake("fetch")
+    assert "Everything is here" in snakemake("fetch")
+    # Another run that lacks access to something else: told as it is, and what is here stays, marks and all.
+    times = {mark: mark.stat().st_mtime_ns for mark in (tmp_path / "cache").rglob("*fetched.json")}
+    assert len(times) == 2
+    told = snakemake("fetch", run="more", fails=True)
+    assert "benchmarks.closed: lab/closed is gated" in told
+    assert "completed successfully" not in told
+    assert {mark: mark.stat().st_mtime_ns for mark in (tmp_path / "cache").rglob("*fetched.json")} == times
+    there["HF_TOKEN"] = "hf_allowed"
+    snakemake("fetch", run="more")
+    assert len(list((tmp_path / "cache").rglob("*fetched.json"))) == 3
     # The stages after it wait for what was fetched, and have no other rule for it.
     planned = snakemake("-n", "rollouts")
     assert "fetch_hub" not in planned

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stair.data.reading import read_columns
+from stair.data.reading import count_rows, read_columns
 
 ROWS: list[dict[str, Any]] = [
     {"prompt": [{"content": "first", "role": "user"}], "reward": {"truth": "1", "deep": {"x": 1}}, "plain": "a"},
@@ -83,6 +83,45 @@ def test_a_fault_in_jsonl_names_file_and_row(tmp_path: Path, content: str, where
         read_columns(path, {"x": where})
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    for suffix in (".csv", ".jsonl"):
+        path = write(tmp_path / f"data{suffix}", [{"Question": "x"}, {"Question": "y"}])
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        assert read_columns(path, {"problem": "Question"}) == {"problem": ["x", "y"]}
+
+
+def test_rows_are_counted_before_they_are_read(tmp_path: Path) -> None:
+    rows = [{"a": "one\ntwo"}, {"a": "three"}, {"a": "four"}]
+    for suffix in (".parquet", ".jsonl", ".csv"):
+        assert count_rows(write(tmp_path / f"data{suffix}", rows)) == 3
+
+
+def test_a_csv_row_with_more_cells_than_columns(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\n1,2\n3,4,5\n")
+    with pytest.raises(ValueError, match=r"data\.csv, line 3: more cells than the file has columns"):
+        read_columns(path, {"x": "a"})
+
+
+def test_an_empty_list_in_parquet_is_named_by_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    schema = pa.schema([("prompt", pa.list_(pa.struct([("content", pa.string())])))])
+    lists: list[Any] = [[{"content": "x"}]] * 20_000
+    lists[17_000] = []
+    pq.write_table(pa.table({"prompt": lists}, schema=schema), path)
+    with pytest.raises(ValueError, match=r"data\.parquet, row 17000: there is no 'prompt\.0\.content'"):
+        read_columns(path, {"x": "prompt.0.content"})
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.parquet", [{"a": f"text {number}"} for number in range(5000)])
+    whole = bytearray(path.read_bytes())
+    whole[100:2000] = bytes(1900)
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"data\.parquet is damaged .*; copy or fetch it again"):
+        read_columns(path, {"x": "a"})
 
 
 @pytest.mark.parametrize("where", ["prompt.0.text", "prompt.7.content", "reward.0", "reward.truth.more", "nothing"])

@@ -13,7 +13,6 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.data import stage
 from stair.data.paper_counts import training_records
-from stair.data.publishing import publishable, text_digest
 from stair.data.reading import read_columns
 from stair.data.report import write_report
 from stair.data.training_pool import wanted_columns
@@ -40,10 +39,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
     tiny = resolve(ROOT, {"run": "tiny", "results": str(place)})
     paths = RunPaths.of(tiny)
     write_raw(tiny, paths, "training_pool")
-    rows = [SECRET.upper(), SECRET.upper(), f"{SECRET} ", NEARLY]
+    # The nearly same question has the most records, one of them with an option for its answer.
+    rows = [
+        (SECRET.upper(), "2"),
+        (SECRET.upper(), "2"),
+        (f"{SECRET} ", "2"),
+        *((NEARLY, answer) for answer in ("2", "3", "4", OPTIONS[1])),
+    ]
     pool = place / "pool.jsonl"
     generated = read_columns(paths.dataset_file(tiny, "training_pool"), wanted_columns(tiny.training_pool))
-    pairs = [*zip(generated["problem"], generated["answer"], strict=True), *((text, "2") for text in rows)]
+    pairs = [*zip(generated["problem"], generated["answer"], strict=True), *rows]
     pool.write_text("".join(json.dumps({"problem": text, "answer": answer}) + "\n" for text, answer in pairs))
     config = resolve(
         ROOT,
@@ -52,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
             "results": str(place),
             "benchmarks": {"gpqa_diamond": {"tiny": None, "path": str(choice)}},
             "training_pool": {
-                "tiny": None, "path": str(pool), "columns": {"problem": "problem", "answer": "answer", "id": None},
+                "tiny": None, "path": str(pool), "columns": {"problem": "problem", "answer": "answer"},
             },
         },
     )  # fmt: skip
@@ -76,6 +81,12 @@ def test_the_steps_add_up(run: tuple[Config, RunPaths]) -> None:
         by = steps(run[1], model)
         rows, records = int(by["read"]["rows"]), int(by["source records"]["records"])
         assert rows - int(by["exact duplicates removed"]["rows"]) == records
+        for counted in ("rows", "records", "problems"):
+            of = {
+                step: int(by[step][counted])
+                for step in ("source records", "excluded in all", "left", "training", "validation")
+            }
+            assert of["source records"] - of["excluded in all"] == of["left"] == of["training"] + of["validation"]
         left = records - int(by["excluded in all"]["records"])
         assert left == int(by["left"]["records"]) == int(by["training"]["records"]) + int(by["validation"]["records"])
         assert int(by["excluded: gpqa_diamond"]["problems"]) == 1
@@ -93,6 +104,8 @@ def test_the_report_names_what_was_removed_what_stays_and_what_is_near(run: tupl
         assert [row["source_id"] for row in removed] == ["rec1", "rec1"]
         # The six AMC23 problems in the pool are out of the benchmark, so nothing that is asked stays in a pool.
         assert found["left_in_pool"][model] == {}
+        # What the paper says of AMC23 holds of its stand-in.
+        assert found["left_out_in_pool"]["amc23"]["in_pool"][model] == list(run[0].benchmarks["amc23"].exclude_ids)
     near = run[1].near_duplicates.read_text()
     assert ",gpqa_diamond,rec1,0." in near
     assert sum(found["choice_letters"]["gpqa_diamond"].values()) == 5
@@ -109,26 +122,10 @@ def test_text_that_may_not_be_published_stands_in_nothing_that_is(run: tuple[Con
         assert "rec1" in text or path == run[1].data_counts
         for secret in ("quokka", "f sharp minor", *OPTIONS):
             assert secret not in text, (path, secret)
-    assert "not published; sha256:" in run[1].data_report(".md").read_text()
+    page = run[1].data_report(".md").read_text()
+    assert "4 records, answers (not published): (not published; sha256:" in page
     # The tables that the run itself works with do hold it, so that looking for it can fail.
     assert "quokka" in str(read_table(run[1].benchmark("gpqa_diamond"), BENCHMARK))
-
-
-def test_rows_lose_their_text_where_it_may_not_be_published() -> None:
-    rows = [
-        {"benchmark": "open", "response": "It is 4.", "answer": "4", "response_ids": [1, 2], "seed": 7},
-        {"benchmark": "closed", "response": "The quokka, so C.", "answer": "C", "response_ids": [1, 2], "seed": 8},
-    ]
-    assert list(publishable(rows, {"closed"})) == [
-        rows[0],
-        {
-            "benchmark": "closed",
-            "response": text_digest("The quokka, so C."),
-            "answer": "C",
-            "response_ids": [],
-            "seed": 8,
-        },
-    ]
 
 
 def test_the_papers_update_counts_imply_how_many_records_there_were() -> None:

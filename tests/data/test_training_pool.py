@@ -98,9 +98,12 @@ def test_more_validation_problems_keep_the_earlier_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ([*RAW, ("  ", "1")], "a row has no text or no answer"),
-        ([*RAW, (None, "1")], "a row has no text or no answer"),
-        ([*RAW, ("Solve: What?", 7)], "answer 7"),
+        ([*RAW, ("  ", "1")], "row 20: the problem is empty, where a text is expected (training_pool.columns.problem)"),
+        ([*RAW, (None, "1")], "row 20: the problem is empty"),
+        ([*RAW, (["Solve: What?"], "7")], "row 20: the problem is a list, where a text is expected"),
+        ([*RAW, ("Solve: What?", True)], "row 20: the answer is a bool"),
+        ([*RAW, ("Solve: What?", "")], "row 20: the answer is empty"),
+        ([*RAW, ("Solve: ", "7")], "a prompt is nothing but the fixed opening and ending"),
         (RAW[:6], "6 problems remain, too few for 3 validation problems"),
     ],
 )
@@ -108,6 +111,12 @@ def test_a_fault_names_the_file(tmp_path: Path, raw: list[tuple[Any, Any]], mess
     with pytest.raises(ValueError, match=r"pool\.jsonl") as caught:
         pool(tmp_path, raw)
     assert message in str(caught.value)
+    assert "What" not in str(caught.value), "the text of a problem belongs in no log"
+
+
+def test_answers_that_are_numbers_are_spelt_as_a_person_would(tmp_path: Path) -> None:
+    rows, _ = pool(tmp_path, [*RAW, ("Solve: What is 90 + 1?", 91), ("Solve: What is 91 + 1?", 92.0)])
+    assert {"91", "92"} <= {row["reference"] for row in rows}
 
 
 def test_the_real_schema_through_the_real_settings(tmp_path: Path) -> None:
@@ -157,3 +166,12 @@ def test_rows_without_the_fixed_texts_are_counted_and_kept(tmp_path: Path) -> No
     rows, counts = pool(tmp_path, [*RAW, ("What is 90 + 1?", "91"), ("What is 90 + 1?", "91")])
     assert counts.rows_without_fixed_texts == 2
     assert "What is 90 + 1?" in {row["problem"] for row in rows}
+    made = training_pool(tmp_path / "pool.jsonl", settings(), {})
+    assert [row["problem"] for row in made.rows if row["record_id"] in made.unwrapped] == ["What is 90 + 1?"]
+
+
+def test_rows_are_counted_with_all_copies_of_their_records(tmp_path: Path) -> None:
+    excluded = {"one": ["What is 3 + 1?"], "two": ["What is 3 + 1?", "What is 4 + 1?"]}
+    _, counts = pool(tmp_path, [*RAW, *RAW[:4], *RAW[:4]], excluded)
+    assert (counts.rows, counts.excluded_rows, counts.excluded_rows_by) == (28, 4, {"one": 3, "two": 4})
+    assert counts.training_rows + counts.validation_rows == 24

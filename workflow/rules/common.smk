@@ -12,6 +12,7 @@ from stair.provenance.sealed import shard_count
 cfg, paths = run.config, run.paths
 RUN = str(paths.folder)
 HUB = list(dict.fromkeys(str(source.mark) for source in hub_sources(cfg, paths)))
+NOT_FETCHED = [mark for mark in HUB if not Path(mark).exists()]
 # What the run holds of an archive is not made again, nor is what only its making needs.
 restored = Restored(cfg, paths)
 # For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
@@ -19,7 +20,9 @@ ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
 # Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says. Every rule's line is one command,
 # which takes the shell's place, so that a signal to the job (a cluster's warning, a stop) reaches it.
-shell.prefix(f'export PATH="{Path(sys.executable).parent}:$PATH"; exec ')
+shell.prefix(
+    f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; exec '
+)
 
 
 wildcard_constraints:
