@@ -72,3 +72,5 @@ def describe(config: Mapping[str, Any]) -> Architecture:
         return Architecture(**reader(config))
     except KeyError as error:
         raise ValueError(f"the configuration of this {model_type} model has no key {error.args[0]!r}") from None
+    except TypeError as error:
+        raise ValueError(f"the configuration of this {model_type} model has a value of another type: {error}") from None

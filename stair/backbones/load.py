@@ -10,6 +10,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from stair.backbones.architecture import describe
 
+_DECODER = "layers."
+"""In the names of the text decoder's weights; a checkpoint may hold vision and further heads besides."""
+
 
 def load_model(
     path: str | Path,
@@ -24,7 +27,8 @@ def load_model(
     `path` is a folder, or, together with a `revision`, the name of a hub repository that is already in the local cache.
     `attention` is Transformers' `attn_implementation`.
     On the device "meta" the weights' names and shapes are checked, and none is read.
-    Raises ValueError when the model is not there, is of an unknown architecture, or its files lack a weight.
+    Raises ValueError when the model is not there, is of an unknown architecture, or its files lack a weight, hold one of
+    another shape, or one of the decoder that the model does not have.
     """
     if not Path(path).is_dir() and revision is None:
         raise ValueError(f"model folder {path} does not exist")
@@ -46,14 +50,22 @@ def load_model(
         local_files_only=True,
         dtype=dtype,
         attn_implementation=attention,
+        ignore_mismatched_sizes=True,  # they are told below, by name
         # No tensor is read then, but every name and shape is looked at.
         **({"device_map": "meta"} if device == "meta" else {}),
         output_loading_info=True,
     )
     model: PreTrainedModel = loaded[0]
     loading: dict[str, Any] = loaded[1]
-    lacking = sorted(loading["missing_keys"]) + sorted(str(entry) for entry in loading["mismatched_keys"])
-    if lacking:
-        raise ValueError(f"the files of {path} lack {len(lacking)} weights of the model, such as {lacking[0]}")
+    for what, keys in (
+        ("lack {} weights of the model", loading["missing_keys"]),
+        ("hold {} weights of another shape", [name for name, *_ in loading["mismatched_keys"]]),
+        (
+            "hold {} weights that the model does not have",
+            [key for key in loading["unexpected_keys"] if _DECODER in key],
+        ),
+    ):
+        if keys:
+            raise ValueError(f"the files of {path} {what.format(len(keys))}, such as {min(keys)}")
     model.requires_grad_(False)
     return model.eval().to(device)

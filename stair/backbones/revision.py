@@ -23,6 +23,15 @@ def _remembered(memo: Path) -> dict[str, list]:
     return {name: entry for name, entry in entries if isinstance(entry, list) and len(entry) == 3}
 
 
+def revision_files(folder: Path) -> list[Path]:
+    """The files of a model folder that can change a response: weights, configuration, tokenizer and template."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix in _SUFFIXES and path.name not in _IGNORED and path.is_file()
+    ]
+
+
 def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
     """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
 
@@ -34,9 +43,7 @@ def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
     remembered = _remembered(memo)
     known: dict[str, list] = {}
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.suffix not in _SUFFIXES or path.name in _IGNORED or not path.is_file():
-            continue
+    for path in revision_files(folder):
         status = path.stat()
         stamp = [status.st_size, status.st_mtime_ns]
         entry = remembered.get(path.name)

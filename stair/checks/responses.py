@@ -134,7 +134,9 @@ def _bank(rows: Sequence[Row], reads: bool) -> Iterator[str]:
 
 def _read(rows: Sequence[Row], condition_reads: bool, times_zero: bool) -> Iterator[str]:
     for row in rows:
-        reads = condition_reads and row["turn"] > 1
+        # Where the context had no room left, the prompt was never processed.
+        asked = row["finish_reason"] != "context" or row["response_tokens"] > 0
+        reads = condition_reads and row["turn"] > 1 and asked
         controlled, norm = row["controlled_tokens"], row["readout_norm"]
         if reads and controlled <= 0:
             yield f"{place(row)} has no controlled token"

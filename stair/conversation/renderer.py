@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from stair.conversation.thinking import answer_ids
+from stair.records.files import read_mapping
 
 TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
 END_OF_THINKING = "</think>"
@@ -56,8 +59,16 @@ class Renderer:
         # AutoTokenizer would import torch; tokenizer.json holds all that is needed.
         from transformers import PreTrainedTokenizerFast
 
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        try:
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        except Exception as error:  # the tokenizers library raises plain ones
+            raise ValueError(f"the tokenizer in {folder} cannot be read: {error}") from error
         return cls(tokenizer, thinking=thinking, stop_ids=_stop_ids(Path(folder), tokenizer))
+
+    @property
+    def template_sha256(self) -> str:
+        """SHA-256 of the chat template."""
+        return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
 
     @property
     def tokens(self) -> int:
@@ -74,17 +85,21 @@ class Renderer:
         return list(self._encoder.encode(text, add_special_tokens=False).ids)
 
     def prompt_text(self, history: Sequence[Exchange], user: str) -> str:
-        """A prompt as the template writes it."""
+        """A prompt as the template writes it. Raises ValueError where the template cannot be rendered."""
         messages = []
         for exchange in history:
             messages.append({"role": "user", "content": exchange.user})
             messages.append({"role": "assistant", "content": exchange.assistant})
         messages.append({"role": "user", "content": user})
-        return str(
-            self.tokenizer.apply_chat_template(
+        try:
+            text = self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, enable_thinking=self.thinking
             )
-        )
+        except (jinja2.TemplateError, TypeError) as error:
+            raise ValueError(
+                f"the chat template of {self.tokenizer.name_or_path} cannot be rendered: {type(error).__name__}: {error}"
+            ) from error
+        return str(text)
 
     def prompt_ids(self, history: Sequence[Exchange], user: str) -> list[int]:
         """The full conversation input of a turn: history, current user message, generation prefix. No system message."""
@@ -117,7 +132,10 @@ class Renderer:
 def _stop_ids(folder: Path, tokenizer: Any) -> list[int]:
     """The end markers that the model's generation configuration names, else the tokenizer's."""
     path = folder / "generation_config.json"
-    stop = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.is_file() else None
+    stop = read_mapping(path).get("eos_token_id") if path.is_file() else None
     if stop is None:
-        stop = tokenizer.eos_token_id
-    return [stop] if isinstance(stop, int) else list(stop or [])
+        path, stop = folder / "tokenizer_config.json", tokenizer.eos_token_id
+    stops = stop if isinstance(stop, list) else [] if stop is None else [stop]
+    if any(not isinstance(one, int) or isinstance(one, bool) for one in stops):
+        raise ValueError(f"{path}: eos_token_id is {stop!r}, expected an id or a list of ids")
+    return stops

@@ -24,7 +24,7 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table, write_table
 
 _CHECKED = (
-    *("condition", "session_id", "turn", "sample", "problem_id", "response_tokens"),
+    *("condition", "session_id", "turn", "sample", "problem_id", "response_tokens", "finish_reason"),
     *("captured_tokens", "bank_tokens", "controlled_tokens", "readout_norm"),
 )
 """The columns that a condition's checks look at, besides the ids."""

@@ -8,7 +8,7 @@ from itertools import islice
 
 from stair.backbones.architecture import Architecture
 from stair.conversation.renderer import Renderer
-from stair.preflight.properties import PropertyError, conversation_text
+from stair.preflight.properties import PropertyError, conversation_text, outer_white_space
 
 _TOGETHER = 512
 
@@ -55,9 +55,12 @@ def longest_prompt(
 
 
 def _encoded(renderer: Renderer, users: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[int]]]:
-    """First prompts as ids, many at a time; their text is what the template was seen to write."""
-    rest = iter(users)
+    """First prompts as ids, many at a time, as the template writes every single one of them."""
+    rest, outer = iter(users), outer_white_space(renderer)
     while some := list(islice(rest, _TOGETHER)):
-        texts = [conversation_text([], user, renderer.thinking) for _, user in some]
+        texts = [renderer.prompt_text([], user) for _, user in some]
+        for (name, user), text in zip(some, texts, strict=True):
+            if text != conversation_text([], user, renderer.thinking, outer):
+                raise PropertyError(f"the template does not write the prompt of problem {name} as it writes others")
         encoded = renderer.tokenizer(texts, add_special_tokens=False)["input_ids"]
         yield from zip((name for name, _ in some), encoded, strict=True)

@@ -7,7 +7,6 @@ else would change prompts silently, so each property is looked at by itself, and
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +14,43 @@ from typing import Any
 from stair.conversation.renderer import END_OF_THINKING, TURN_END, TURN_START, Exchange, Renderer
 from stair.conversation.spans import control_span
 
+_TURNS = 4
 _USER, _AGAIN = "What is 1 + 2?", "And what is 3 + 4?"
 _ANSWER, _THOUGHT = "It is \\boxed{3}.", "One and two are three"
 _HISTORIES = {
     "one turn": [],
     "a later turn": [Exchange(_USER, _ANSWER)],
     "after an empty answer": [Exchange(_USER, "")],
+    "the third turn": [Exchange(_USER, _ANSWER), Exchange(_AGAIN, _ANSWER)],
     "the fourth turn": [Exchange(_USER, _ANSWER), Exchange(_AGAIN, ""), Exchange(_USER, _ANSWER)],
 }
 """Histories of the examples; an answer is empty where thinking did not end."""
+
+_CONTENTS = {
+    "several lines": "First, **bold**, `code`.\n\n  1. indented\n\t2. tabbed  \n\n\nLast: $x^2 < 3$ & \\frac{1}{2} \"so\" 'so'.",
+    "other scripts": "Sei α ≤ ½; 求 x² 的值。 Ωмега é e\u0301 \U0001d54f",
+    "what looks like a template": "{{ messages }} {% if x %} {# y #} <tool_response> [INST] <s> /no_think",
+    "a long text": " ".join(
+        f"Step {number}: add {number} to the sum, which is \\boxed{{{number}}}." for number in range(200)
+    ),
+}
+"""Texts that a template must pass on as they are."""
+_SPACED = " \n\n A text between white space. \t\n\n"
+_OUTER: dict[str, Callable[[str], str]] = {
+    "as they are": lambda text: text,
+    "without outer white space": lambda text: text.strip(),
+    "without leading line ends": lambda text: text.lstrip("\n"),
+    "without outer line ends": lambda text: text.strip("\n"),
+}
+"""What a template may do with the white space around a text."""
+
+
+@dataclass(frozen=True)
+class Outer:
+    """What a template does with the white space around texts, by keys of `_OUTER`."""
+
+    user: str = "as they are"
+    assistant: str = "as they are"
 
 
 class PropertyError(ValueError):
@@ -43,13 +70,30 @@ def generation_prefix(thinking: bool) -> str:
     return f"{TURN_START}assistant\n" + ("<think>\n" if thinking else "")
 
 
-def conversation_text(history: list[Exchange], user: str, thinking: bool) -> str:
+def conversation_text(history: list[Exchange], user: str, thinking: bool, outer: Outer | None = None) -> str:
     """A prompt as the paper's protocol has it, written out; the templates are held to this."""
+    outer = outer or Outer()
+    asked, answered = _OUTER[outer.user], _OUTER[outer.assistant]
     turns = "".join(
-        f"{TURN_START}user\n{exchange.user}{TURN_END}\n{TURN_START}assistant\n{exchange.assistant}{TURN_END}\n"
-        for exchange in history
+        f"{TURN_START}user\n{asked(one.user)}{TURN_END}\n{TURN_START}assistant\n{answered(one.assistant)}{TURN_END}\n"
+        for one in history
     )
-    return f"{turns}{TURN_START}user\n{user}{TURN_END}\n{generation_prefix(thinking)}"
+    return f"{turns}{TURN_START}user\n{asked(user)}{TURN_END}\n{generation_prefix(thinking)}"
+
+
+def outer_white_space(renderer: Renderer) -> Outer:
+    """What a template does with the white space around texts, as seen.
+
+    Raises:
+        PropertyError: nothing that is known.
+    """
+    for user in _OUTER:
+        for assistant in _OUTER:
+            outer, history = Outer(user, assistant), [Exchange(_SPACED, _SPACED)]
+            if renderer.prompt_text(history, _SPACED) == conversation_text(history, _SPACED, renderer.thinking, outer):
+                return outer
+    text, expected = renderer.prompt_text(history, _SPACED), conversation_text(history, _SPACED, renderer.thinking)
+    raise PropertyError(f"texts between white space are rendered as {_difference(text, expected)}")
 
 
 def check_properties(renderer: Renderer) -> list[Property]:
@@ -65,11 +109,6 @@ def check_properties(renderer: Renderer) -> list[Property]:
         except PropertyError as error:
             raise PropertyError(f"{name}: {error}") from None
     return found
-
-
-def template_digest(renderer: Renderer) -> str:
-    """SHA-256 of the chat template."""
-    return hashlib.sha256(str(renderer.tokenizer.chat_template).encode()).hexdigest()
 
 
 def rendered_examples(renderer: Renderer) -> list[dict[str, Any]]:
@@ -104,7 +143,23 @@ def _history(renderer: Renderer) -> str:
         text, expected = _rendered(renderer, history, _AGAIN), conversation_text(history, _AGAIN, renderer.thinking)
         if text != expected:
             raise PropertyError(f"{name} is rendered as {_difference(text, expected)}")
-    return "answers stand in history as they are, empty ones too"
+    return "every earlier turn is there, with empty answers too"
+
+
+def _texts(renderer: Renderer) -> str:
+    outer = outer_white_space(renderer)
+    users = {**_CONTENTS, "a marker of thinking": f"What does {END_OF_THINKING} mean, and <think>?"}
+    for turns in range(_TURNS):
+        for name, user in users.items():
+            answer = _CONTENTS.get(name, _ANSWER)
+            history = [Exchange(user, answer)] * turns
+            text, expected = (
+                _rendered(renderer, history, user),
+                conversation_text(history, user, renderer.thinking, outer),
+            )
+            if text != expected:
+                raise PropertyError(f"{name}, at turn {turns + 1}, is rendered as {_difference(text, expected)}")
+    return f"users' stand {outer.user}, answers {outer.assistant}"
 
 
 def _earlier_thinking(renderer: Renderer) -> str:
@@ -129,19 +184,27 @@ def _single_ids(renderer: Renderer) -> str:
         alone = renderer.tokenizer(marker, add_special_tokens=False)["input_ids"]
         if len(alone) != 1 or list(ids).count(alone[0]) != 1:
             raise PropertyError(f"{marker} is {len(alone)} ids ({list(alone)}), expected one")
+    for marker in (TURN_START, TURN_END):
+        # Decoding a response leaves special tokens out, so that an answer can open no turn of its own.
+        if not _is_special(renderer, renderer.tokenizer.convert_tokens_to_ids(marker)):
+            raise PropertyError(f"{marker} is not marked as a special token (tokenizer.json, added_tokens)")
     return ", ".join(
         f"{marker} {renderer.tokenizer(marker, add_special_tokens=False)['input_ids'][0]}" for marker in markers
     )
+
+
+def _is_special(renderer: Renderer, token: int) -> bool:
+    return bool(renderer.tokenizer.decode([token], skip_special_tokens=True) == "")
 
 
 def _stop_ids(renderer: Renderer) -> str:
     if renderer.turn_end not in renderer.stop_ids:
         raise PropertyError(
             f"{TURN_END} ({renderer.turn_end}) is not among the model's stop ids {list(renderer.stop_ids)} "
-            "(eos_token_id of generation_config.json)"
+            "(eos_token_id of generation_config.json, else the tokenizer's)"
         )
     for stop in renderer.stop_ids:
-        if not 0 <= stop < renderer.tokens or stop not in [*renderer.tokenizer.all_special_ids, renderer.turn_end]:
+        if not 0 <= stop < renderer.tokens or not _is_special(renderer, stop):
             name = renderer.tokenizer.convert_ids_to_tokens(stop) if 0 <= stop < renderer.tokens else "no token"
             raise PropertyError(f"the stop id {stop} is {name!r}, which is no special token of the tokenizer")
     return ", ".join(f"{renderer.tokenizer.convert_ids_to_tokens(stop)} {stop}" for stop in renderer.stop_ids)
@@ -174,6 +237,7 @@ _PROPERTIES: dict[str, Callable[[Renderer], str]] = {
     "generation prefix": _generation_prefix,
     "earlier thinking": _earlier_thinking,
     "history": _history,
+    "texts": _texts,
     "ids of a prompt": _ids_of_text,
     "control span": _control_span,
     "stop ids": _stop_ids,

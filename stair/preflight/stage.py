@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from stair.backbones.architecture import Architecture, describe
+from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
@@ -18,11 +19,10 @@ from stair.preflight.properties import (
     PropertyError,
     check_properties,
     rendered_examples,
-    template_digest,
 )
 from stair.preflight.weights import check_weights
 from stair.provenance.restored import Restored
-from stair.records.files import write_json
+from stair.records.files import read_mapping, write_json
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import read_table
@@ -40,13 +40,14 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
     settings = config.models[model]
     with _named(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=settings.thinking)
-        digest = template_digest(renderer)
+        digest = renderer.template_sha256
         _check_template(config, paths, model, digest)
         properties = check_properties(renderer)
         architecture = _architecture(folder)
         if renderer.tokens > architecture.vocabulary:
             raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
         properties.append(Property("weights", check_weights(folder)))
+        revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
     output = paths.preflight(model)
     write_json(
         output,
@@ -54,6 +55,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
             "model": model,
             "thinking": settings.thinking,
             "template_sha256": digest,
+            "model_revision": revision,
             "properties": {one.name: one.seen for one in properties},
             "examples": rendered_examples(renderer),
         },
@@ -69,9 +71,11 @@ def limits(config: Config, paths: RunPaths, model: str) -> None:
     Raises:
         ValueError: one does not fit, a problem holds a marker of turns, or the template is another than before.
     """
+    if not paths.preflight(model).is_file():
+        raise ValueError(f"{paths.preflight(model)} is not there; look at the model itself first, without --limits")
     with _named(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
-        _check_template(config, paths, model, template_digest(renderer))
+        _check_template(config, paths, model, renderer.template_sha256)
         architecture = _architecture(folder)
         found = [
             longest_prompt(renderer, architecture, what, users, most)
@@ -95,7 +99,11 @@ def _named(config: Config, paths: RunPaths, model: str) -> Iterator[Path]:
 
 
 def _architecture(folder: Path) -> Architecture:
-    return describe(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    path = folder / "config.json"
+    try:
+        return describe(read_mapping(path))
+    except ValueError as error:
+        raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def _prompts(config: Config, paths: RunPaths, model: str) -> Iterator[tuple[str, Iterator[tuple[str, str]], int]]:

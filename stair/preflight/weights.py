@@ -16,9 +16,16 @@ def check_weights(folder: Path) -> str:
         PropertyError: a weight is missing or has another shape; a tied vocabulary head counts as there.
     """
     import torch
+    from safetensors import SafetensorError, safe_open
 
     from stair.backbones.load import load_model
 
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt") as file:
+                file.keys()
+        except (SafetensorError, OSError) as error:
+            raise PropertyError(f"weights: {path.name} is damaged ({error}); copy or fetch it again") from None
     try:
         model = load_model(folder, dtype=torch.bfloat16, device="meta")
     except (ValueError, RuntimeError, OSError) as error:

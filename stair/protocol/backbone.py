@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.identity import attention_path, transformers_version
+from stair.records.files import read_mapping
 
 if TYPE_CHECKING:
     from stair.engines.sglang.engine import SGLangEngine
@@ -41,17 +41,21 @@ class Backbone:
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
-            ValueError: an unknown architecture, or a tokenizer without the markers that are needed.
+            ValueError: an unknown architecture, a tokenizer without the markers that are needed, or a model that is not the
+                one that preflight has looked at.
         """
         settings = config.models[model]
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
+        revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
+        renderer = Renderer.load(folder, thinking=settings.thinking)
+        _check_looked_at(config, paths, model, revision, renderer.template_sha256)
         return cls(
             key=model,
             settings=settings,
             folder=folder,
-            revision=model_revision(folder, paths.work("revisions") / f"{model}.json"),
-            architecture=describe(json.loads((folder / "config.json").read_text(encoding="utf-8"))),
-            renderer=Renderer.load(folder, thinking=settings.thinking),
+            revision=revision,
+            architecture=describe(read_mapping(folder / "config.json")),
+            renderer=renderer,
             engine=_engine_identity(config, settings, engine),
         )
 
@@ -131,6 +135,24 @@ class Backbone:
     def _check_identity(self, engine: Engine) -> None:
         told = {"name": engine.name, "version": engine.version, "attention": engine.attention, "dtype": engine.dtype}
         assert told == self.engine, f"the engine calls itself {told}, its response keys say {self.engine}"
+
+
+def _check_looked_at(config: Config, paths: RunPaths, model: str, revision: str, template: str) -> None:
+    """Holds a model to what the configuration and preflight say of it, however the stage was started."""
+    asked = config.models[model].template_sha256
+    if asked is not None and asked != template:
+        raise ValueError(
+            f"the chat template has the SHA-256 {template}, models.{model}.template_sha256 asks for {asked}"
+        )
+    seen = paths.preflight(model)
+    if not seen.is_file():
+        return
+    found = read_mapping(seen)
+    if (found.get("template_sha256", template), found.get("model_revision", revision)) != (template, revision):
+        raise ValueError(
+            f"the files of models.{model} are not those that preflight has looked at ({seen}); restore them, or look again: "
+            f"stair preflight --run {paths.folder} --model {model}"
+        )
 
 
 def _engine_identity(config: Config, settings: Model, engine: EngineName) -> dict[str, str]:

@@ -75,6 +75,23 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Reads a JSON file of keys and values.
+
+    Raises:
+        ValueError: naming the file, where it is not there, no JSON, or holds something else.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold keys and values, not a {type(found).__name__}")
+    return found
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes a text file whole."""
     with replacing(path) as partial:

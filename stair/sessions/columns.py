@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from stair.records.seeds import hash_order
+from stair.records.seeds import hash_order, seed_of
 
 T = TypeVar("T")
 
-_ATTEMPTS = 100
+_ATTEMPTS = 3
+_SWEEPS = 10
 
 
 def arrange(
@@ -18,7 +21,8 @@ def arrange(
     """Sessions from turn columns.
 
     Every column is ordered by hash under a name of its own; where a session would hold one problem twice, two entries of the
-    later column change places.
+    later column change places. Where swaps get stuck, as with problems that nearly fill their share, an arrangement that is
+    right by construction is shuffled by swaps that keep it right.
 
     Args:
         columns: one sequence of items for each turn, of equal length.
@@ -30,11 +34,12 @@ def arrange(
         One tuple for each session: its item of every turn. Every item of every column stands in exactly one.
 
     Raises:
-        ValueError: no such arrangement was found.
+        ValueError: columns of unequal length, or a problem that stands more often than there are sessions.
     """
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
         raise ValueError(f"turn columns differ in length: {[len(column) for column in columns]}")
+    _check_shares(columns, problem)
     for attempt in range(_ATTEMPTS):
         placed = [
             hash_order(column, *seed, f"turn {turn}", attempt, key=[name(item) for item in column])
@@ -42,9 +47,47 @@ def arrange(
         ]
         if all(_resolve(placed, turn, problem) for turn in range(1, len(placed))):
             return list(zip(*placed, strict=True))
-    raise ValueError(
-        f"no arrangement of {sizes.pop()} sessions keeps {len(columns)} distinct problems in each; there are too few problems"
-    )
+    placed = _shifted(placed, problem)
+    for turn in range(1, len(placed)):
+        _shuffle(placed, turn, problem, random.Random(seed_of(*seed, "swaps", f"turn {turn}")))
+    return hash_order(list(zip(*placed, strict=True)), *seed, "sessions", key=[name(first) for first in placed[0]])
+
+
+def _check_shares(columns: Sequence[Sequence[T]], problem: Callable[[T], Hashable]) -> None:
+    sessions = len(columns[0])
+    counts = Counter(problem(item) for column in columns for item in column)
+    if len(counts) < len(columns):
+        raise ValueError(f"{len(counts)} problems are too few for sessions of {len(columns)} distinct ones")
+    most, count = max(counts.items(), key=lambda item: (item[1], str(item[0])))
+    if count > sessions:
+        raise ValueError(
+            f"problem {most} stands {count} times in {sessions} sessions of {len(columns)} distinct problems, which can hold "
+            f"it {sessions} times at most"
+        )
+
+
+def _shifted(placed: list[list[T]], problem: Callable[[T], Hashable]) -> list[list[T]]:
+    """Columns sorted by problem, each moved on by a share of the sessions: no problem of as few items meets itself.
+
+    Items of one problem stay in the order that they have, which is by hash and another in every column.
+    """
+    by_problem = [sorted(column, key=lambda item: str(problem(item))) for column in placed]
+    share = len(placed[0]) // len(placed)
+    shifted = [column[turn * share :] + column[: turn * share] for turn, column in enumerate(by_problem)]
+    if any(len({problem(item) for item in session}) < len(placed) for session in zip(*shifted, strict=True)):
+        raise ValueError("turn columns hold their problems unequally often, and swaps did not separate them")
+    return shifted
+
+
+def _shuffle(placed: list[list[T]], turn: int, problem: Callable[[T], Hashable], chance: random.Random) -> None:
+    """Swaps entries of one column at random, wherever both sessions keep distinct problems."""
+    column, count = placed[turn], len(placed[turn])
+    others = [{problem(one[row]) for number, one in enumerate(placed) if number != turn} for row in range(count)]
+    for _ in range(_SWEEPS):
+        for row in range(count):
+            other = chance.randrange(count)
+            if problem(column[row]) not in others[other] and problem(column[other]) not in others[row]:
+                column[row], column[other] = column[other], column[row]
 
 
 def _resolve(placed: list[list[T]], turn: int, problem: Callable[[T], Hashable]) -> bool:

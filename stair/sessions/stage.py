@@ -17,6 +17,8 @@ from stair.records.tables import read_table, write_table
 from stair.sessions.evaluation import evaluation_sessions
 from stair.sessions.training import NEEDED, TURNS, Dropped, complete_records, training_sessions
 
+_SHOWN = 3
+
 
 def training(config: Config, paths: RunPaths, model: str) -> None:
     """Writes a model's training and validation sessions, and beside them the records that are in neither."""
@@ -28,13 +30,24 @@ def training(config: Config, paths: RunPaths, model: str) -> None:
         raise ValueError(f"{paths.rollouts(model)} has responses to {unknown[0]}, which is not in the training pool")
     for name, output in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
         part = {record: rows for record, rows in records.items() if pool[record]["split"] == name}
-        rows = training_sessions(part, config.sessions.seed, name, model) if part else []
+        without = [record for record in dropped if pool[record.record_id]["split"] == name]
+        try:
+            rows = training_sessions(part, config.sessions.seed, name, model) if part else []
+        except ValueError as error:
+            raise ValueError(f"{model}, {name} sessions of {len(part)} records: {error}{_told(without)}") from None
         write_table(output, TRAINING_SESSIONS, rows)
-        lost = [record.record_id for record in dropped if pool[record.record_id]["split"] == name]
+        lost = [record.record_id for record in without]
         settings = {"seed": config.sessions.seed, "split": name}
         write_manifest(output, stage="sessions", settings=settings, sessions=len(rows) // TURNS, dropped_records=lost)
         print(f"{model}: {len(rows) // TURNS} {name} sessions, {len(lost)} records dropped")
     _write_dropped(paths.dropped_records(model), dropped, pool)
+
+
+def _told(dropped: Sequence[Dropped]) -> str:
+    if not dropped:
+        return ""
+    some = ", ".join(f"{one.record_id} ({one.reason})" for one in dropped[:_SHOWN])
+    return f"; {len(dropped)} records were dropped before: {some}{', …' if len(dropped) > _SHOWN else ''}"
 
 
 def _write_dropped(path: Path, dropped: Sequence[Dropped], pool: Mapping[str, Mapping[str, Any]]) -> None:
@@ -43,7 +56,7 @@ def _write_dropped(path: Path, dropped: Sequence[Dropped], pool: Mapping[str, Ma
     writer.writerow(["record_id", "problem_id", "split", "responses", "empty", "reason"])
     for one in dropped:
         row = pool[one.record_id]
-        writer.writerow([one.record_id, row["problem_id"], row["split"], one.responses, one.empty, one.reason])
+        writer.writerow([one.record_id, row["problem_id"], row["split"], len(one.samples), one.empty, one.reason])
     write_text(path, text.getvalue())
     write_manifest(path, stage="sessions", settings={}, dropped=len(dropped))
 

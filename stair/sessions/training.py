@@ -22,16 +22,18 @@ class Dropped:
     """A source record that gives no session its responses."""
 
     record_id: str
-    responses: int
-    """How many responses it has."""
+    samples: tuple[int, ...]
+    """The numbers of its responses."""
     empty: int
     """How many of them hold no token; one that its end marker opens holds that one."""
 
     @property
     def reason(self) -> str:
         """In words."""
-        if self.responses != TURNS:
-            return f"{self.responses} responses, not {TURNS}"
+        if len(self.samples) != TURNS:
+            return f"{len(self.samples)} responses, not {TURNS}"
+        if self.samples != tuple(range(TURNS)):
+            return f"samples {', '.join(map(str, self.samples))}, not 0 to {TURNS - 1}"
         return f"{self.empty} of {TURNS} responses are empty"
 
 
@@ -53,10 +55,11 @@ def complete_records(
     kept, dropped = {}, []
     for record, rows in sorted(found.items()):
         empty = sum(row["response_tokens"] == 0 for row in rows)
-        if sorted(row["sample"] for row in rows) == list(range(TURNS)) and not empty:
+        samples = tuple(sorted(row["sample"] for row in rows))
+        if samples == tuple(range(TURNS)) and not empty:
             kept[record] = sorted(rows, key=lambda row: row["sample"])
         else:
-            dropped.append(Dropped(record, len(rows), empty))
+            dropped.append(Dropped(record, samples, empty))
     return kept, dropped
 
 

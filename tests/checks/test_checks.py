@@ -160,6 +160,17 @@ def test_an_empty_bank_has_nothing_to_read() -> None:
     assert failed(of_condition(rows, "stair")) == set()
 
 
+def test_a_turn_without_room_in_the_context_reads_nothing() -> None:
+    """Such a response counts as incorrect, and the session goes on (appendix D.3)."""
+    rows = rows_of("stair")
+    exhausted = next(row for row in rows if row["turn"] == 4)
+    nothing = dict(finish_reason="context", response_ids=[], response_tokens=0, response="")
+    exhausted.update(**nothing, controlled_tokens=0, readout_norm=0.0)
+    assert failed(of_condition(rows, "stair")) == set()
+    exhausted.update(controlled_tokens=9, readout_norm=0.5)
+    assert failed(of_condition(rows, "stair")) == {"the bank is read after T1 and nowhere else"}
+
+
 @pytest.mark.parametrize(
     ("break_", "name"),
     [

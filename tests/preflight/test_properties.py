@@ -50,7 +50,7 @@ def test_the_projects_templates_hold(
     renderer = Renderer.load(folder_of(small_tokenizer(thinking), tmp_path), thinking=thinking)
     seen = {one.name: one.seen for one in check_properties(renderer)}
     assert list(seen) == [
-        "markers are single ids", "no system message", "generation prefix", "earlier thinking", "history",
+        "markers are single ids", "no system message", "generation prefix", "earlier thinking", "history", "texts",
         "ids of a prompt", "control span", "stop ids",
     ]  # fmt: skip
     assert repr(generation_prefix(thinking)) in seen["generation prefix"]
@@ -87,6 +87,18 @@ CORRUPTED = [
     ("empty answers are left out", False,
      changed(False, "{%- for message in messages %}", "{%- for message in messages if message.content %}"), "history"),
     ("an end marker is lost", True, changed(True, "content + '<|im_end|>'", "content"), "generation prefix"),
+    ("a system message at the third turn", True,
+     "{%- if messages | length == 5 %}" + SYSTEM + "{%- endif %}" + chat_template(True), "history"),
+    ("a system message where a box is asked for", False,
+     "{%- if 'boxed' in messages[-1].content %}" + SYSTEM + "{%- endif %}" + chat_template(False), "texts"),
+    ("a system message where a text is long", False,
+     "{%- if messages[-1].content | length > 60 %}" + SYSTEM + "{%- endif %}" + chat_template(False), "texts"),
+    ("long texts are cut", False, changed(False, "message.content", "message.content[:300]"), "texts"),
+    ("emphasis is removed", False, changed(False, "message.content", "message.content.replace('**', '')"), "texts"),
+    ("white space is joined", False, changed(False, "message.content", "message.content.split() | join(' ')"),
+     "earlier thinking"),
+    ("a user's marker of thinking is removed", True,
+     changed(True, "message.content", "message.content.replace('</think>', '')"), "earlier thinking"),
     ("the role is named otherwise", False, changed(False, "message.role", "(message.role | upper)"), "no system message"),
 ]  # fmt: skip
 
@@ -105,6 +117,74 @@ def test_a_corrupted_template_is_refused_for_what_is_wrong(
         check_properties(renderer)
     assert str(caught.value).startswith(f"{name}: "), f"{what}: {caught.value}"
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("thinking", [False, True])
+def test_white_space_around_a_text_is_as_the_template_has_it(
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path, thinking: bool
+) -> None:
+    """Templates that trim are official ones; what was seen is said, and prompts are held to it."""
+    trimming = changed(thinking, "message.content", "(message.content | trim)")
+    for template, seen in ((chat_template(thinking), "as they are"), (trimming, "without outer white space")):
+        renderer = Renderer.load(folder_of(small_tokenizer(thinking), tmp_path, template), thinking=thinking)
+        (texts,) = [one.seen for one in check_properties(renderer) if one.name == "texts"]
+        assert texts.startswith(f"users' stand {seen}, answers ")
+        limit = longest_prompt(renderer, describe(CONFIGS["qwen3.5-4b"]), "x", [("p", " What is 1 + 1? \n")], 10)
+        assert limit.longest_prompt == len(renderer.prompt_ids([], " What is 1 + 1? \n"))
+
+
+def test_every_prompt_of_the_run_is_held_to_the_protocol(
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path
+) -> None:
+    template = "{%- if 'zirconium' in messages[-1].content %}" + SYSTEM + "{%- endif %}" + chat_template(False)
+    renderer = Renderer.load(folder_of(small_tokenizer(False), tmp_path, template), thinking=False)
+    check_properties(renderer)
+    users = [("p1", "What is 1 + 1?"), ("p2", "What is zirconium?")]
+    with pytest.raises(PropertyError, match="the template does not write the prompt of problem p2 as it writes others"):
+        longest_prompt(renderer, describe(CONFIGS["qwen3-4b-instruct"]), "x", users, 10)
+
+
+@pytest.mark.parametrize(
+    "template", ["{% if %}", "{{ raise_exception('no') }}", "{{ messages.nothing.more }}", "{{ 1 + 'a' }}"]
+)
+def test_a_template_that_cannot_be_rendered_is_one_line(
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path, template: str
+) -> None:
+    renderer = Renderer.load(folder_of(small_tokenizer(False), tmp_path, template), thinking=False)
+    with pytest.raises(ValueError, match=r"the chat template of .* cannot be rendered: "):
+        check_properties(renderer)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("generation_config.json", "[]"),
+        ("generation_config.json", '{"eos_token_id": '),
+        ("generation_config.json", '{"eos_token_id": "<|im_end|>"}'),
+        ("tokenizer.json", '{"version": '),
+    ],
+)
+def test_a_damaged_file_is_named(
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path, name: str, content: str
+) -> None:
+    folder = folder_of(small_tokenizer(False), tmp_path)
+    (folder / name).write_text(content)
+    with pytest.raises(
+        ValueError, match=name if name.startswith("generation") else "the tokenizer in .* cannot be read"
+    ):
+        Renderer.load(folder, thinking=False)
+
+
+def test_a_marker_that_is_not_special_is_refused(
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path
+) -> None:
+    folder = folder_of(small_tokenizer(False), tmp_path)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    for one in content["added_tokens"]:
+        one["special"] = one["special"] and one["content"] != "<|im_start|>"
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(PropertyError, match=r"<\|im_start\|> is not marked as a special token"):
+        check_properties(Renderer.load(folder, thinking=False))
 
 
 def test_a_marker_that_is_several_ids_is_refused(
@@ -177,14 +257,24 @@ def test_a_missing_weight_is_named_and_a_tied_head_is_not_missing(tmp_path: Path
     weights = load_file(folder / "model.safetensors")
     assert "lm_head.weight" not in weights
     assert "none missing; vocabulary head tied to the embeddings" in check_weights(folder)
-    for name, change in (("model.layers.1.mlp.up_proj.weight", None), ("model.norm.weight", 5)):
+    up, norm = "model.layers.1.mlp.up_proj.weight", "model.norm.weight"
+    for name, change, told in ((up, None, "lack 1 weights of the model"), (norm, 5, "hold 1 weights of another shape")):
         broken = tmp_path / "broken"
         shutil.copytree(folder, broken, dirs_exist_ok=True)
         kept = {key: value for key, value in weights.items() if key != name}
         if change is not None:
             kept[name] = weights[name][:change].clone()
         save_file(kept, broken / "model.safetensors", metadata={"format": "pt"})
-        with pytest.raises(PropertyError, match="weights: "):
+        with pytest.raises(PropertyError, match=rf"weights: .* {told}, such as {name}"):
+            check_weights(broken)
+    more = {**weights, "model.layers.1.self_attn.q_proj.bias": weights["model.norm.weight"].clone()}
+    save_file(more, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(PropertyError, match=r"hold 1 weights that the model does not have, such as .*q_proj\.bias"):
+        check_weights(broken)
+    whole = (folder / "model.safetensors").read_bytes()
+    for content in (whole[: len(whole) // 2], whole[:5], b""):
+        (broken / "model.safetensors").write_bytes(content)
+        with pytest.raises(PropertyError, match=r"weights: model\.safetensors is damaged .*; copy or fetch it again"):
             check_weights(broken)
     # A head that is not tied must be there.
     config = json.loads((folder / "config.json").read_text())

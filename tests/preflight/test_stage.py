@@ -16,6 +16,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.data import stage as data_stage
 from stair.preflight import stage
+from stair.protocol.backbone import Backbone
 from tests.conftest import TOKENS, random_model
 from tests.preflight.test_properties import folder_of
 
@@ -95,6 +96,30 @@ def test_a_template_that_the_configuration_does_not_name_stops_the_run(place: Pa
     assert preflight(configured(place, template_sha256=digest))["template_sha256"] == digest
     with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 asks for {'0' * 64}"):
         preflight(configured(place, template_sha256="0" * 64))
+
+
+def test_nothing_is_generated_with_another_model_than_was_looked_at(place: Path) -> None:
+    """However a stage is started: what preflight has seen is compared with what is there."""
+    config = configured(place)
+    paths = RunPaths.of(config)
+    preflight(config)
+    Backbone.open(config, paths, MODEL)
+    for name, text in (("chat_template.jinja", "{#- says the same -#}"), ("generation_config.json", "\n")):
+        path = place / "model" / name
+        before = path.read_text()
+        path.write_text(before + text)
+        with pytest.raises(ValueError, match=rf"files of models\.{MODEL} are not those that preflight has looked at"):
+            Backbone.open(config, paths, MODEL)
+        path.write_text(before)
+    Backbone.open(config, paths, MODEL)
+    with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 asks for {'0' * 64}"):
+        Backbone.open(configured(place, template_sha256="0" * 64), paths, MODEL)
+
+
+def test_limits_come_after_the_model_itself(place: Path) -> None:
+    config = configured(place)
+    with pytest.raises(ValueError, match="is not there; look at the model itself first, without --limits"):
+        stage.limits(config, RunPaths.of(config), MODEL)
 
 
 def test_limits_that_do_not_fit_are_one_line(place: Path) -> None:

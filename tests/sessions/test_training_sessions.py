@@ -122,16 +122,55 @@ def test_a_table_of_sessions_is_written_as_it_is(tmp_path: Any) -> None:
 def test_four_problems_are_enough_and_three_are_not() -> None:
     rows = rollouts([1] * 4)
     check_sessions(sessions_of(rows), rows)
-    with pytest.raises(ValueError, match="too few problems"):
+    with pytest.raises(ValueError, match="3 problems are too few for sessions of 4 distinct ones"):
         sessions_of(rollouts([1] * 3))
 
 
 def test_one_problem_cannot_fill_more_than_every_session_once() -> None:
     # 4 records of one problem stand in 16 places, one a session at most: 15 sessions cannot hold them.
-    with pytest.raises(ValueError, match="too few problems"):
+    with pytest.raises(ValueError, match="problem p0 stands 16 times in 15 sessions of 4 distinct problems"):
         sessions_of(rollouts([4, *[1] * 11]))
     rows = rollouts([4, *[1] * 20])
     check_sessions(sessions_of(rows), rows)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [25] * 4,
+        [100] * 4,
+        [4, *[1] * 12],
+        [249, 249, *[1] * 502],
+        [240] * 3 + [1] * 280,
+        [3, 3, 3, 1, 1, 1],
+        [1] * 4,
+        [1] * 5,
+    ],
+    ids=lambda counts: f"{len(counts)} problems, {sum(counts)} records",
+)
+def test_problems_up_to_their_share_always_find_their_places(counts: list[int]) -> None:
+    rows = rollouts(counts)
+    sessions = sessions_of(rows)
+    check_sessions(sessions, rows)
+    check_weights(sessions)
+    shuffled = list(rows)
+    random.Random(1).shuffle(shuffled)
+    assert sessions_of(shuffled) == sessions
+    if len(rows) > 100:
+        assert sessions_of(rows, "another") != sessions
+
+
+def test_places_that_swaps_do_not_find_are_by_chance_too() -> None:
+    """Problems that fill nearly all their share: who is whose neighbour must not follow from the order of names."""
+    by_session: dict[str, Rows] = defaultdict(list)
+    for row in sessions_of(rollouts([100] * 4)):
+        by_session[row["session_id"]].append(row)
+    records = [{row["record_id"].split("-")[1] for row in session} for session in by_session.values()]
+    assert sum(len(one) == 4 for one in records) > 300, "about 94 of 100 by chance"
+    problems = defaultdict(set)
+    for row in sessions_of(rollouts([240] * 3 + [1] * 280)):
+        problems[row["session_id"]].add(row["problem_id"])
+    assert len({frozenset(one) for one in problems.values()}) > 250, "the single problems meet all sorts of others"
 
 
 def test_records_without_four_whole_responses_are_dropped_and_named() -> None:
@@ -139,16 +178,18 @@ def test_records_without_four_whole_responses_are_dropped_and_named() -> None:
     rows[0]["response_tokens"] = 0
     rows[5]["response_tokens"] = 0
     del rows[8]
+    rows[12]["sample"] = 4
     rows.append({**rows[-1], "sample": 4})
     kept, dropped = complete_records(rows, [f"r{problem}-0" for problem in range(10)])
     assert [(one.record_id, one.reason) for one in dropped] == [
         ("r0-0", "1 of 4 responses are empty"),
         ("r1-0", "1 of 4 responses are empty"),
         ("r2-0", "3 responses, not 4"),
+        ("r3-0", "samples 0, 2, 3, 4, not 0 to 3"),
         ("r8-0", "5 responses, not 4"),
         ("r9-0", "0 responses, not 4"),
     ]
-    assert list(kept) == [f"r{problem}-0" for problem in range(3, 8)]
+    assert list(kept) == [f"r{problem}-0" for problem in range(4, 8)]
     assert all([row["sample"] for row in each] == [0, 1, 2, 3] for each in kept.values())
 
 
@@ -163,28 +204,7 @@ def test_what_is_dropped_is_sealed_beside_the_sessions(tmp_path: Path) -> None:
     """The stage itself, on a pool and rollouts on disk: one record with an empty response, one without responses."""
     config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})
     paths, model = RunPaths.of(config), "qwen3-4b-instruct"
-    pool = [
-        dict(record_id=f"r{n}-0", problem_id=f"p{n}", problem=f"{n}?", reference="1", split=split)
-        for n, split in enumerate(["train"] * 8 + ["validation"] * 5)
-    ]
-    write_table(paths.training_pool(model), TRAINING_POOL, pool)
-    text = {
-        "finish_reason": "stop",
-        "response": "",
-        "prompt_ids_sha256": "",
-        "engine": "",
-        "engine_version": "",
-        "attention": "",
-        "dtype": "",
-    }
-    rows = [
-        {**row, **text, "model": model, "device": "", "seed": 0, "prompt_tokens": 3, "response_ids": [5, 2]}
-        for row in rollouts([1] * 13)
-        if row["record_id"] != "r12-0"
-    ]
-    columns = dict.fromkeys(ROLLOUTS.names)
-    rows[0] |= {"response_ids": [], "response_tokens": 0}
-    write_table(paths.rollouts(model), ROLLOUTS, [columns | row for row in rows])
+    rows = on_disk(paths, model, ["train"] * 8 + ["validation"] * 5, without="r12-0")
     stage.training(config, paths, model)
     assert paths.dropped_records(model).read_text() == (
         "record_id,problem_id,split,responses,empty,reason\n"
@@ -199,6 +219,45 @@ def test_what_is_dropped_is_sealed_beside_the_sessions(tmp_path: Path) -> None:
         assert {row["problem_id"] for row in sessions} == {f"p{n}" for n in problems}
         check_sessions(sessions, [row for row in rows if row["problem_id"] in {f"p{n}" for n in problems}])
         check_weights(sessions)
+
+
+def test_sessions_that_cannot_be_built_say_what_was_dropped_before(tmp_path: Path) -> None:
+    config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})
+    paths, model = RunPaths.of(config), "qwen3-4b-instruct"
+    on_disk(paths, model, ["train"] * 8 + ["validation"] * 4, without="r11-0")
+    told = (
+        r"qwen3-4b-instruct, validation sessions of 3 records: 3 problems are too few for sessions of 4 distinct ones; "
+        r"1 records were dropped before: r11-0 \(0 responses, not 4\)"
+    )
+    with pytest.raises(ValueError, match=told):
+        stage.training(config, paths, model)
+
+
+def on_disk(paths: RunPaths, model: str, splits: list[str], without: str) -> Rows:
+    """A pool of a record for each split, and rollouts: the first record has an empty response, one has none at all."""
+    pool = [
+        dict(record_id=f"r{n}-0", problem_id=f"p{n}", problem=f"{n}?", reference="1", split=split)
+        for n, split in enumerate(splits)
+    ]
+    write_table(paths.training_pool(model), TRAINING_POOL, pool)
+    text = {
+        "finish_reason": "stop",
+        "response": "",
+        "prompt_ids_sha256": "",
+        "engine": "",
+        "engine_version": "",
+        "attention": "",
+        "dtype": "",
+    }
+    rows = [
+        {**row, **text, "model": model, "device": "", "seed": 0, "prompt_tokens": 3, "response_ids": [5, 2]}
+        for row in rollouts([1] * len(splits))
+        if row["record_id"] != without
+    ]
+    columns = dict.fromkeys(ROLLOUTS.names)
+    rows[0] |= {"response_ids": [], "response_tokens": 0}
+    write_table(paths.rollouts(model), ROLLOUTS, [columns | row for row in rows])
+    return rows
 
 
 # About as many source records as the paper has: its update counts imply 14,806 to 15,528.

@@ -2,6 +2,7 @@
 import sys
 from pathlib import Path
 
+from stair.backbones.revision import revision_files
 from stair.config import params as digests
 from stair.config.model import CONTROLLER_FILES
 from stair.config.paths import BACKBONE_FILES
@@ -45,7 +46,7 @@ def model_files(wildcards):
     if cfg.models[wildcards.model].tiny is not None:
         return [folder / name for name in BACKBONE_FILES]
     if cfg.models[wildcards.model].path is not None:
-        return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+        return revision_files(folder)
     return paths.model_mark(cfg, wildcards.model)
 
 

@@ -29,7 +29,7 @@ rule preflight_model:
         "stair preflight --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
 
-# No input of what generates, so that another benchmark makes no training response anew; its priority puts it first.
+# All that generates waits for it, too, but an old one will do: another benchmark makes no training response anew.
 rule preflight_limits:
     input:
         preflight=paths.preflight("{model}"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from stair.engines.sglang.client import Asker
 from stair.engines.sglang.launch import Launch
 from stair.engines.sglang.limits import capabilities, check_architecture, check_request
 from stair.engines.sglang.service import Patience, Service
+from stair.records.files import read_mapping
 
 if TYPE_CHECKING:
     from stair.method import Segment
@@ -50,7 +50,7 @@ class SGLangEngine:
         started: Callable[[dict[str, Any]], None] | None = None,
         port: int = 0,
     ) -> None:
-        content = json.loads((launch.folder / "config.json").read_text(encoding="utf-8"))
+        content = read_mapping(launch.folder / "config.json")
         facts = describe(content)
         check_architecture(facts.name, launch.device)
         launch.check()
@@ -131,7 +131,7 @@ def _ends(folder: Path) -> list[int]:
     found: list[int] = []
     for name in ("config.json", "generation_config.json"):
         if (folder / name).is_file():
-            content = json.loads((folder / name).read_text(encoding="utf-8"))
+            content = read_mapping(folder / name)
             ends = content.get("eos_token_id", (content.get("text_config") or {}).get("eos_token_id"))
             found += [] if ends is None else [ends] if isinstance(ends, int) else ends
     return found
