@@ -95,18 +95,21 @@ def data(
 def preflight(
     run: RunOption,
     model: ModelOption,
-    limits: Annotated[bool, typer.Option("--limits", help="Look at the longest prompts instead.")] = False,
+    limits: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Look at the prompts of training_pool or a benchmark instead.")
+    ] = None,
 ) -> None:
-    """Look at what a model's tokenizer, template and weights really do. Writes preflight/MODEL.json or MODEL.limits.json.
+    """Look at what a model's tokenizer, template and weights really do. Writes preflight/MODEL.json.
 
-    Needs no GPU and reads no weight. Stops at the first property that does not hold, and at a template other than before.
+    With --limits, whether the longest prompt fits the model's context; writes preflight/limits/MODEL/NAME.json. Needs no GPU.
+    Stops at the first property that does not hold, and at a template other than before.
     """
     set_threads(1)
     from stair.preflight import stage
 
-    if limits:
-        stage.limits(*asked(run, "preflight_limits", model), model)
-        record(run, "preflight_limits", model)
+    if limits is not None:
+        stage.limits(*asked(run, "preflight_limits", model, limits), model, limits)
+        record(run, "preflight_limits", model, limits)
     else:
         stage.run(*asked(run, "preflight", model), model)
         record(run, "preflight", model)

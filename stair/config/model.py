@@ -596,6 +596,11 @@ class Config(Strict):
             and (settings.benchmarks is None or benchmark in settings.benchmarks)
         ]
 
+    def benchmarks_of(self, model: str) -> list[str]:
+        """The benchmarks that a model answers."""
+        asked = {pair for condition in self.conditions for pair in self.evaluated(condition)}
+        return [benchmark for benchmark in self.benchmarks if (model, benchmark) in asked]
+
     def gpus_for(self, engine: EngineName) -> int:
         """How many GPUs a job of an engine may use."""
         if engine == "sglang":

@@ -118,23 +118,19 @@ def preflight(config: Config, model: str) -> Settings:
     )
 
 
-def preflight_limits(config: Config, model: str) -> Settings:
-    """What a model's prompts must fit into, and the code that looks."""
+def preflight_limits(config: Config, model: str, name: str) -> Settings:
+    """What a model's prompts of `training_pool` or a benchmark must fit into. Without the code that looks, as in `preflight`."""
     settings, place = config.models[model], f"models.{model}"
-    asked = [
-        key for key in config.benchmarks if any((model, key) in config.evaluated(one) for one in config.conditions)
-    ]
-    limits = {
-        f"{place}.evaluation_sampling.max_new_tokens, {key}": settings.sampling_for(key).max_new_tokens for key in asked
-    }
-    prompts = {config.training_pool.prompt, *(config.benchmarks[key].prompt for key in asked)}
+    if name == "training_pool":
+        prompt, most = config.training_pool.prompt, settings.rollout_sampling.max_new_tokens
+    else:
+        prompt, most = config.benchmarks[name].prompt, settings.sampling_for(name).max_new_tokens
+    sampling = "rollout_sampling" if name == "training_pool" else "evaluation_sampling"
     return {
-        **_model(config, model),
-        **_chosen(place, settings, "template_sha256"),
-        f"{place}.rollout_sampling.max_new_tokens": settings.rollout_sampling.max_new_tokens,
-        **limits,
-        **{f"prompts.{name}": config.prompts[name] for name in sorted(prompts)},
-        CODE: modules_digest("stair.preflight.stage"),
+        **_source(place, settings),
+        **_chosen(place, settings, "thinking"),
+        f"{place}.{sampling}.max_new_tokens": most,
+        f"prompts.{prompt}": config.prompts[prompt],
     }
 
 

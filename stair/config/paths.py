@@ -182,9 +182,9 @@ class RunPaths:
         """What a model's tokenizer, template and configuration were seen to do."""
         return self.folder / "preflight" / f"{model}.json"
 
-    def preflight_limits(self, model: str) -> Path:
-        """A model's longest prompts beside its positions."""
-        return self.folder / "preflight" / f"{model}.limits.json"
+    def preflight_limits(self, model: str, name: str) -> Path:
+        """A model's longest prompt of `training_pool` or a benchmark, beside its positions."""
+        return self.folder / "preflight" / "limits" / model / f"{name}.json"
 
     # ---------------------------------------------------------------- sources
 

@@ -21,7 +21,6 @@ from stair.preflight.properties import (
     rendered_examples,
 )
 from stair.preflight.weights import check_weights
-from stair.provenance.restored import Restored
 from stair.records.files import read_mapping, write_json
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
@@ -65,8 +64,8 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
     print(f"{model}: {len(properties)} properties hold, template {digest[:12]}")
 
 
-def limits(config: Config, paths: RunPaths, model: str) -> None:
-    """Holds the longest prompt of every kind, with its output limit, to the model's positions.
+def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
+    """Holds the longest prompt of `training_pool` or a benchmark, with its output limit, to the model's positions.
 
     Raises:
         ValueError: one does not fit, a problem holds a marker of turns, or the template is another than before.
@@ -76,16 +75,11 @@ def limits(config: Config, paths: RunPaths, model: str) -> None:
     with _named(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
         _check_template(config, paths, model, renderer.template_sha256)
-        architecture = _architecture(folder)
-        found = [
-            longest_prompt(renderer, architecture, what, users, most)
-            for what, users, most in _prompts(config, paths, model)
-        ]
-    output = paths.preflight_limits(model)
-    write_json(output, {"model": model, "limits": [{**asdict(limit), "seen": _told(limit)} for limit in found]})
+        found = longest_prompt(renderer, _architecture(folder), name, *_prompts(config, paths, model, name))
+    output = paths.preflight_limits(model, name)
+    write_json(output, {"model": model, **asdict(found), "seen": _told(found)})
     write_manifest(output, stage="preflight", settings={})
-    for limit in found:
-        print(f"{model}: {limit.what}: {_told(limit)}")
+    print(f"{model}: {name}: {_told(found)}")
 
 
 @contextmanager
@@ -106,19 +100,16 @@ def _architecture(folder: Path) -> Architecture:
         raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def _prompts(config: Config, paths: RunPaths, model: str) -> Iterator[tuple[str, Iterator[tuple[str, str]], int]]:
-    """Every kind of first prompt that the run has for a model, with its output limit."""
-    if Restored(config, paths).training_data_wanted(model):
-        pool = read_table(paths.training_pool(model), TRAINING_POOL)
-        prompt = config.prompts[config.training_pool.prompt]
-        users = ((row["record_id"], prompt.replace("{problem}", row["problem"])) for row in pool)
-        yield "training problems", users, config.models[model].rollout_sampling.max_new_tokens
-    for key, benchmark in config.benchmarks.items():
-        if not any((model, key) in config.evaluated(condition) for condition in config.conditions):
-            continue
-        prompt, rows = config.prompts[benchmark.prompt], read_table(paths.benchmark(key), BENCHMARK)
-        asked = ((row["problem_id"], prompt.replace("{problem}", row["problem"])) for row in rows)
-        yield key, asked, config.models[model].sampling_for(key).max_new_tokens
+def _prompts(config: Config, paths: RunPaths, model: str, name: str) -> tuple[Iterator[tuple[str, str]], int]:
+    """The first prompts that a model gets of one kind, by record or problem, and their output limit."""
+    settings = config.models[model]
+    if name == "training_pool":
+        prompt, identity = config.prompts[config.training_pool.prompt], "record_id"
+        rows, most = read_table(paths.training_pool(model), TRAINING_POOL), settings.rollout_sampling.max_new_tokens
+    else:
+        prompt, identity = config.prompts[config.benchmarks[name].prompt], "problem_id"
+        rows, most = read_table(paths.benchmark(name), BENCHMARK), settings.sampling_for(name).max_new_tokens
+    return ((row[identity], prompt.replace("{problem}", row["problem"])) for row in rows), most
 
 
 def _told(limit: Limit) -> str:
@@ -126,7 +117,7 @@ def _told(limit: Limit) -> str:
         f"longest prompt {limit.longest_prompt} tokens ({limit.problem_id}), {limit.max_new_tokens} to generate, "
         f"{limit.context} positions"
     )
-    if limit.what != "training problems" and limit.four_turns > limit.context:
+    if limit.what != "training_pool" and limit.four_turns > limit.context:
         text += f"; four turns at their limits would take {limit.four_turns}, so a session can exhaust the context"
     return text
 

@@ -186,21 +186,28 @@ class Artefacts:
 
     def _preflight(self, model: str) -> Iterator[Artefact]:
         config, paths = self._config, self._paths
-        conditions = config.conditions
-        asked = [key for key in config.benchmarks if any((model, key) in config.evaluated(one) for one in conditions)]
-        pool = [paths.training_pool(model)] if model in self._trained else []
-        inputs = (paths.preflight(model), *pool, *(paths.benchmark(key) for key in asked))
-        for rule, file, needs, settings in (
-            ("preflight", paths.preflight(model), (), partial(params.preflight, config, model)),
-            (
-                "preflight_limits",
-                paths.preflight_limits(model),
-                inputs,
-                partial(params.preflight_limits, config, model),
-            ),
-        ):
-            manifest = file.with_name(f"{file.name}.manifest.json")
-            yield Artefact(rule, (model,), (file,), needs, (model,), settings, manifest)
+        seen = paths.preflight(model)
+        yield self._look("preflight", (model,), seen, (), partial(params.preflight, config, model))
+        for name, table in self._problems_of(model):
+            settings = partial(params.preflight_limits, config, model, name)
+            file = paths.preflight_limits(model, name)
+            yield self._look("preflight_limits", (model, name), file, (seen, table), settings)
+
+    def _problems_of(self, model: str) -> list[tuple[str, Path]]:
+        """The tables of problems that a model's prompts are made of."""
+        asked = [(key, self._paths.benchmark(key)) for key in self._config.benchmarks_of(model)]
+        pool = [("training_pool", self._paths.training_pool(model))] if model in self._trained else []
+        return [*pool, *asked]
+
+    def _look(
+        self,
+        rule: str,
+        name: tuple[str, ...],
+        file: Path,
+        needs: tuple[Path, ...],
+        settings: Callable[[], params.Settings],
+    ) -> Artefact:
+        return Artefact(rule, name, (file,), needs, (name[0],), settings, file.with_name(f"{file.name}.manifest.json"))
 
     def _controller(self, model: str, controller: str) -> Artefact:
         paths = self._paths
@@ -283,7 +290,7 @@ class Artefacts:
         figures = [paths.figure(name, ".csv") for name in (*FIGURES, *curves)]
         # Nothing else leads to these.
         reports = [paths.data_card(model) for model in self._trained]
-        reports += [paths.preflight_limits(model) for model in self._used]
+        reports += [paths.preflight_limits(model, name) for model in self._used for name, _ in self._problems_of(model)]
         reports += [paths.data_report(".md")] if self._reported else []
         inputs = (*tables, *figures, *reports)
         yield self._file("provenance", (), paths.provenance, inputs, partial(params.provenance, config))

@@ -23,7 +23,11 @@ PLACE = ("--model", "qwen3.5-4b", "--benchmark")
         (("data", "--model", "nothing"), MODELS),
         (("data", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
         (("preflight", "--model", "nothing"), MODELS),
-        (("preflight", "--model", "nothing", "--limits"), MODELS),
+        (("preflight", "--model", "nothing", "--limits", "math500"), MODELS),
+        (
+            ("preflight", "--model", "qwen3-4b-instruct", "--limits", "nothing"),
+            "training_pool, math500, aime2025, amc23, gpqa_diamond",
+        ),
         (("rollouts", "--model", "nothing"), MODELS),
         (("rollouts", "--model", "nothing", "--seal"), MODELS),
         (("rollouts", "--model", "nothing", "--card"), MODELS),

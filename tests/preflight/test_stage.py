@@ -62,7 +62,8 @@ def preflight(config: Config) -> dict[str, Any]:
         data_stage.benchmark(config, paths, "ours")
         data_stage.training_pool(config, paths, MODEL)
     stage.run(config, paths, MODEL)
-    stage.limits(config, paths, MODEL)
+    for name in ("training_pool", "ours"):
+        stage.limits(config, paths, MODEL, name)
     return dict(json.loads(paths.preflight(MODEL).read_text()))
 
 
@@ -71,8 +72,11 @@ def test_what_is_written(place: Path) -> None:
     template = (place / "model" / "chat_template.jinja").read_text()
     assert found["template_sha256"] == hashlib.sha256(template.encode()).hexdigest()
     assert found["properties"]["weights"].endswith("vocabulary head tied to the embeddings")
-    limits = json.loads(RunPaths.of(configured(place)).preflight_limits(MODEL).read_text())["limits"]
-    assert {limit["what"]: limit["context"] for limit in limits} == {"training problems": 512, "ours": 512}
+    paths = RunPaths.of(configured(place))
+    for name in ("training_pool", "ours"):
+        limit = json.loads(paths.preflight_limits(MODEL, name).read_text())
+        assert (limit["what"], limit["context"], limit["max_new_tokens"]) == (name, 512, 40)
+        assert limit["longest_prompt"] > 0
     assert found["examples"][0]["text"].endswith("<|im_start|>assistant\n<think>\n")
     assert all(token < TOKENS for example in found["examples"] for token in example["ids"])
 
@@ -119,11 +123,11 @@ def test_nothing_is_generated_with_another_model_than_was_looked_at(place: Path)
 def test_limits_come_after_the_model_itself(place: Path) -> None:
     config = configured(place)
     with pytest.raises(ValueError, match="is not there; look at the model itself first, without --limits"):
-        stage.limits(config, RunPaths.of(config), MODEL)
+        stage.limits(config, RunPaths.of(config), MODEL, "ours")
 
 
 def test_limits_that_do_not_fit_are_one_line(place: Path) -> None:
-    with pytest.raises(ValueError, match=f"preflight of {MODEL} .*training problems: the prompt of problem") as caught:
+    with pytest.raises(ValueError, match=f"preflight of {MODEL} .*training_pool: the prompt of problem") as caught:
         preflight(configured(place, rollout_sampling={"max_new_tokens": 505}))
     assert "more than the 512 positions" in str(caught.value)
     assert "\n" not in str(caught.value)

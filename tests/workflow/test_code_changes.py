@@ -15,13 +15,14 @@ pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 
 SCORES = {"score_condition": 3, "table": 7, "figure": 1, "provenance": 1, "all": 1}
 PROTOCOL = {
-    **{"data_report": 1, "preflight_limits": 1},  # they use the same module's digests of files
+    **{"data_report": 1},  # it uses the same module's digests of files
     **{"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, "training_sessions": 1},
     **{"train_controller": 1, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1},
     **{"evaluation_shard": 3, "seal_evaluation": 3, "check": 1, **SCORES},
 }
 EMBEDDED = {
-    **{"raw": 2, "backbone": 1, "benchmark": 1, "training_pool": 1, "preflight_model": 1, "evaluation_sessions": 1},
+    **{"raw": 2, "backbone": 1, "benchmark": 1, "training_pool": 1, "evaluation_sessions": 1},
+    **{"preflight_model": 1, "preflight_limits": 2},
     **PROTOCOL,
 }
 TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}

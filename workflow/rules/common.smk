@@ -31,6 +31,7 @@ wildcard_constraints:
     benchmark="|".join(map(re.escape, cfg.benchmarks)),
     controller="|".join(map(re.escape, cfg.controllers)) or "none",
     condition="|".join(map(re.escape, cfg.conditions)),
+    prompts="|".join(map(re.escape, ["training_pool", *cfg.benchmarks])),
     shard=r"\d+",
     of=r"\d+",
 
@@ -92,27 +93,26 @@ def pool_file(wildcards):
     return source_file("training_pool")
 
 
-def pool_to_look_at(wildcards):
-    """A model's training problems, where something is to be made of them."""
-    return of_each_trained_model(paths.training_pool, models=[wildcards.model])
+def prompts_to_look_at(wildcards):
+    """The problems that a model's prompts are made of."""
+    if wildcards.prompts == "training_pool":
+        return paths.training_pool(wildcards.model)
+    return paths.benchmark(wildcards.prompts)
+
+
+def limits_of(model):
+    """What says that a model's prompts fit into its context."""
+    trained = ["training_pool"] if restored.training_data_wanted(model) else []
+    return [
+        paths.preflight_limits(model, name)
+        for name in [*trained, *cfg.benchmarks_of(model)]
+    ]
 
 
 def excluded(wildcards):
     """The benchmarks that a model must not be trained on."""
     names = cfg.training_pool.excluded_for(wildcards.model)
     return [paths.benchmark(name) for name in sorted(names)]
-
-
-def asked_benchmarks(wildcards):
-    """The benchmarks that a model answers."""
-    return [
-        paths.benchmark(benchmark)
-        for benchmark in cfg.benchmarks
-        if any(
-            (wildcards.model, benchmark) in cfg.evaluated(condition)
-            for condition in cfg.conditions
-        )
-    ]
 
 
 def evaluation_shards(wildcards):
@@ -250,7 +250,9 @@ def preflight_settings(wildcards):
 
 
 def limit_settings(wildcards):
-    return digests.digest(digests.preflight_limits(cfg, wildcards.model))
+    return digests.digest(
+        digests.preflight_limits(cfg, wildcards.model, wildcards.prompts)
+    )
 
 
 def card_settings(wildcards):

@@ -12,7 +12,7 @@ rule evaluation_shard:
         first_turns=first_turns,
         controller=controller_weights,
         preflight=paths.preflight("{model}"),
-        limits=ancient(paths.preflight_limits("{model}")),
+        limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
         str(
             paths.shard(

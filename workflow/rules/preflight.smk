@@ -2,10 +2,10 @@
 rule preflight:
     input:
         [
-            path(model)
-            for path in (paths.preflight, paths.preflight_limits)
+            path
             for model in cfg.models
             if restored.model_wanted(model)
+            for path in [paths.preflight(model), *limits_of(model)]
         ],
 
 
@@ -29,18 +29,17 @@ rule preflight_model:
         "stair preflight --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
 
-# All that generates waits for it, too, but an old one will do: another benchmark makes no training response anew.
+# One for each kind of prompt: another benchmark makes no training response anew.
 rule preflight_limits:
     input:
         preflight=paths.preflight("{model}"),
-        pool=pool_to_look_at,
-        benchmarks=asked_benchmarks,
+        problems=prompts_to_look_at,
     output:
-        str(paths.preflight_limits("{model}")),
+        str(paths.preflight_limits("{model}", "{prompts}")),
     log:
-        str(paths.log("preflight", "{model}-limits")),
+        str(paths.log("preflight", "{model}-{prompts}")),
     benchmark:
-        str(paths.timing("preflight_limits", "{model}"))
+        str(paths.timing("preflight_limits", "{model}", "{prompts}"))
     priority: 3
     conda:
         ENVIRONMENT
@@ -48,4 +47,4 @@ rule preflight_limits:
         run=run_folder,
         settings=limit_settings,
     shell:
-        "stair preflight --run {params.run} --model {wildcards.model} --limits > {log} 2>&1"
+        "stair preflight --run {params.run} --model {wildcards.model} --limits {wildcards.prompts} > {log} 2>&1"

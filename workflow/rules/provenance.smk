@@ -6,9 +6,10 @@ rule provenance:
         # Nothing else leads to these.
         cards=of_each_trained_model(paths.data_card),
         limits=[
-            paths.preflight_limits(model)
+            path
             for model in cfg.models
             if restored.model_wanted(model)
+            for path in limits_of(model)
         ],
         report=DATA_REPORT[:1] if REPORTED else [],
     output:

@@ -9,7 +9,7 @@ rule rollout_shard:
         model=model_files,
         pool=paths.training_pool("{model}"),
         preflight=paths.preflight("{model}"),
-        limits=ancient(paths.preflight_limits("{model}")),
+        limits=paths.preflight_limits("{model}", "training_pool"),
     output:
         str(paths.shard("{shard}", "{of}", "rollouts", "{model}")),
     log:
