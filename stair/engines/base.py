@@ -114,6 +114,8 @@ class Completion:
     receipt: Receipt | None
     """What the auxiliary branch did, where the request had one."""
     usage: Usage
+    batch_invariant: bool | None = None
+    """Whether the engine that made it gives the same tokens alone and in a batch; None where that was not seen."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,9 @@ class Engine(Protocol):
     replays_at_once: int
     """How many replays are best asked for together."""
     watch: Callable[[int, int], None] | None
-    """Told now and then how many responses are under way and how many tokens this engine has drawn."""
+    """Told every second or so, while an engine loads too, how many responses are under way and how many tokens it has drawn.
+
+    What it raises ends the run."""
 
     @property
     def capabilities(self) -> Capabilities:

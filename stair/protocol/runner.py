@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol
 
@@ -39,7 +40,8 @@ def run_chains(
         progress: told of every response that is generated here.
 
     Raises:
-        Interrupted: a signal has asked to stop; responses under way are not kept, finished ones are, whoever holds them.
+        Interrupted: a signal has asked to stop. Then, and whatever else ends it, responses under way are not kept, finished
+            ones are, whoever holds them.
     """
     pending: dict[str, list[Chain]] = defaultdict(list)
 
@@ -88,12 +90,17 @@ def run_chains(
         while group := list(islice(source, engine.replays_at_once)):
             yield from advance_all(group)
 
-    started, drawn_before = time.monotonic(), None
+    started, drawn_before = 0.0, None
 
     def watch(running: int, drawn: int) -> None:
-        nonlocal drawn_before
-        drawn_before = drawn if drawn_before is None else drawn_before
-        rate = (drawn - drawn_before) / max(time.monotonic() - started, 1e-3)
+        nonlocal started, drawn_before
+        interruption.check()
+        if running and drawn_before is None:  # what came before, such as loading, says nothing of the work
+            started, drawn_before = time.monotonic(), drawn
+            progress.begin()
+        rate = (
+            (drawn - (drawn_before or 0)) / max(time.monotonic() - started, 1e-3) if drawn_before is not None else 0.0
+        )
         progress.beat(f"{running} running · {rate:.0f} tokens/s", {"running": running, "tokens_per_s": round(rate, 1)})
 
     def keep(completion: Completion) -> dict[str, Any]:
@@ -104,19 +111,22 @@ def run_chains(
         return record
 
     engine.watch = watch
-    try:
-        for completion in engine.run(first()):
-            record = keep(completion)
-            interruption.check()  # where an engine's library has swallowed the stop itself
-            waiting = pending.pop(completion.key)
-            for chain in waiting:
-                chain.take(record)
-            for request in advance_all(waiting):
-                engine.submit(request)
-    except interruption.Interrupted:
-        for completion in engine.ended():
-            keep(completion)
-        raise
+    # A stop waits until `watch` or the loop looks for it: in between a response could be in nobody's hands.
+    with interruption.deferred():
+        try:
+            for completion in engine.run(first()):
+                record = keep(completion)
+                interruption.check()
+                waiting = pending.pop(completion.key)
+                for chain in waiting:
+                    chain.take(record)
+                for request in advance_all(waiting):
+                    engine.submit(request)
+        except BaseException:
+            with suppress(OSError):  # the log itself may be what failed
+                for completion in engine.ended():
+                    keep(completion)
+            raise
 
 
 def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:

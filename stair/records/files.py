@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -28,11 +29,18 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
         flush(partial)
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None and _is_full(error):
+            raise OSError(f"{path} cannot be written ({error}): make room and run the same command again") from error
         raise
     with contextlib.suppress(OSError):  # some file systems refuse to open a folder
         flush(path.parent)
+
+
+def _is_full(error: OSError) -> bool:
+    """Whether a disk or a quota is full; Arrow's errors say it in words alone."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "errno 28" in str(error).lower()
 
 
 def partial_path(path: Path) -> Path:

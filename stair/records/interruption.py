@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 EXIT_AGAIN = 75
 """The exit code that means "run me again": EX_TEMPFAIL of sysexits.h."""
@@ -79,14 +80,21 @@ def check(kept: str = "what was finished is kept") -> None:
 def deferred() -> Iterator[None]:
     """Within it a signal only leaves a mark: the work calls `check` where it can stop, and does what it must before.
 
+    Ctrl-C (SIGINT) is such a signal within it, too.
+
     Raises:
         Interrupted: a signal has come and the work went on to its end; raised when the block is left.
     """
     global _deferring
+    keyboard: Any = None
+    if not _deferring and threading.current_thread() is threading.main_thread():
+        keyboard = signal.signal(signal.SIGINT, _take)
     _deferring += 1
     try:
         yield
     finally:
         _deferring -= 1
+        if keyboard is not None:
+            signal.signal(signal.SIGINT, keyboard)
     if not _deferring:
         check()

@@ -46,6 +46,10 @@ class Progress:
         self._facts: Mapping[str, float] = {}
         self._write()
 
+    def begin(self) -> None:
+        """The work begins now: the time before it, in which something was loaded, is no measure of what is left."""
+        self._start = time.monotonic()
+
     def advance(self, units: int = 1, note: str | None = None) -> None:
         """Counts finished units; `note` (a rate, a loss) stands at the end of the line, the last one where none is given."""
         self.set(self.done + units, self._note if note is None else note)

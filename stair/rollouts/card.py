@@ -9,6 +9,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.data.revisions import hub_sources, marked_commit
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
@@ -43,7 +44,7 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
     split = {row["record_id"]: row["split"] for row in pool}
     endings = Counter(row["finish_reason"] for row in rows)
     lengths = sorted(row["response_tokens"] for row in rows)
-    made_by = {name: sorted({str(row[name]) for row in rows}) for name in here}
+    made_by = {name: sorted({"not seen" if row[name] is None else str(row[name]) for row in rows}) for name in here}
     source = pool_settings.repository or pool_settings.path or "generated problems"
     sampling = settings.rollout_sampling.model_dump()
     text = [
@@ -73,10 +74,7 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
             ("setting", "value"),
             [
                 ("model", settings.repository or settings.path or "a small model that the run trained itself"),
-                (
-                    "revision",
-                    settings.revision or "as recorded in the lock file (hub.lock)" if settings.repository else "",
-                ),
+                ("revision", _commit(config, paths, model)),
                 ("mode", "thinking" if settings.thinking else "without thinking"),
                 ("problems", f"{source}, cleaned (data/report.md)"),
                 ("user message", f"`{config.prompts[pool_settings.prompt]!r}`"),
@@ -102,6 +100,12 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
     write_text(output, "\n".join(text).rstrip() + "\n")
     write_manifest(output, stage="rollouts", settings={})
     print(f"{model}: {output}")
+
+
+def _commit(config: Config, paths: RunPaths, model: str) -> str:
+    """The commit of the hub that the model's files are of; nothing for a model from elsewhere."""
+    found = [source for source in hub_sources(config, paths) if source.name == f"models.{model}"]
+    return (found[0].revision or marked_commit(found[0]) or "not recorded") if found else ""
 
 
 def _distinct(rows: Sequence[dict[str, Any]], name: str) -> str:

@@ -11,7 +11,7 @@ from stair.conversation.renderer import Renderer
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
 from stair.protocol.chain import Step
 from stair.protocol.session import response_columns
-from stair.records.keys import ids_digest, response_keys
+from stair.records.keys import digest_of, ids_digest, response_keys
 from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,20 @@ class RolloutSettings:
             sampling=self.sampling.as_dict(),
             max_new_tokens=self.max_new_tokens,
             engine=self.engine,
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """Of what decides how responses are drawn; the prompts' own texts apart."""
+        return digest_of(
+            dict(
+                model=self.model_revision,
+                engine=dict(self.engine),
+                sampling=self.sampling.as_dict(),
+                max_new_tokens=self.max_new_tokens,
+                prompt=self.prompt,
+                seed=self.seed_name,
+            )
         )
 
     def prompt_of(self, record: Mapping[str, Any]) -> Prompt:
@@ -132,7 +146,7 @@ class RolloutChain:
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
         """See `Chain.record`."""
-        seen = {"batch_invariant": engine.capabilities.batch_invariant}
+        seen = {"batch_invariant": completion.batch_invariant}
         return response_columns(completion, engine, self.settings.renderer) | seen
 
     def replay(self, engine: Engine) -> Replay:

@@ -50,6 +50,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
     """Generates one shard of a model's rollouts."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     settings, samples = _settings(config, backbone), config.rollouts.samples
+    servers_folder = paths.work("rollouts", model, "servers")
     records = share(_records(paths, model), shard, of)
     with ExitStack() as ended:
 
@@ -60,7 +61,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             engine = backbone.launch_sglang(
                 config,
                 paths.log("rollouts", model, f"server-{name}"),
-                lambda facts: record_server(paths.work("rollouts", model, "servers"), f"shard-{name}", facts),
+                lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
             )
             return ended.enter_context(closing(engine))
 
@@ -79,14 +80,15 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
 def seal(config: Config, paths: RunPaths, model: str) -> None:
     """Writes a model's rollouts from the logs, without a model."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
-    chains = _chains(_settings(config, backbone), _records(paths, model), config.rollouts.samples)
+    shared = _settings(config, backbone)
+    chains = _chains(shared, _records(paths, model), config.rollouts.samples)
     output = paths.rollouts(model)
     seen: Counter[str] = Counter()
     count = write_table(output, ROLLOUTS, _counted(sealed_rows(chains, paths.work("rollouts", model)), seen))
     settings = {"sampling": backbone.settings.rollout_sampling.model_dump(), "model_revision": backbone.revision}
     facts = {
         "batch_invariant": dict(seen),
-        "servers": servers(paths.work("rollouts", model, "servers")),
+        "servers": servers(paths.work("rollouts", model, "servers"), shared.digest),
     }
     write_manifest(output, stage="rollouts", settings=settings, responses=count, **facts)
     tidy(paths.work("rollouts", model))

@@ -41,15 +41,19 @@ class WatchedEngine(TransformersEngine):
         prefill: int = 1,
     ) -> None:
         super().__init__(model, tokens=TOKENS, layers=layers, batch_width=width, prefill_width=prefill, cache_block=32)
-        self.stop_after = stop_after
+        self.stop_after, self.killed = stop_after, False
         self.requests: dict[str, Request] = {}
         self.replays: list[Replay] = []
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         for number, completion in enumerate(super().run(map(self._seen, requests))):
             if number == self.stop_after:
+                self.killed = True
                 raise KeyboardInterrupt
             yield completion
+
+    def ended(self) -> list[Completion]:
+        return [] if self.killed else super().ended()  # a killed process is asked for nothing
 
     def submit(self, request: Request) -> None:
         super().submit(self._seen(request))

@@ -277,10 +277,11 @@ def test_owners_whose_names_begin_alike_keep_their_own(tmp_path: Path) -> None:
     assert BankStore(tmp_path).load("s-p1-10", segment(1).digest) is not None
 
 
-def test_what_ended_in_one_step_is_kept_when_a_signal_comes_between(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stop", [Interrupted, KeyboardInterrupt, ValueError])
+def test_what_ended_in_one_step_is_kept_when_something_comes_between(
+    study: Study, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
 ) -> None:
-    """Responses can end together; the stop is asked for after the first of them was logged."""
+    """Responses can end together; a signal, or another response's fault, comes after the first of them was logged."""
     study.sessions, study.samples = 4, 1
     plain = WatchedEngine(study.model, width=4)
     expected = study.go("native", plain)
@@ -297,11 +298,11 @@ def test_what_ended_in_one_step_is_kept_when_a_signal_comes_between(
     monkeypatch.setattr(Batch, "draw", counted)
 
     def stop_where_two_ended() -> None:
-        if together[-1] > 1:
-            raise Interrupted("stopped")
+        if together and together[-1] > 1:
+            raise stop("stopped")
 
     monkeypatch.setattr("stair.protocol.runner.interruption.check", stop_where_two_ended)
-    with pytest.raises(Interrupted):
+    with pytest.raises(stop):
         again.go("native", engine)
     logged = [key for key, record in again.log("native").items() if "response_ids" in record]
     assert len(logged) == sum(together), "every response that had ended is in the log"

@@ -45,6 +45,26 @@ def process(body: str) -> Iterator[subprocess.Popen[str]]:
         child.communicate()
 
 
+def test_the_keyboard_is_heard_at_safe_points_too() -> None:
+    body = """with deferred():
+    told('ready')
+    while not stop_requested(): waits(0.01)
+    told('done')
+told('never')"""
+    with process(body) as child:
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=20)
+    assert child.returncode == EXIT_AGAIN
+    assert out.splitlines()[0] == "done"
+    assert "stopped by SIGINT" in out and "never" not in out
+    assert "SIGINT: stopping at the next safe point" in err
+    # Outside of such work it is the keyboard's as ever.
+    with process("with deferred(): pass\ntold('ready')\nwaits()") as child:
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=20)
+    assert child.returncode == -signal.SIGINT
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_command_stops_where_it_stands(number: signal.Signals) -> None:
     with process("told('ready')\nwaits()") as child:

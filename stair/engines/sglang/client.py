@@ -18,6 +18,10 @@ class Transient(Exception):
     """The server is gone, busy or was interrupted: asking again may help."""
 
 
+class Refused(ValueError):
+    """The server will not answer this request."""
+
+
 class Retracted(Exception):
     """The server ran out of cache and began a response anew, and with that forgot its presence penalty."""
 
@@ -81,7 +85,13 @@ class Asker:
             Retracted: ask again, with fewer at a time.
             ValueError: the server refuses the request, or its answer cannot be right.
         """
-        return self.completion(request, await self.post(client, address, self.payload(request)))
+        try:
+            return self.completion(request, await self.post(client, address, self.payload(request)))
+        except (KeyError, TypeError) as error:
+            told = f"SGLang's answer is not one: {type(error).__name__}: {error}"
+            raise ValueError(f"request {request.key[:12]}: {told}") from error
+        except Refused as error:
+            raise ValueError(f"request {request.key[:12]}: {error}") from None
 
     @staticmethod
     async def post(client: httpx.AsyncClient, address: str, payload: dict[str, Any]) -> dict[str, Any]:
@@ -93,12 +103,15 @@ class Asker:
         except httpx.TransportError as error:
             raise Transient(f"{type(error).__name__}: {error}") from error
         if answer.status_code == 200:
-            found: dict[str, Any] = orjson.loads(answer.content)
+            try:
+                found: dict[str, Any] = orjson.loads(answer.content)
+            except orjson.JSONDecodeError as error:
+                raise Transient(f"an answer that is no JSON: {error}") from error
             return found
         told = answer.text[:500]
         if answer.status_code in (408, 429) or answer.status_code >= 500:
             raise Transient(f"status {answer.status_code}: {told}")
-        raise ValueError(f"SGLang's server refuses the request (status {answer.status_code}): {told}")
+        raise Refused(f"SGLang's server refuses it (status {answer.status_code}): {told}")
 
     def completion(self, request: Request, answer: dict[str, Any]) -> Completion:
         """What an answer says, held to what was asked. Raises as `ask`."""

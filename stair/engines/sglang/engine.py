@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,28 +97,30 @@ class SGLangEngine:
                         yield Completion(request.key, (), "context", None, None, Usage(len(request.prompt_ids), 0))
                         continue
                     if not self.service.is_open:
-                        self.service.open(request)
+                        self.service.open(request, partial(self._tell, 0, drawn))
                     self.service.put(request)
                     flying += 1
                 if not flying:
                     return
-                served = self.service.get()
+                completion = self.service.get(partial(self._tell, flying, drawn))
                 flying -= 1
-                drawn += served.completion.usage.response_tokens
-                if self.watch is not None:
-                    self.watch(flying, drawn)
-                self._invariant = served.batch_invariant
-                yield served.completion
+                drawn += completion.usage.response_tokens
+                self._invariant = completion.batch_invariant
+                yield completion
         finally:
             self.service.give_up()
 
     def ended(self) -> list[Completion]:
         """What the server has answered and was not given yet; see `Engine.ended`."""
-        return [served.completion for served in self.service.forget()]
+        return self.service.forget()
 
     def close(self) -> None:
         """Ends the server."""
         self.service.close()
+
+    def _tell(self, flying: int, drawn: int) -> None:
+        if self.watch is not None:
+            self.watch(flying, drawn)
 
     def _next(self, source: Iterator[Request]) -> Request | None:
         request = self._submitted.popleft() if self._submitted else next(source, None)

@@ -23,7 +23,7 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBR
 _LOOK_SECONDS = 0.1
 _GRACE_SECONDS = 1.5
 _TIDY_SECONDS = 1.0
-_SHARED, _SHARED_SECONDS = "/dev/shm/", 10.0
+_SHARED, _SHARED_SECONDS = "/dev/shm/", 1.0
 
 
 def _prctl(option: int, value: int) -> None:
@@ -114,7 +114,10 @@ def main() -> int:
     os.set_inheritable(lifeline, False)
     scratch = tempfile.mkdtemp(prefix="stair-server-")
     try:
-        return _run(lifeline, command, {**os.environ, "TMPDIR": scratch})
+        environment = {**os.environ, "TMPDIR": scratch}
+        if not os.access(os.path.expanduser("~"), os.W_OK):
+            environment["HOME"] = scratch  # libraries keep caches there
+        return _run(lifeline, command, environment)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

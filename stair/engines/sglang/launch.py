@@ -93,6 +93,9 @@ class Launch:
             "TOKENIZERS_PARALLELISM": "false",
             "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",  # by SPARE
         }
+        # The server asks itself whether it is up; a proxy of the network would be asked instead.
+        for name in ("no_proxy", "NO_PROXY"):
+            variables[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1", "localhost"]))
         if self.device == "cpu":
             variables |= {"SGLANG_PLATFORM": "plain_cpu", "TORCH_COMPILE_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
             # A run's jobs have set it. Threads that wait for each other while processes share processors make every step slow.

@@ -21,6 +21,9 @@ _GUARD = Path(__file__).with_name("guard.py")
 _LOOK_SECONDS = 0.25
 _GUARD_SECONDS = 10.0
 _TAIL_LINES = 12
+_TAIL_CHARACTERS = 300
+"""Of a line."""
+_TAKEN = "address already in use"
 
 
 class ServerFailed(OSError):
@@ -137,13 +140,16 @@ class Server:
         async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
             while True:
                 if not self.alive():
-                    kind = PortTaken if "address already in use" in self._output().lower() else ServerFailed
-                    raise kind(f"SGLang's server ended with {self._guard.returncode} while it started{self._tail()}")
+                    kind = PortTaken if _TAKEN in self._output().lower() else ServerFailed
+                    raise kind(f"SGLang's server ended with {self._guard.returncode} while it started{self.tail()}")
+                if _TAKEN in self._output().lower():  # it may stay, and ask who has its port whether that is itself
+                    raise PortTaken(f"somebody took {self.address} while SGLang's server loaded")
                 if time.monotonic() > deadline:
-                    raise ServerFailed(f"SGLang's server was not ready after {seconds:.0f} s{self._tail()}")
+                    raise ServerFailed(f"SGLang's server was not ready after {seconds:.0f} s{self.tail()}")
                 if await self._answers_as_itself(client) and await self.healthy(client, 30.0):
-                    self.facts = (await client.get(f"{self.address}/server_info")).json()
-                    return
+                    with suppress(httpx.HTTPError, ValueError):  # it is asked again
+                        self.facts = dict((await client.get(f"{self.address}/server_info")).json())
+                        return
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def _answers_as_itself(self, client: httpx.AsyncClient) -> bool:
@@ -165,6 +171,10 @@ class Server:
             handle.seek(self._begin)
             return handle.read().decode(errors="replace")
 
-    def _tail(self) -> str:
-        lines = [line.strip() for line in self._output().splitlines() if line.strip()]
-        return f"; the end of {self._log}: " + " | ".join(lines[-_TAIL_LINES:])
+    def tail(self) -> str:
+        """The end of the server's log, on one line."""
+        lines = [line.strip() for line in self._output().splitlines()]
+        told = [
+            line[:_TAIL_CHARACTERS] for line in lines if line.strip("^~ ") and not line.startswith(("usage:", "[-"))
+        ]
+        return f"; the end of {self._log}: " + " | ".join(told[-_TAIL_LINES:])

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,6 @@ class Patience:
 
     start_seconds: float = 3600.0
     stall_seconds: float = 300.0
-
-
-@dataclass(frozen=True)
-class Served:
-    """A completion and what was seen of the server that made it."""
-
-    completion: Completion
-    batch_invariant: bool
 
 
 class _Gate:
@@ -109,8 +101,8 @@ class Service:
     ) -> None:
         self._launch, self._asker, self._patience, self._width = launch, asker, patience, width
         self._log, self._started, self._port = log, started, port
-        self._results: queue.Queue[Served | BaseException] = queue.Queue()
-        self._left: list[Served] = []
+        self._results: queue.Queue[Completion | BaseException] = queue.Queue()
+        self._left: list[Completion] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sglang", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -124,8 +116,10 @@ class Service:
 
     # ---------------------------------------------------------------- the caller's side
 
-    def open(self, request: Request) -> None:
+    def open(self, request: Request, waiting: Callable[[], None]) -> None:
         """Starts the first server and waits until it can be used; `request` is what its determinism is looked at with.
+
+        `waiting` is called twice a second meanwhile; what it raises ends the wait.
 
         Raises:
             ServerFailed: it does not come up.
@@ -134,7 +128,8 @@ class Service:
         self._thread.start()
         ready: Future[None] = Future()
         self._keeper = self._submit(self._keep(request, ready))
-        while not ready.done():  # in short waits, so that signals are seen
+        while not ready.done():
+            waiting()
             wait([ready], timeout=_TICK_SECONDS)
         ready.result()
 
@@ -157,24 +152,28 @@ class Service:
         """Sends a request; its completion comes out of `get`."""
         self._loop.call_soon_threadsafe(self._begin, request)
 
-    def get(self) -> Served:
-        """The next response that has ended. Raises what made the service give up."""
+    def get(self, waiting: Callable[[], None]) -> Completion:
+        """The next response that has ended, with what was seen of its server. Raises what made the service give up.
+
+        `waiting` is called before, and twice a second until one has ended; what it raises ends the wait.
+        """
         while True:
+            waiting()
             try:
                 found = self._results.get(timeout=_TICK_SECONDS)
             except queue.Empty:
-                continue  # so that signals are seen
+                continue
             if isinstance(found, BaseException):
                 raise found
             return found
 
-    def forget(self) -> list[Served]:
+    def forget(self) -> list[Completion]:
         """Gives up what is under way; nothing of it comes out of `get` any more. Returns what had ended, once."""
         if self.is_open and self._thread.is_alive():
             self._submit(self._cancel()).result()
         while not self._results.empty():
             found = self._results.get()
-            if isinstance(found, Served):
+            if isinstance(found, Completion):
                 self._left.append(found)
         left, self._left = self._left, []
         return left
@@ -225,16 +224,17 @@ class Service:
             ):
                 with attempt:
                     self.asked_again += attempt.retry_state.attempt_number > 1
-                    served = await self._attempt(request)
+                    completion = await self._attempt(request)
             self._responses += 1
-            self._results.put(served)
-        except Transient as error:
-            told = f"request {request.key[:12]} failed {_ATTEMPTS} times, last by {error}"
+            self._results.put(completion)
+        except (Transient, Retracted) as error:
+            why = "the server's cache ran full" if isinstance(error, Retracted) else str(error)
+            told = f"request {request.key[:12]} failed {_ATTEMPTS} times, last by {why}"
             self._results.put(ServerFailed(f"{told}; see {self._log}"))
         except Exception as error:  # whatever it is, the caller must not wait for ever
             self._results.put(error)
 
-    async def _attempt(self, request: Request) -> Served:
+    async def _attempt(self, request: Request) -> Completion:
         async with self._gate:
             await self._up.wait()
             server, seen, begun = self._server, self._invariant, time.monotonic()
@@ -251,7 +251,7 @@ class Service:
                 raise
             self._gate.widen()
             self._last_sign = time.monotonic()
-            return Served(completion, seen)
+            return replace(completion, batch_invariant=seen)
 
     async def _keep(self, probe: Request, ready: Future[None]) -> None:
         """Starts servers, one after another, as long as they are needed."""
@@ -277,22 +277,34 @@ class Service:
         fruitless = 0
         while True:
             before = self._responses
-            self._server = await self._start(first=not ready.done())
+            self._server = server = await self._start(first=not ready.done())
+            # It can stall while it is looked at, too, and no request has a time limit.
+            looking = asyncio.create_task(self._look_at(server, probe))
+            watching = asyncio.create_task(self._watch(server))
             try:
-                try:
-                    await self._look_at(self._server, probe)
-                    self._up.set()
-                    if not ready.done():
-                        ready.set_result(None)
-                    why = await self._watch(self._server)
-                except Transient as error:
-                    why = f"failed its first requests ({error})"
+                await asyncio.wait({looking, watching}, return_when=asyncio.FIRST_COMPLETED)
+                why = "failed its first requests"
+                if looking.done():
+                    try:
+                        looking.result()
+                        self._up.set()
+                        if not ready.done():
+                            ready.set_result(None)
+                        why = await watching
+                    except Transient as error:
+                        why += f" ({error})"
+                else:
+                    why = watching.result()
             finally:
                 self._up.clear()
-                await self._server.stop()
+                for task in (looking, watching):
+                    task.cancel()
+                await asyncio.gather(looking, watching, return_exceptions=True)
+                tail = server.tail()
+                await server.stop()
             fruitless = fruitless + 1 if self._responses == before else 0
             if fruitless >= _STARTS:
-                raise ServerFailed(f"SGLang's server {why}, {_STARTS} times without a response; see {self._log}")
+                raise ServerFailed(f"SGLang's server {why}, {_STARTS} times without a response{tail}")
             self.restarts += 1
             self._tell(f"the server {why}; starting another")
 

@@ -189,7 +189,8 @@ class Batch:
         if request.capture is not None:
             assert self._capture is not None
             segment = self._capture.take(number, ids, request.stop_ids, request.capture)
-        return Completion(request.key, ids, reason, segment, row.receipt, Usage(len(request.prompt_ids), len(ids)))
+        usage = Usage(len(request.prompt_ids), len(ids))
+        return Completion(request.key, ids, reason, segment, row.receipt, usage, batch_invariant=True)
 
 
 def _ended(row: Row, context: int) -> FinishReason | None:

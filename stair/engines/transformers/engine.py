@@ -195,7 +195,8 @@ class TransformersEngine:
                 begun.append(request)
                 continue
             states = self._no_states() if request.capture is not None else None
-            yield Completion(request.key, (), "context", states, None, Usage(len(request.prompt_ids), 0))
+            usage = Usage(len(request.prompt_ids), 0)
+            yield Completion(request.key, (), "context", states, None, usage, batch_invariant=True)
         # Drawing requests can have replayed responses, and so run out of memory and made the batch narrower.
         batch = self._current
         try:
