@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,7 @@ from stair.engines.sglang.client import Asker, Retracted, Transient
 from stair.engines.sglang.launch import HeldPort, Launch
 from stair.engines.sglang.limits import check_architecture, check_request, check_sampling
 from stair.engines.sglang.probe import TOGETHER, variants
+from stair.engines.sglang.server import PortTaken, Server, ServerFailed
 
 LAW = SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, presence_penalty=1.5, truncation="joint")
 ASKER = Asker(context=100, vocabulary=320, tokens=300)
@@ -99,6 +105,83 @@ def test_a_missing_environment_and_another_version_are_said(tmp_path: Path) -> N
     (tmp_path / "env" / "bin" / "python").touch()
     with pytest.raises(ValueError, match=r"holds SGLang 0\.5\.1, but sglang\.version is 0\.5\.23"):
         replace(launch, environment=tmp_path / "env").check()
+
+
+def test_the_server_asks_itself_and_no_proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    launch = Launch(tmp_path, "0.5.23", tmp_path, 100, "float32", "cpu", "torch_native", running=4)
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "intern")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    there = launch.surroundings()
+    assert there["http_proxy"] == "http://proxy:3128"
+    assert (there["no_proxy"], there["NO_PROXY"]) == ("intern,127.0.0.1,localhost", "127.0.0.1,localhost")
+
+
+# ---------------------------------------------------------------- a server that comes up
+
+
+@contextmanager
+def coming_up(tmp_path: Path, info: list[bytes | None], log: str = "") -> Iterator[Server]:
+    """A server whose answers to /server_info are given, None for none at all, and whose log is."""
+    left = list(info)
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"{}"
+            if self.path == "/model_info":
+                body = json.dumps({"weight_version": server.identity}).encode()
+            elif self.path == "/server_info":
+                told = left.pop(0) if len(left) > 1 else left[0]
+                if told is None:
+                    self.close_connection = True
+                    return
+                body = told
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Silence."""
+
+    server = Server.__new__(Server)
+    server.identity, server._begin, server._log = "stair-test", 0, tmp_path / "server.log"
+    server._log.write_text(log)
+    server._guard = subprocess.Popen(["sleep", "60"])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as listening:
+        server.address = f"http://127.0.0.1:{listening.server_port}"
+        thread = threading.Thread(target=listening.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server._guard.kill()
+            server._guard.wait()
+            listening.shutdown()
+            thread.join()
+
+
+def test_a_server_that_says_nothing_sensible_of_itself_at_first_is_asked_again(tmp_path: Path) -> None:
+    with coming_up(tmp_path, [None, b"<html>", b"[1]", b'{"version": "0.5.23"}']) as server:
+        asyncio.run(server._ready(30.0))
+        assert server.facts == {"version": "0.5.23"}
+
+
+def test_a_server_that_never_does_is_not_ready_and_the_error_is_a_line_of_bounded_length(tmp_path: Path) -> None:
+    log = (
+        "usage: launch_server\n [--a A]\n" + "x" * 2_000_000 + "\n[2026-01-01] RuntimeError: no such thing\n   ^^^^^\n"
+    )
+    with coming_up(tmp_path, [b"<html>"], log) as server, pytest.raises(ServerFailed, match="was not ready") as caught:
+        asyncio.run(server._ready(1.0))
+    told = str(caught.value)
+    assert "RuntimeError: no such thing" in told and "usage" not in told and "^" not in told
+    assert len(told) < 1000 and "\n" not in told
+
+
+def test_a_port_that_was_taken_while_the_server_loaded_is_noticed(tmp_path: Path) -> None:
+    log = "[Errno 98] error while attempting to bind on address: Address already in use\n"
+    with coming_up(tmp_path, [b"{}"], log) as server, pytest.raises(PortTaken, match="somebody took"):
+        asyncio.run(server._ready(30.0))
 
 
 # ---------------------------------------------------------------- payloads and answers

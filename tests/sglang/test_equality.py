@@ -7,9 +7,10 @@ import os
 import random
 import signal
 import socket
+import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -241,12 +242,44 @@ def test_a_killed_server_is_started_again_and_gives_the_same_tokens(
     assert engine.capabilities.batch_invariant is True
 
 
+@contextmanager
+def thief(engine: SGLangEngine) -> Iterator[list[int]]:
+    """Listens at the first port that the engine's server is started with, before the server does."""
+    before, taken, over = set(ports_of_servers()), list[int](), threading.Event()
+
+    def take() -> None:
+        while not over.wait(0.05):
+            for port in set(ports_of_servers()) - before:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(("127.0.0.1", port))
+                listener.listen()
+                taken.append(port)
+                return
+
+    with socket.socket() as listener:
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield taken
+        finally:
+            over.set()
+            thread.join()
+
+
+def ports_of_servers() -> Iterator[int]:
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            if "sglang.launch_server" in words and "guard.py" not in " ".join(words):
+                yield int(words[words.index("--port") + 1])
+
+
 def test_a_full_cache_and_a_taken_port(
     engine: SGLangEngine, undisturbed: dict[str, Completion], start_engine: StartEngine
 ) -> None:
     """SGLang begins responses anew when its cache is full, and would forget their penalty; the tokens are the same.
 
-    The port that is tried first has a listener.
+    The port that is tried first has a listener, and the next one is taken while the server loads.
     """
     long = [request(number, THINKING, limit=120, prompt=40, stop_ids=ENDS) for number in range(40)]
     expected = ran(engine, long)
@@ -259,10 +292,11 @@ def test_a_full_cache_and_a_taken_port(
         # as they are, so 16 of these at a time grow out of the cache. What a new server is looked at with, shorter prompts and 64
         # tokens at most, does not; after that it would take in one at a time.
         eager = ("--schedule-conservativeness", "0.01")
-        with closing(start_engine(cache_tokens=1000, arguments=eager, port=port)) as other:
+        with closing(start_engine(cache_tokens=1000, arguments=eager, port=port)) as other, thief(other) as stolen:
             assert ran(other, long) == expected
             assert other.service.asked_again > 0
-            assert other.service.address != f"http://127.0.0.1:{port}"
+            assert stolen and port not in stolen
+            assert other.service.address not in [f"http://127.0.0.1:{each}" for each in (port, *stolen)]
             process = psutil.Process(other.service.process)
             family = [process, *process.children(recursive=True)]
         _, alive = psutil.wait_procs(family, timeout=10)

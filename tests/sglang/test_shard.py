@@ -50,7 +50,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
             },
         },
         "training_pool": {
-            "tiny": None, "path": str(folder / "pool.jsonl"), "columns": {"problem": "problem", "answer": "answer", "id": None},
+            "tiny": None, "path": str(folder / "pool.jsonl"), "columns": {"problem": "problem", "answer": "answer"},
             "strip_prefixes": [], "strip_suffixes": [],
             "validation_problems": 4, "exclude_benchmarks": [], "exclude_more": None,
         },
@@ -178,6 +178,11 @@ def test_a_server_that_is_killed_and_one_that_is_stopped(prepared: Path, undistu
         servers += server_of(job)
         os.kill(servers[1].pid, signal.SIGKILL)  # the server itself, below its guard
         after_kill = logged(tmp_path)
+        # The next one stands still while it is looked at, before any response is asked of it.
+        wait_for(tmp_path, job, lambda: (tmp_path / "output.txt").read_text().count("the server is ready") == 2)
+        looked_at = server_of(job)
+        servers += looked_at
+        os.killpg(looked_at[0].pid, signal.SIGSTOP)
         wait_for_records(tmp_path, job, 5)
         stopped = server_of(job)
         servers += stopped
@@ -191,7 +196,7 @@ def test_a_server_that_is_killed_and_one_that_is_stopped(prepared: Path, undistu
     assert not alive
     output = (tmp_path / "output.txt").read_text()
     assert output.count("the server died; starting another") == 1
-    assert output.count(f"gave no sign of life for {STALL_SECONDS} s; starting another") == 1
+    assert output.count(f"gave no sign of life for {STALL_SECONDS} s; starting another") == 2
     assert_as_undisturbed(tmp_path, undisturbed, after_kill, after_stop)
 
 
@@ -211,6 +216,7 @@ def test_a_full_disk_then_a_client_that_is_killed_and_killed_again(
         states.append(logged(tmp_path))
     assert job.returncode == 2
     assert "File too large" in (tmp_path / "output.txt").read_text()
+    assert "make room" in (tmp_path / "output.txt").read_text()
     _, alive = psutil.wait_procs(servers, timeout=10)
     assert not alive
 

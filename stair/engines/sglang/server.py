@@ -147,7 +147,7 @@ class Server:
                 if time.monotonic() > deadline:
                     raise ServerFailed(f"SGLang's server was not ready after {seconds:.0f} s{self.tail()}")
                 if await self._answers_as_itself(client) and await self.healthy(client, 30.0):
-                    with suppress(httpx.HTTPError, ValueError):  # it is asked again
+                    with suppress(httpx.HTTPError, ValueError, TypeError):  # it is asked again
                         self.facts = dict((await client.get(f"{self.address}/server_info")).json())
                         return
                 await asyncio.sleep(_LOOK_SECONDS)
