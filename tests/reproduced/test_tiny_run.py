@@ -151,7 +151,7 @@ def test_trained_parameters_are_those_of_the_weights(run: tuple[Config, RunPaths
     model = run[0].controllers["lora"].models[0]
     weights = load_file(run[1].weights(model, "stair"))
     adapter = load_file(run[1].controller(model, "lora") / "adapter_model.safetensors")
-    normals, low_rank = (sum(tensor.numel() for tensor in each.values()) for each in (weights, adapter))
+    normals, low_rank = (sum(tensor.size for tensor in each.values()) for each in (weights, adapter))
     assert list(counts) == [0, normals, low_rank, normals + low_rank]
 
 
