@@ -68,7 +68,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     """A session of four equal turns."""
     import torch
 
-    from stair.config.model import Controller
+    from stair.config.training import Controller
     from stair.conversation.renderer import Renderer
     from stair.method import readout
     from stair.tiny.tokenizer import train_tokenizer

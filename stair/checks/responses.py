@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stair.checks.check import Check, Row, place, verdict
-from stair.config.model import Condition
+from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.conversation.thinking import last_position
 

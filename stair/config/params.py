@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stair.config.model import Config, Dataset, Model
+from stair.config.backbones import Model
+from stair.config.datasets import Dataset
+from stair.config.model import Config
 from stair.config.sources import modules_digest
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from stair.backbones.architecture import Architecture, describe
-from stair.config.model import Config, TinyBackbone
+from stair.config.backbones import TinyBackbone
+from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
 from stair.data.benchmarks import wanted_columns as benchmark_columns

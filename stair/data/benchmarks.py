@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stair.config.model import Benchmark
+from stair.config.datasets import Benchmark
 from stair.data.choices import ordered_choices, with_choices
 from stair.data.normalisation import identity
 from stair.data.reading import as_text, read_columns

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stair.config.model import Config, Dataset, Model
+from stair.config.backbones import Model
+from stair.config.datasets import Dataset
+from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError
 from stair.records.keys import file_digest

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stair.config.model import TrainingPool
+from stair.config.datasets import TrainingPool
 from stair.data.normalisation import identity, record_identity, strip_fixed
 from stair.data.reading import as_text, stream_columns
 from stair.records.seeds import hash_order

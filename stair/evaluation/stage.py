@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from stair.checks.responses import ENGINE_COLUMNS, capture_check, condition_checks, engine_of, wrongly_captured
-from stair.config.model import Config, Controller
+from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.config.training import Controller
 from stair.engines.base import Engine, Variant
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore

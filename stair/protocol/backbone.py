@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from stair.backbones.architecture import Architecture, describe
 from stair.backbones.revision import model_revision
-from stair.config.model import Config, EngineName, Model, Sampling
+from stair.config.backbones import Model, Sampling
+from stair.config.engines import EngineName
+from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Engine, SamplingSettings, Truncation

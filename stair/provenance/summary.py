@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stair.config.model import Config, Dataset, Model
+from stair.config.backbones import Model
+from stair.config.datasets import Dataset
+from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.provenance.artefacts import Artefact, Artefacts
 from stair.provenance.record import TAKEN_FROM, read_manifest, shown

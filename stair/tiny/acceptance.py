@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stair.backbones.load import load_model
-from stair.config.model import Config, Model
+from stair.config.backbones import Model
+from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.conversation.renderer import Exchange, Renderer
 from stair.engines.base import Request

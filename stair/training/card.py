@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stair.config.model import Controller, Model
+from stair.config.backbones import Model
+from stair.config.training import Controller
 
 _WHAT = {
     "stair": "reflector normals of STAIR: at the control span of a prompt, a differential read of a bank of earlier states",

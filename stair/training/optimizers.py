@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from stair.config.model import Controller, Optimizer
 from stair.config.resolve import ConfigError
+from stair.config.training import Controller, Optimizer
 from stair.training.student import Student
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.backbones.architecture import describe
-from stair.config.model import Adapter, Controller
+from stair.config.training import Adapter, Controller
 from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
 from stair.method.storage import share
 from stair.records.seeds import seed_of

@@ -20,7 +20,7 @@ from stair.checks.responses import (
     wrongly_captured,
 )
 from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
-from stair.config.model import Condition
+from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.sessions.evaluation import evaluation_sessions
 from stair.sessions.training import training_sessions

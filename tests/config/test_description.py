@@ -11,16 +11,12 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from stair.config import model as typed
+from stair.config.backbones import Sampling, SamplingChange, TinyBackbone
+from stair.config.model import Config
 from stair.config.schema import schema_text
 
 ROOT = Path(__file__).parents[2]
 CONFIG = (ROOT / "config.yaml").read_text(encoding="utf-8")
-MODELS = [
-    item
-    for item in vars(typed).values()
-    if isinstance(item, type) and issubclass(item, typed.Strict) and item is not typed.Strict
-]
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -31,12 +27,23 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from models_in(part)
 
 
+def models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """A typed model and all that its keys hold."""
+    yield model
+    for field in model.model_fields.values():
+        for inner in models_in(field.annotation):
+            yield from models_below(inner)
+
+
+MODELS = list(dict.fromkeys(models_below(Config)))
+
+
 def keys_below(model: type[BaseModel]) -> Iterator[str]:
     """All keys that can stand in a section; a small backbone's are explained in the run that has them."""
     for name, field in model.model_fields.items():
         yield name
         for inner in models_in(field.annotation):
-            if inner is not typed.TinyBackbone:
+            if inner is not TinyBackbone:
                 yield from keys_below(inner)
 
 
@@ -62,7 +69,7 @@ def sections() -> dict[str, str]:
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_every_key_has_a_description(model: type[BaseModel]) -> None:
     # What a benchmark changes in the sampling has the names, the types and so the descriptions of the sampling itself.
-    described = typed.Sampling if model is typed.SamplingChange else model
+    described = Sampling if model is SamplingChange else model
     assert set(model.model_fields) <= set(described.model_fields)
     for name, field in described.model_fields.items():
         assert field.description, f"{model.__name__}.{name}"
@@ -72,20 +79,18 @@ def test_every_key_has_a_description(model: type[BaseModel]) -> None:
 
 def test_every_section_stands_in_config_yaml_under_a_comment() -> None:
     found = sections()
-    assert list(found) == list(typed.Config.model_fields), (
-        "the sections of config.yaml, in the order of the typed model"
-    )
+    assert list(found) == list(Config.model_fields), "the sections of config.yaml, in the order of the typed model"
     for key, text in found.items():
         comment = "".join(line for line in text.splitlines() if line.startswith("#"))
         assert len(comment.strip("#- ")) > 20, f"config.yaml says nothing about '{key}'"
 
 
-@pytest.mark.parametrize("section", list(typed.Config.model_fields))
+@pytest.mark.parametrize("section", list(Config.model_fields))
 def test_every_key_of_a_section_is_used_or_named_there(section: str) -> None:
     text = sections()[section]
     if section == "training_pool":
         text += sections()["benchmarks"]  # both are data sets; the comment on their sources stands once
-    for model in models_in(typed.Config.model_fields[section].annotation):
+    for model in models_in(Config.model_fields[section].annotation):
         for key in keys_below(model):
             assert re.search(rf"\b{key}\b", text), (
                 f"'{key}' is neither used nor explained in '{section}' of config.yaml"
@@ -97,4 +102,4 @@ def test_the_schema_on_disk_is_the_typed_model() -> None:
     assert on_disk == schema_text(), "write it again: stair schema > workflow/schemas/config.schema.yaml"
     schema = yaml.safe_load(on_disk)
     assert schema["additionalProperties"] is False
-    assert set(schema["properties"]) == set(typed.Config.model_fields)
+    assert set(schema["properties"]) == set(Config.model_fields)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stair.config.model import Benchmark
+from stair.config.datasets import Benchmark
 from stair.config.resolve import resolve
 from stair.data.benchmarks import benchmark_rows, left_out, question
 from stair.data.choices import LETTERS, ordered_choices

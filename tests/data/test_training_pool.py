@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stair.config.model import TrainingPool
+from stair.config.datasets import TrainingPool
 from stair.config.resolve import resolve
 from stair.data.training_pool import PoolCounts, training_pool
 from stair.records.schemas import TRAINING_POOL

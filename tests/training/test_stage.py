@@ -20,9 +20,9 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.backbones.load import load_model
-from stair.config.model import CONTROLLER_FILES
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, load_run
+from stair.config.training import CONTROLLER_FILES
 from stair.method import BankFree, Reflector, load_adapter, load_controller
 from stair.training import stage
 from stair.training.workers import Workers

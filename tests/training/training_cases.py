@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from stair.config.model import Controller
+from stair.config.training import Controller
 from stair.conversation.renderer import Exchange, Renderer
 from stair.method import Attachment, Bank, BankFree, RowControl, Segment
 from stair.training.loop import Training

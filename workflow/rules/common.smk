@@ -4,8 +4,8 @@ from pathlib import Path
 
 from stair.backbones.revision import revision_files
 from stair.config import params as digests
-from stair.config.model import CONTROLLER_FILES
 from stair.config.paths import BACKBONE_FILES
+from stair.config.training import CONTROLLER_FILES
 from stair.data.revisions import hub_sources
 from stair.provenance.restored import Restored
 from stair.provenance.sealed import shard_count

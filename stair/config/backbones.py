@@ -1,0 +1,99 @@
+"""The backbones: where they lie, how they sample."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from stair.config.base import Key, Positive, Share, Strict
+from stair.config.engines import EngineName
+
+
+class Sampling(Strict):
+    """How a response is drawn; docs/sampling.md is the law."""
+
+    temperature: float = Field(1.0, ge=0, description="Softmax temperature; 0 is greedy decoding.")
+    top_p: Share = Field(1.0, description="Nucleus mass.")
+    top_k: int = Field(0, ge=0, description="How many of the most probable tokens stay; 0 keeps all.")
+    min_p: float = Field(0.0, ge=0, lt=1, description="Least probability, as a share of the most probable token's.")
+    presence_penalty: float = Field(
+        0.0, description="Subtracted from the logits of tokens already generated in this response."
+    )
+    repetition_penalty: float = Field(
+        1.0, gt=0, description="Divides (or multiplies, when negative) logits of tokens seen."
+    )
+    max_new_tokens: Positive = Field(description="Output limit: newly generated tokens of one response.")
+
+
+class SamplingChange(Strict):
+    """Sampling keys that one benchmark changes; what is left out stays as the model has it."""
+
+    temperature: float | None = Field(None, ge=0)
+    top_p: Share | None = None
+    top_k: int | None = Field(None, ge=0)
+    min_p: float | None = Field(None, ge=0, lt=1)
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = Field(None, gt=0)
+    max_new_tokens: Positive | None = None
+
+
+class TinyBackbone(Strict):
+    """A small model of a real architecture that the workflow trains itself; it stands for the model that it is listed as."""
+
+    architecture: Literal["qwen3", "qwen3_5"] = Field(description="Architecture, with Transformers' own classes.")
+    layers: int = Field(ge=1, description="Transformer blocks.")
+    hidden_size: Positive = Field(description="Width of the residual stream.")
+    heads: Positive = Field(description="Query heads.")
+    kv_heads: Positive = Field(description="Key/value heads.")
+    head_dim: Positive = Field(description="Width of a head.")
+    ffn: Positive = Field(description="Width of the MLP.")
+    steps: Positive = Field(description="Training steps.")
+    batch_tokens: Positive = Field(description="Tokens in a training step.")
+    learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
+    seeds: tuple[str, ...] = Field(
+        strict=False,
+        min_length=1,
+        description="Names of seeds, tried in order until accuracies lie within bounds; the last is kept in any case.",
+    )
+
+
+class Model(Strict):
+    """A backbone: where it lies, how it talks, how it samples."""
+
+    label: str = Field(description="The name in tables and figures.")
+    repository: str | None = Field(None, description="The model's repository on the hub.")
+    revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
+    path: str | None = Field(None, description="A local model folder, in place of the repository.")
+    tiny: TinyBackbone | None = Field(
+        None, description="A small backbone to train here, in place of a repository or folder."
+    )
+    template_sha256: str | None = Field(
+        None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the chat template that the model must have; null takes the one of the first preflight.",
+    )
+    thinking: bool = Field(description="Thinking mode: responses open with reasoning that ends at `</think>`.")
+    dtype: Literal["bfloat16", "float32", "float64"] = Field(
+        "bfloat16", description="Working precision of the backbone."
+    )
+    rollout_engine: EngineName | None = Field(
+        None, description="The engine of its training responses; null takes `rollouts.engine`."
+    )
+    rollout_sampling: Sampling = Field(description="Sampling of the training responses (appendix D.1).")
+    evaluation_sampling: Sampling = Field(description="Sampling at evaluation (table evaluation-decoding).")
+    evaluation_changes: dict[Key, SamplingChange] = Field(
+        default_factory=dict, description="What a benchmark changes in the evaluation sampling, by benchmark."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(given) or 'none'})")
+        return self
+
+    def sampling_for(self, benchmark: str) -> Sampling:
+        """The evaluation sampling on one benchmark."""
+        change = self.evaluation_changes.get(benchmark)
+        return self.evaluation_sampling.model_copy(update=change.model_dump(exclude_none=True) if change else {})

@@ -1,0 +1,91 @@
+"""The training problems, the benchmarks and the hub that they come from."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from stair.config.base import Key, Keys, Positive, Strict, Text, Texts
+
+
+class Hub(Strict):
+    """Models and data sets from the hub: one cache for all runs, filled by `fetch` and by nothing else."""
+
+    cache: str = Field("cache", description="The folder that holds them, shared by runs; compute nodes must see it.")
+    lock: str = Field(
+        "revisions.lock", description="The file that records which commits were fetched; later fetches must match it."
+    )
+
+
+class Columns(Strict):
+    """Where a data set keeps things; dots go into nested values (`reward_model.ground_truth`, `prompt.0.content`)."""
+
+    problem: str = Field("problem", description="The problem's text.")
+    answer: str = Field("answer", description="The reference answer.")
+
+
+class BenchmarkColumns(Columns):
+    """Where a benchmark keeps things."""
+
+    id: str | None = Field(None, description="The data set's own identity of a problem; null numbers the rows from 0.")
+    wrong_choices: Texts = Field(
+        (), description="The wrong options of a multiple-choice problem; `answer` then holds the right one."
+    )
+
+
+class Dataset(Strict):
+    """A table of problems and answers: on the hub, in a local file, or generated."""
+
+    repository: str | None = Field(None, description="The data set's repository on the hub.")
+    revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
+    file: str | None = Field(None, description="The file within the repository.")
+    path: str | None = Field(None, description="A local file (.parquet, .jsonl, .csv), in place of the repository.")
+    tiny: Positive | None = Field(None, description="How many problems to generate here, in place of a file.")
+    columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
+    publish_text: bool = Field(
+        True,
+        description="Whether its text may stand in what is published; false leaves ids, hashes, letters and verdicts.",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(given) or 'none'})")
+        if self.repository is not None and self.file is None:
+            raise ValueError(f"file must name the file within {self.repository}")
+        return self
+
+
+class Benchmark(Dataset):
+    """An evaluation set."""
+
+    columns: BenchmarkColumns = Field(
+        default_factory=BenchmarkColumns, description="Where the data set keeps problems, answers, identities, options."
+    )
+    exclude_ids: Texts = Field((), description="Identities of problems that are left out.")
+    label: str = Field(description="The name in tables and figures.")
+    kind: Literal["math", "integer", "choice"] = Field("math", description="How answers are compared.")
+    prompt: Key = Field("math", description="Which of `prompts` its problems are asked with.")
+    rows: Positive | None = Field(None, description="How many rows the data set must have; null accepts any.")
+    mathematical: bool = Field(True, description="Whether it enters the pooled mathematical comparison.")
+
+
+class TrainingPool(Dataset):
+    """The problems that training responses are drawn for."""
+
+    name: str = Field(description="The data set's name; enters the seeds of its responses.")
+    prompt: Key = Field("training", description="Which of `prompts` its problems are asked with.")
+    strip_prefixes: Texts = Field((), description="Fixed openings to remove from problem texts.")
+    strip_suffixes: Texts = Field((), description="Fixed endings to remove from problem texts.")
+    exclude_benchmarks: Keys = Field(
+        (), description="Benchmarks whose problems (by normalised text) must not be trained on, for every model."
+    )
+    exclude_more: dict[Key, Keys] = Field(default_factory=dict, description="Further benchmarks to exclude, by model.")
+    validation_problems: int = Field(ge=0, description="Problems held out for validation.")
+    seed: Text = Field("validation", description="Names the split.")
+
+    def excluded_for(self, model: str) -> list[str]:
+        """The benchmarks whose problems a model must not be trained on."""
+        return list(dict.fromkeys([*self.exclude_benchmarks, *self.exclude_more.get(model, ())]))

@@ -1,0 +1,64 @@
+"""The two engines, and their settings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from stair.config.base import Positive, Share, Strict, Texts
+
+EngineName = Literal["transformers", "sglang"]
+
+
+class TransformersEngine(Strict):
+    """The reference engine."""
+
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where it computes; auto takes a GPU if there is one."
+    )
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
+        "sdpa",
+        description="Native attention's implementation; auto takes FlashAttention2 where it is installed and the model "
+        "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
+    )
+    batch_width: Positive = Field(
+        description="Rows of a decoding batch, always all computed: a row never depends on its neighbours."
+    )
+    prefill_width: Positive = Field(
+        1,
+        description="Prompts that are processed together, padded to whole blocks; 1 pads nothing and suits long ones.",
+    )
+    prefill_chunk: Positive = Field(
+        8192,
+        multiple_of=64,  # Gated DeltaNet's own blocks
+        description="Tokens of a prompt that are processed at once; bounds the memory of long conversations.",
+    )
+    cache_block: Positive = Field(
+        multiple_of=32,  # partial vectors would make sums depend on how long a neighbour's cache is
+        description="The cache grows and is read in whole blocks of this many positions.",
+    )
+
+
+class SGLangEngine(Strict):
+    """SGLang's server, which every job of rollouts starts for itself."""
+
+    environment: str = Field(".venv-sglang", description="The folder of the server's own Python environment.")
+    version: str = Field("0.5.23", description="The SGLang that must be in it; enters every response key.")
+    device: Literal["cuda", "cpu"] = Field("cuda", description="Where it computes.")
+    attention: Literal["fa3", "flashinfer", "triton", "torch_native"] = Field(
+        "fa3", description="Attention backend; one with a deterministic mode. On a CPU: torch_native."
+    )
+    tensor_parallel: Positive = Field(1, description="GPUs that share the model.")
+    memory_fraction: Share | None = Field(
+        None, description="Share of GPU memory for weights and cache; null leaves it to SGLang."
+    )
+    cache_tokens: Positive | None = Field(
+        None, description="Size of the key/value cache in tokens; null leaves it to SGLang."
+    )
+    concurrency: Positive = Field(256, description="Requests that a job has under way. Changes no result.")
+    start_seconds: float = Field(3600, gt=0, description="How long a server may take to load.")
+    stall_seconds: float = Field(
+        300, gt=0, description="How long a server may give no sign of life before it is started again."
+    )
+    arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")

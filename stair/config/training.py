@@ -1,0 +1,117 @@
+"""What is trained, and how."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from stair.config.base import Keys, Layers, Positive, Strict, Text, Texts
+
+
+class Optimizer(Strict):
+    """AdamW."""
+
+    learning_rate: float = Field(gt=0, description="Learning rate.")
+    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
+    betas: tuple[float, float] = Field((0.9, 0.999), strict=False, description="Decay rates of the moments.")
+    eps: float = Field(1e-8, gt=0, description="Added to the denominator.")
+
+
+_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+_TOLD_FILES = ("curve.csv", "README.md")
+CONTROLLER_FILES = {
+    "stair": ("controller.safetensors", *_TOLD_FILES),
+    "bank_free": ("controller.safetensors", *_TOLD_FILES),
+    "lora": (*_ADAPTER_FILES, *_TOLD_FILES),
+    "lora_stair": ("controller.safetensors", *_ADAPTER_FILES, *_TOLD_FILES),
+}
+"""What a trained controller's folder holds beside its manifest, by kind: normals or scales, an adapter as PEFT writes it."""
+
+
+class Adapter(Strict):
+    """Low-rank adaptation of the backbone's projections, without dropout, with an optimiser and a schedule of its own."""
+
+    rank: Positive = Field(2, description="Rank of every update.")
+    alpha: Positive = Field(4, description="Numerator of the update's scale, alpha / rank.")
+    projections: Texts = Field(
+        ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        min_length=1,
+        description="Projections that are adapted, in all layers.",
+    )
+    warmup_updates: int = Field(
+        ge=0, description="Updates of linear warm-up; a cosine takes the learning rate from there to zero."
+    )
+    optimizer: Optimizer = Field(description="The optimiser's settings; its learning rate is the schedule's peak.")
+
+
+class Controller(Strict):
+    """Something that is trained on a frozen backbone."""
+
+    kind: Literal["stair", "bank_free", "lora", "lora_stair"] = Field(
+        description="What it is: reflected reads of the bank, scales that read no bank, an adapter, or an adapter with reads."
+    )
+    models: Keys | None = Field(None, description="The models it is trained for; null is all.")
+    layers: Layers | None = Field(
+        None, description="Controlled layers, counted from zero; each must be full attention. Null for lora."
+    )
+    smoothing: float = Field(
+        1e-6, gt=0, lt=1, description="Epsilon of the reference distribution (eq. method-reference)."
+    )
+    seed: Text = Field(description="Names the initial values and the order of sessions.")
+    optimizer: Optimizer | None = Field(None, description="The optimiser of normals or scales. Null for lora.")
+    adapter: Adapter | None = Field(None, description="The adapter of lora and lora_stair.")
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        for part, wanted in (("layers", self.controls), ("optimizer", self.controls), ("adapter", self.adapts)):
+            if (getattr(self, part) is not None) != wanted:
+                raise ValueError(f"a controller of kind '{self.kind}' {'needs' if wanted else 'has no'} {part}")
+        return self
+
+    @property
+    def controls(self) -> bool:
+        """Whether it acts at controlled layers: it has normals or scales."""
+        return self.kind != "lora"
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads the bank."""
+        return self.kind in ("stair", "lora_stair")
+
+    @property
+    def adapts(self) -> bool:
+        """Whether it has an adapter."""
+        return self.kind in ("lora", "lora_stair")
+
+    @property
+    def controlled_layers(self) -> tuple[int, ...]:
+        """The layers that it acts at: none for an adapter alone."""
+        return self.layers or ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What its folder holds beside the manifest, weights first."""
+        return CONTROLLER_FILES[self.kind]
+
+
+class Training(Strict):
+    """What all controllers share."""
+
+    sessions_per_update: Positive = Field(8, description="Four-turn sessions in an optimiser step.")
+    epochs: Positive = Field(1, description="Passes over the training sessions.")
+    cross_entropy: float = Field(1.0, ge=0, description="Coefficient of the cross entropy.")
+    kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (eq. method-objective).")
+    validation_sessions: int = Field(
+        ge=0, description="Validation sessions, and as many training sessions, whose loss is measured before and after."
+    )
+    validation_every: Positive | None = Field(
+        None,
+        description="Updates from one measurement of the validation loss to the next; null: before and after alone.",
+    )
+    checkpoint_activations: bool = Field(
+        True, description="Whether layers are run again in the backward pass, which saves memory. Changes no result."
+    )
+    workers: Positive = Field(
+        1, description="Processes that share an update's sessions, one GPU each. Changes rounding."
+    )
