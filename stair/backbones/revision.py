@@ -32,8 +32,8 @@ def revision_files(folder: Path) -> list[Path]:
     ]
 
 
-def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
-    """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
+def revision_digests(folder: Path, memo: Path, *, remember: bool = True) -> dict[str, str]:
+    """The SHA-256 of each of `revision_files`, by name.
 
     Args:
         folder: the model folder.
@@ -42,13 +42,22 @@ def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
     """
     remembered = _remembered(memo)
     known: dict[str, list] = {}
-    digest = hashlib.sha256()
     for path in revision_files(folder):
         status = path.stat()
         stamp = [status.st_size, status.st_mtime_ns]
         entry = remembered.get(path.name)
         known[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
-        digest.update(f"{path.name}\0{known[path.name][2]}\0".encode())
     if remember and known != remembered:
         write_json(memo, known)
+    return {name: entry[2] for name, entry in known.items()}
+
+
+def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
+    """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
+
+    Arguments as of `revision_digests`.
+    """
+    digest = hashlib.sha256()
+    for name, contents in revision_digests(folder, memo, remember=remember).items():
+        digest.update(f"{name}\0{contents}\0".encode())
     return digest.hexdigest()

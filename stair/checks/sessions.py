@@ -25,9 +25,26 @@ def pool_checks(rows: Sequence[Row], excluded: Mapping[str, Collection[str]], sc
     ]
 
 
-def training_checks(rows: Sequence[Row], responses: Sequence[tuple[str, int]], scope: str) -> list[Check]:
-    """Training sessions (appendices C.4 and C.5): `responses` are the (record, sample) that must stand once each."""
+def rollout_checks(rows: Sequence[Row], pool: Sequence[Row], scope: str) -> list[Check]:
+    """Training responses: each is to a record of the training pool, and to that record's problem."""
+    problems = {row["record_id"]: row["problem_id"] for row in pool}
+    return [verdict("responses are to records of the pool", scope, len(rows), _strange(rows, problems))]
+
+
+def training_checks(
+    rows: Sequence[Row], responses: Sequence[tuple[str, int]], pool: Sequence[Row], scope: str
+) -> list[Check]:
+    """Training sessions (appendices C.4 and C.5).
+
+    Args:
+        rows: the sessions.
+        responses: the (record, sample) that must stand once each.
+        pool: the training problems that they come from.
+        scope: of which model and split.
+    """
+    problems = {row["record_id"]: row["problem_id"] for row in pool}
     return [
+        verdict("responses are of their record's problem", scope, len(rows), _strange(rows, problems)),
         verdict("every response stands once", scope, len(rows), _once(rows, responses)),
         verdict("a record's responses stand in different columns", scope, len(rows), _columns(rows)),
         verdict("problems of a session are distinct", scope, len(rows), _distinct(rows)),
@@ -76,6 +93,15 @@ def _once(rows: Sequence[Row], responses: Sequence[tuple[str, int]]) -> Iterator
     yield from (f"record {record} sample {sample} is no response of this split" for record, sample in found)
 
 
+def _strange(rows: Sequence[Row], problems: Mapping[str, str]) -> Iterator[str]:
+    for row in rows:
+        record = row["record_id"]
+        if record not in problems:
+            yield f"record {record} is not in the pool"
+        elif row["problem_id"] != problems[record]:
+            yield f"record {record} is of {row['problem_id']}, in the pool of {problems[record]}"
+
+
 def _columns(rows: Sequence[Row]) -> Iterator[str]:
     turns: dict[str, list[int]] = defaultdict(list)
     for row in rows:
@@ -86,12 +112,16 @@ def _columns(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _weights(rows: Sequence[Row]) -> Iterator[str]:
+    """A supervised response of problem q weighs (S/Q) / (3 C_q / 4), one at T1 nothing."""
     totals: dict[str, float] = defaultdict(float)
-    for row in rows:
-        if row["turn"] == 1 and row["weight"] != 0:
-            yield f"{row['session_id']} has a weight at T1"
-        totals[row["problem_id"]] += row["weight"]
+    candidates = Counter(row["problem_id"] for row in rows)
     supervised = sum(row["turn"] > 1 for row in rows)
+    for row in rows:
+        problem = row["problem_id"]
+        share = (supervised / len(candidates)) / (3 * candidates[problem] / 4) if row["turn"] > 1 else 0.0
+        if not isclose(row["weight"], share, rel_tol=1e-9):
+            yield f"{row['session_id']}, T{row['turn']} has the weight {row['weight']}, expected {share}"
+        totals[problem] += row["weight"]
     for problem, total in totals.items():
         if not isclose(total, supervised / len(totals), rel_tol=1e-9):
             yield f"{problem} has total weight {total}, expected S/Q = {supervised / len(totals)}"

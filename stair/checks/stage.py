@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stair.checks.check import Check, checks_csv
 from stair.checks.responses import capture_check, condition_checks, group_checks, shares, wrongly_captured
-from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
+from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.conversation.renderer import Renderer
@@ -68,10 +68,12 @@ def session_checks(config: Config, paths: RunPaths) -> list[Check]:
         excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
         checks += pool_checks(pool, excluded, f"{model}/training pool")
         split = {row["record_id"]: row["split"] for row in pool}
-        kept, _ = complete_records(read_table(paths.rollouts(model), ROLLOUTS, NEEDED))
+        rollouts = read_table(paths.rollouts(model), ROLLOUTS, NEEDED)
+        checks += rollout_checks(rollouts, pool, f"{model}/rollouts")
+        kept, _ = complete_records(rollouts)
         for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
-            responses = [(record, sample) for record in kept if split[record] == name for sample in range(4)]
-            checks += training_checks(read_table(path, TRAINING_SESSIONS), responses, f"{model}/{name} sessions")
+            responses = [(record, sample) for record in kept if split.get(record) == name for sample in range(4)]
+            checks += training_checks(read_table(path, TRAINING_SESSIONS), responses, pool, f"{model}/{name} sessions")
     return checks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 """A key that names files: lower case letters, digits, dot, dash, underscore."""
@@ -16,6 +16,10 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
 Keys = Annotated[tuple[Key, ...], Field(strict=False)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
+Identity = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+"""What a data set calls one of its problems; a number may be written as one."""
+
+Identities = Annotated[tuple[Identity, ...], Field(strict=False)]
 
 
 class Strict(BaseModel):

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.base import Key, Keys, Positive, Strict, Text, Texts
+from stair.config.base import Identities, Key, Keys, Positive, Strict, Text, Texts
 
 
 class Hub(Strict):
@@ -64,12 +64,18 @@ class Benchmark(Dataset):
     columns: BenchmarkColumns = Field(
         default_factory=BenchmarkColumns, description="Where the data set keeps problems, answers, identities, options."
     )
-    exclude_ids: Texts = Field((), description="Identities of problems that are left out.")
+    exclude_ids: Identities = Field((), description="Identities of problems that are left out.")
     label: str = Field(description="The name in tables and figures.")
     kind: Literal["math", "integer", "choice"] = Field("math", description="How answers are compared.")
     prompt: Key = Field("math", description="Which of `prompts` its problems are asked with.")
     rows: Positive | None = Field(None, description="How many rows the data set must have; null accepts any.")
     mathematical: bool = Field(True, description="Whether it enters the pooled mathematical comparison.")
+
+    @model_validator(mode="after")
+    def _choices(self) -> Self:
+        if self.kind == "choice" and not self.columns.wrong_choices:
+            raise ValueError("kind choice needs columns.wrong_choices, the columns of the wrong options")
+        return self
 
 
 class TrainingPool(Dataset):

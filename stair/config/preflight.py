@@ -17,6 +17,7 @@ from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.base import SamplingSettings
 from stair.engines.sglang.launch import check_environment
 from stair.engines.sglang.limits import check_architecture, check_sampling
+from stair.records.files import read_mapping
 
 _DISTINCT = 4
 """Problems of a session."""
@@ -40,6 +41,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
         for key, controller in config.controllers.items():
             if model in config.trained(key):
                 _check_layers(config, paths, model, key, controller.controlled_layers)
+        _check_template(config, paths, model)
         if config.models[model].path is not None:
             require_folder(Path(str(config.models[model].path)), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
@@ -91,6 +93,22 @@ def _check_sizes(config: Config, paths: RunPaths) -> None:
     if 0 < pool.validation_problems < _DISTINCT:
         raise ConfigError(
             f"training_pool.validation_problems: a validation session needs {_DISTINCT} distinct problems, or none"
+        )
+
+
+def _check_template(config: Config, paths: RunPaths, model: str) -> None:
+    """Preflight's own comparison is over by the time that the configuration names a template."""
+    asked, seen = config.models[model].template_sha256, paths.preflight(model)
+    if asked is None or not seen.is_file():
+        return
+    try:
+        found = read_mapping(seen).get("template_sha256")
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if found != asked:
+        raise ConfigError(
+            f"models.{model}.template_sha256 is {asked}, but preflight has seen {found} ({seen}); set it to that, or delete "
+            "that file to have the template looked at again"
         )
 
 

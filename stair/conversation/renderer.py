@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from stair.conversation.thinking import answer_ids
 from stair.records.files import read_mapping
 
@@ -95,7 +93,7 @@ class Renderer:
             text = self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, enable_thinking=self.thinking
             )
-        except (jinja2.TemplateError, TypeError) as error:
+        except Exception as error:  # a template is a program: it can raise anything
             raise ValueError(
                 f"the chat template of {self.tokenizer.name_or_path} cannot be rendered: {type(error).__name__}: {error}"
             ) from error

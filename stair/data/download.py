@@ -58,6 +58,10 @@ def download(
     growing.parent.mkdir(parents=True, exist_ok=True)
     with _Told(growing, told) as handle:
         _own(handle)
+        # Another process may have written, or ended, between the opening and the lock.
+        if not growing.is_file() or not os.path.samestat(os.fstat(handle.fileno()), growing.stat()):
+            raise ValueError("another process has just brought it; fetch again")
+        handle.seek(0, os.SEEK_END)
         if handle.tell() > size:
             handle.truncate(0)
             handle.seek(0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.data.download import download, partial_path
-from stair.data.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark
+from stair.data.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
 from stair.records.files import write_json, write_json_if_changed
 from stair.records.progress import Progress
 
@@ -83,7 +85,10 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     sources = list(hub_sources(config, paths))
     unknown = chosen - {source.name for source in sources}
     if unknown:
-        raise ValueError(f"{sorted(unknown)[0]} is not fetched from the hub in this run")
+        known = ", ".join(source.name for source in sources) or "none"
+        raise ValueError(f"{sorted(unknown)[0]} is not fetched from the hub in this run (what is: {known})")
+    if where.exists() and not where.is_file():
+        raise ValueError(f"hub.lock: {where} is not a file")
     lock = read_lock(where)
     waiting: list[Source] = []
     for source in sources:
@@ -115,6 +120,7 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     for plan in plans:
         missing = plan.missing
         files = _download(plan, lambda done: progress.set(_megabytes(before + done)))  # noqa: B023
+        _remove_strays(plan.source, files)  # of another commit, which an attempt without a lock began with
         _record(where, plan.source, plan.commit, files)
         _mark(plan.source, plan.commit, files)
         before += missing
@@ -141,11 +147,13 @@ def _complete(source: Source, lock: dict[str, dict[str, Any]], where: Path) -> s
     """
     entry, mark = lock.get(source.locked_as), read_mark(source)
     if mark is not None:
-        # Weights are held to their sizes alone: reading all of them takes minutes.
-        if fault := damage(source, mark.files, contents=source.dataset):
+        _remove_strays(source, mark.files)
+        # Reading all weights takes minutes: they are held to their sizes, unless one was written after it came.
+        if fault := damage(source, mark.files, contents=source.dataset or _touched(source, mark.files)):
             print(f"{source.name}: {fault}; it is fetched again")
             _remove_damaged(source, mark.files)
             return None
+        _date(source, mark.files)
         if entry is None:
             _record(where, source, mark.commit, mark.files)
         return mark.commit
@@ -173,9 +181,31 @@ def _remove_damaged(source: Source, files: Files) -> None:
             (source.folder / name).unlink(missing_ok=True)
 
 
+def _touched(source: Source, files: Files) -> bool:
+    """Whether a file was written after the mark that says that it came."""
+    marked = source.mark.stat().st_mtime_ns
+    paths = [source.folder / name for name in files]
+    return any(path.stat().st_mtime_ns > marked for path in paths if path.is_file())
+
+
+def _remove_strays(source: Source, files: Files) -> None:
+    for path in strays(source, files):
+        print(f"{source.name}: {path} is no file of this commit; it is removed")
+        path.unlink()
+
+
 def _mark(source: Source, commit: str, files: Files) -> None:
     """Says that the source is complete. A mark that says so already stays as it is: what is made from it does, too."""
     write_json_if_changed(source.mark, {"repository": source.repository, "commit": commit, "files": files})
+    _date(source, files)
+
+
+def _date(source: Source, files: Files) -> None:
+    """Gives files that were just held to their digests the mark's time, so that they are not `_touched`."""
+    if _touched(source, files):
+        marked = source.mark.stat().st_mtime_ns
+        for name in files:
+            os.utime(source.folder / name, ns=(marked, marked))
 
 
 def _plans(sources: list[Source], lock: dict[str, dict[str, Any]], where: Path) -> list[Wanted]:
@@ -281,30 +311,40 @@ def _download(plan: Wanted, told: Callable[[int], None]) -> Files:
         path = source.folder / file.name
         missing = file.bytes - file.here(source.folder)
         come = before - (file.bytes - missing)
+        if (sha256 := _digest(path, file)) is not None:
+            found[file.name] = {"bytes": file.bytes, "sha256": sha256}
+            continue
+        path.unlink(missing_ok=True)
         try:
-            if not _has_size(path, file):
-                download(
-                    source.repository,
-                    file.name,
-                    plan.commit,
-                    dataset=source.dataset,
-                    folder=source.folder,
-                    size=file.bytes,
-                    digest=file.digest,
-                    told=lambda here: told(come + here),  # noqa: B023
-                )
+            download(
+                source.repository,
+                file.name,
+                plan.commit,
+                dataset=source.dataset,
+                folder=source.folder,
+                size=file.bytes,
+                digest=file.digest,
+                told=lambda here: told(come + here),  # noqa: B023
+            )
         except Exception as error:  # the HTTP client's own exceptions share no base with the library's
             raise ValueError(
                 f"{source.name}: {file.name} of {source.repository} broke off ({_line(error)}); what came is kept, "
                 "fetch again to go on"
             ) from error
-        found[file.name] = {"bytes": file.bytes, "sha256": _checked(path, file, source)}
+        if (sha256 := _digest(path, file)) is None:
+            path.unlink()
+            raise ValueError(
+                f"{source.name}: {path} is not what {source.repository} holds; it was removed, fetch again"
+            )
+        found[file.name] = {"bytes": file.bytes, "sha256": sha256}
         before += missing
     return found
 
 
-def _checked(path: Path, file: HubFile, source: Source) -> str:
-    """The SHA-256 of a file that came, held to what the hub says of it; a wrong one is removed."""
+def _digest(path: Path, file: HubFile) -> str | None:
+    """The SHA-256 of a file that is here; None where it is not, or is not what the hub says of it."""
+    if not _has_size(path, file):
+        return None
     sha256, git = hashlib.sha256(), hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
     with open(path, "rb") as handle:
         while block := handle.read(1 << 22):
@@ -312,10 +352,7 @@ def _checked(path: Path, file: HubFile, source: Source) -> str:
             if file.sha256 is None:
                 git.update(block)
     known, found = (file.sha256, sha256.hexdigest()) if file.sha256 else (file.git_sha1, git.hexdigest())
-    if not _has_size(path, file) or (known is not None and known != found):
-        path.unlink()
-        raise ValueError(f"{source.name}: {path} is not what {source.repository} holds; it was removed, fetch again")
-    return sha256.hexdigest()
+    return sha256.hexdigest() if known in (None, found) else None
 
 
 def _has_size(path: Path, file: HubFile) -> bool:
@@ -324,13 +361,34 @@ def _has_size(path: Path, file: HubFile) -> bool:
 
 def _record(where: Path, source: Source, commit: str, files: Files) -> None:
     """Writes what came into the lock file; what it knew already must be the same."""
-    lock = read_lock(where)  # another fetch may have written meanwhile
-    entry = lock.setdefault(source.locked_as, {"commit": commit, "files": {}})
-    known = entry["files"]
-    for name, facts in files.items():
-        if known.setdefault(name, facts)["sha256"] != facts["sha256"]:
-            raise ValueError(f"{source.name}: {name} of {source.repository} is not the file that {where} has recorded")
-    write_json(where, dict(sorted(lock.items())))
+    with _alone(where.absolute().parent):
+        lock = read_lock(where)  # another fetch may have written meanwhile
+        entry = lock.setdefault(source.locked_as, {"commit": commit, "files": {}})
+        if entry["commit"] != commit:
+            raise ValueError(
+                f"{source.name}: {where} has recorded {entry['commit']} of {source.repository} while {commit} was fetched; "
+                "fetch again to take that one"
+            )
+        known = entry["files"]
+        for name, facts in files.items():
+            if known.setdefault(name, facts)["sha256"] != facts["sha256"]:
+                raise ValueError(
+                    f"{source.name}: {name} of {source.repository} is not the file that {where} has recorded"
+                )
+        write_json(where, dict(sorted(lock.items())))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Holds other fetches off the lock file in a folder. Where the file system knows no locks, they are not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _line(error: BaseException) -> str:

@@ -6,7 +6,7 @@ by products of sparse matrices; at the paper's size (15,000 problems, 760 questi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,20 +55,9 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
         The pairs with a Jaccard similarity of at least `JACCARD` or a containment of at least `CONTAINMENT`, the most
         similar first.
     """
-    names, keys = list(questions), list(problems)
-    if not names or not keys:
-        return []
-    asked = [shingles(text) for text in questions.values()]
-    column = {shingle: number for number, shingle in enumerate(sorted(set().union(*asked)))}
-    asked_sizes = np.array([len(one) for one in asked])
-    asked_matrix = _matrix(asked, column).T.tocsc()
-    plain = [normalised(text) for text in questions.values()]
+    names, plain = list(questions), [normalised(text) for text in questions.values()]
     found = []
-    for start in range(0, len(keys), _ROWS):
-        some = keys[start : start + _ROWS]
-        sets = [shingles(problems[key]) for key in some]
-        common = (_matrix(sets, column) @ asked_matrix).toarray()
-        sizes = np.array([len(one) for one in sets])[:, None]
+    for some, common, sizes, asked_sizes in _compared(problems, list(questions.values())):
         jaccard = common / (sizes + asked_sizes - common)
         containment = common / asked_sizes
         near = (jaccard >= JACCARD) | ((containment >= CONTAINMENT) & (asked_sizes >= _FEWEST))
@@ -85,6 +74,35 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
                 )
             )
     return sorted(found, key=lambda pair: (-pair.containment - pair.jaccard, pair.problem_id, pair.source_id))
+
+
+def overlapping(problems: Mapping[str, str], questions: Sequence[str], share: float) -> set[str]:
+    """The ids of problems that have at least this share of the shorter text's shingles in common with some question.
+
+    One text that lies within another counts, whichever it is.
+    """
+    found: set[str] = set()
+    for some, common, sizes, asked_sizes in _compared(problems, questions):
+        near = (common >= share * np.minimum(sizes, asked_sizes)).any(axis=1)
+        found.update(key for key, one in zip(some, near, strict=True) if one)
+    return found
+
+
+def _compared(
+    problems: Mapping[str, str], questions: Sequence[str]
+) -> Iterator[tuple[list[str], np.ndarray, np.ndarray, np.ndarray]]:
+    """Some problems' ids, the shingles that each shares with each question, and how many either has: (n, q), (n, 1), (q,)."""
+    if not questions:
+        return
+    keys, asked = list(problems), [shingles(text) for text in questions]
+    column = {shingle: number for number, shingle in enumerate(sorted(set().union(*asked)))}
+    asked_matrix = _matrix(asked, column).T.tocsc()
+    asked_sizes = np.array([len(one) for one in asked])
+    for start in range(0, len(keys), _ROWS):
+        some = keys[start : start + _ROWS]
+        sets = [shingles(problems[key]) for key in some]
+        common = (_matrix(sets, column) @ asked_matrix).toarray()
+        yield some, common, np.array([len(one) for one in sets])[:, None], asked_sizes
 
 
 def _matrix(sets: Sequence[set[str]], column: Mapping[str, int]) -> sparse.csr_matrix:

@@ -12,7 +12,8 @@ _FORMATTING = re.compile(
     r"\\(?:left|right|big|bigg|displaystyle|textstyle|quad|qquad|limits|nolimits|mathrm|mathbf|mathit|text|textbf|textit)"
     r"(?![a-z])|\\[,;:! ]|\\[()\[\]]|[$~{}]"
 )
-_SAME = {r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cdot": r"\times", r"\leqslant": r"\leq", r"\geqslant": r"\geq"}
+_SAME = {"dfrac": "frac", "tfrac": "frac", "cdot": "times", "leqslant": "leq", "geqslant": "geq"}
+_SPELLINGS = re.compile(rf"\\({'|'.join(_SAME)})(?![a-z])")
 
 
 def strip_fixed(text: str, prefixes: Sequence[str], suffixes: Sequence[str]) -> str:
@@ -27,8 +28,7 @@ def strip_fixed(text: str, prefixes: Sequence[str], suffixes: Sequence[str]) -> 
 def normalised(text: str) -> str:
     """A question's text for comparison: NFKC, lower case, without white space and selected LaTeX formatting."""
     text = unicodedata.normalize("NFKC", text).lower()
-    for spelling, same in _SAME.items():
-        text = text.replace(spelling, same)
+    text = _SPELLINGS.sub(lambda found: "\\" + _SAME[found[1]], text)
     return re.sub(r"\s+", "", _FORMATTING.sub("", text))
 
 

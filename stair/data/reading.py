@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from math import isfinite
@@ -56,7 +57,7 @@ def stream_columns(path: Path, columns: Mapping[str, str]) -> Iterator[dict[str,
 def count_rows(path: Path) -> int:
     """How many rows a file has."""
     if path.suffix == ".parquet":
-        return int(pq.read_metadata(path).num_rows)
+        return int(_metadata(path).num_rows)
     if path.suffix == ".csv":
         return sum(1 for _ in _rows(path))
     with open(path, "rb") as lines:
@@ -81,10 +82,7 @@ def check_columns(path: Path, columns: Mapping[str, str]) -> None:
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: files of type '{path.suffix}' cannot be read (known: {', '.join(FORMATS)})")
     if path.suffix == ".parquet":
-        try:
-            found = pq.read_schema(path).names
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{path} is not a Parquet file: {error}") from error
+        found = _metadata(path).schema.to_arrow_schema().names
     else:
         first = next(iter(_rows(path)), None)
         if first is None:
@@ -95,15 +93,25 @@ def check_columns(path: Path, columns: Mapping[str, str]) -> None:
             raise ValueError(f"{path} has no column '{where.split('.')[0]}' (it has: {', '.join(found)})")
 
 
+def _metadata(path: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:  # a damaged footer is an OSError
+        raise ValueError(f"{path} is not a Parquet file, or is damaged: {error}") from error
+
+
 def _rows(path: Path) -> Any:
     if path.suffix == ".csv":
         csv.field_size_limit(sys.maxsize)
         try:
             with open(path, newline="", encoding="utf-8-sig") as handle:
                 reader = csv.DictReader(handle)
+                if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if count > 1]:
+                    raise ValueError(f"{path}: the column '{twice[0]}' stands twice in its head")
                 for row in reader:
-                    if None in row:
-                        raise ValueError(f"{path}, line {reader.line_num}: more cells than the file has columns")
+                    if None in row or None in row.values():
+                        more = "more" if None in row else "fewer"
+                        raise ValueError(f"{path}, line {reader.line_num}: {more} cells than the file has columns")
                     yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise ValueError(f"{path} cannot be read as CSV: {error}") from error

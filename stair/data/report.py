@@ -13,7 +13,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.data.benchmarks import question
 from stair.data.choices import LETTERS
-from stair.data.near_duplicates import CONTAINMENT, JACCARD, NearDuplicate, near_duplicates
+from stair.data.near_duplicates import CONTAINMENT, JACCARD, NearDuplicate, near_duplicates, overlapping
 from stair.data.normalisation import identity
 from stair.data.paper_counts import BENCHMARK_PROBLEMS, LEFT_OUT, PROBLEMS, training_records
 from stair.data.publishing import example
@@ -28,6 +28,9 @@ Row = dict[str, Any]
 _EXAMPLES = 3
 _NEAREST = 20
 """Near-duplicates that stand in the page; the CSV has all."""
+_WITHHELD = 0.3
+"""From this share of the shorter text in common with a question that may not be published, a training problem is not shown: far
+less than makes a near-duplicate, for an example that is not shown costs nothing."""
 
 
 def write_report(config: Config, paths: RunPaths) -> None:
@@ -47,7 +50,7 @@ def write_report(config: Config, paths: RunPaths) -> None:
         for key, rows in benchmarks.items()
         if config.benchmarks[key].kind == "choice"
     }
-    texts = _Texts(config, benchmarks, problems, near)
+    texts = _Texts(config, benchmarks, problems)
     found = {
         "run": config.run,
         "sources": _sources(config, paths),
@@ -77,15 +80,14 @@ class _Texts:
         config: Config,
         benchmarks: Mapping[str, Sequence[Row]],
         problems: Mapping[str, str],
-        near: Sequence[NearDuplicate],
     ) -> None:
         self._publish = {key: item.publish_text for key, item in config.benchmarks.items()}
         self._publish_pool = config.training_pool.publish_text
         self._asked = {(key, row["source_id"]): question(row) for key, rows in benchmarks.items() for row in rows}
         self._problems = problems
-        # A training problem can hold the text of a question that may not be shown.
-        self._secret = {pair.problem_id for pair in near if not self._publish[pair.benchmark]}
-        self._secret |= {identity(text) for (key, _), text in self._asked.items() if not self._publish[key]}
+        # A training problem can hold the text of a question that may not be shown, or a part of it.
+        withheld = [text for (key, _), text in self._asked.items() if not self._publish[key]]
+        self._secret = overlapping(problems, withheld, _WITHHELD) | {identity(text) for text in withheld}
 
     def asked(self, benchmark: str, source: str) -> str:
         """A benchmark's question."""
@@ -140,10 +142,13 @@ def _steps(model: str, counts: Mapping[str, Any]) -> list[Row]:
             model, "training", counts["training_rows"], counts["training_records"], counts["training_problems"],
             _paper_training(model), "",
         ),
-        _step(model, "of them with several records", None, None, counts["problems_with_many_records"], None, "before exclusion"),
         _step(
-            model, "of them with several answers", None, None, counts["problems_with_many_answers"], None,
-            "before exclusion; answers as they are spelt",
+            model, "problems with several records", None, None, counts["problems_with_many_records"], None,
+            "of all source records, before exclusion",
+        ),
+        _step(
+            model, "problems with several answers", None, None, counts["problems_with_many_answers"], None,
+            "of all source records, before exclusion; answers as they are spelt",
         ),
         _step(
             model, "without the fixed texts", counts["rows_without_fixed_texts"], None, None, None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stair.backbones.revision import revision_files
 from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
@@ -132,16 +133,43 @@ def damage(source: Source, files: Files, *, contents: bool = False) -> str | Non
     return None
 
 
-def check_contents(config: Config, paths: RunPaths, name: str) -> None:
-    """Holds what was fetched of a source (`benchmarks.aime2025`, `training_pool`) to its size and digest.
+def strays(source: Source, files: Files) -> list[Path]:
+    """What lies in a model's folder and would be read as a part of it, but belongs to another commit, or to nobody."""
+    if source.dataset or not source.folder.is_dir():
+        return []
+    return [path for path in revision_files(source.folder) if path.name not in files]
+
+
+def check_contents(config: Config, paths: RunPaths, name: str, digests: Mapping[str, str] | None = None) -> None:
+    """Holds what was fetched of a source (`benchmarks.aime2025`, `training_pool`, `models.qwen3.5-4b`) to its digests.
+
+    Args:
+        config: the run.
+        paths: its files.
+        name: the source; one that is not from the hub is as it is.
+        digests: the SHA-256 of the files that are there, by name, where they are known already.
 
     Raises:
-        ConfigError: a file is gone or another; it says how to fetch it again.
+        ConfigError: it was not fetched, or a file is gone, another or one too many; it says how to fetch it again.
     """
+    again = f"stair fetch --run {paths.folder}"
     for source in hub_sources(config, paths):
-        mark = read_mark(source) if source.name == name else None
-        if mark is not None and (found := damage(source, mark.files, contents=True)):
-            raise ConfigError(f"{name}: {found}; fetch it again: stair fetch --run {paths.folder}")
+        if source.name != name:
+            continue
+        mark = read_mark(source)
+        if mark is None:
+            raise ConfigError(f"{name}: {source.repository} is not in {source.folder}, or not whole; fetch it: {again}")
+        if digests is None:
+            found = damage(source, mark.files, contents=True)
+        else:
+            other = [file for file, facts in mark.files.items() if digests.get(file) != facts["sha256"]]
+            found = (
+                f"{source.folder / other[0]} is gone, or is not what was fetched (then delete it)" if other else None
+            )
+        if found:
+            raise ConfigError(f"{name}: {found}; fetch it again: {again}")
+        if extra := strays(source, mark.files):
+            raise ConfigError(f"{name}: {extra[0]} is no file of {source.repository} at {mark.commit}; delete it")
 
 
 def _are_files(files: object) -> bool:

@@ -34,10 +34,13 @@ _CHECKED = (
 class _Study:
     """Everything that the chains of one (model, benchmark, condition) are made from."""
 
-    def __init__(self, config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
+    def __init__(
+        self, config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, *, generating: bool = False
+    ) -> None:
         self.config, self.paths, self.model, self.benchmark, self.condition = config, paths, model, benchmark, condition
         self.settings = config.conditions[condition]
-        self.backbone = Backbone.open(config, paths, model, config.engine_for(model, benchmark))
+        engine = config.engine_for(model, benchmark)
+        self.backbone = Backbone.open(config, paths, model, engine, generating=benchmark if generating else None)
         self.work = paths.work("evaluation", model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
@@ -158,7 +161,7 @@ class _Study:
 
 def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
     """Generates one shard of a condition. Sessions are the unit that is shared out."""
-    study = _Study(config, paths, model, benchmark, condition)
+    study = _Study(config, paths, model, benchmark, condition, generating=True)
     samples, turns = config.evaluation.samples, study.settings.turns - (study.settings.first_turn is not None)
 
     sessions = share(list(study.sessions), shard, of)

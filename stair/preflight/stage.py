@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from stair.backbones.architecture import Architecture, describe
-from stair.backbones.revision import model_revision
+from stair.backbones.revision import model_revision, revision_digests
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
+from stair.data.revisions import check_contents
 from stair.preflight.limits import Limit, longest_prompt
 from stair.preflight.properties import (
     Property,
@@ -20,6 +20,7 @@ from stair.preflight.properties import (
     check_properties,
     rendered_examples,
 )
+from stair.preflight.seen import check_template, remember_template
 from stair.preflight.weights import check_weights
 from stair.records.files import read_mapping, write_json
 from stair.records.manifest import write_manifest
@@ -37,16 +38,18 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         ValueError: the first property that does not hold, or a template other than before.
     """
     settings = config.models[model]
+    memo = paths.work("revisions") / f"{model}.json"
     with _named(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=settings.thinking)
         digest = renderer.template_sha256
-        _check_template(config, paths, model, digest)
+        check_template(config, paths, model, digest)
         properties = check_properties(renderer)
         architecture = _architecture(folder)
         if renderer.tokens > architecture.vocabulary:
             raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
         properties.append(Property("weights", check_weights(folder)))
-        revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
+        check_contents(config, paths, f"models.{model}", revision_digests(folder, memo))
+        revision = model_revision(folder, memo)
     output = paths.preflight(model)
     write_json(
         output,
@@ -60,7 +63,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         },
     )
     write_manifest(output, stage="preflight", settings={})
-    _remember_template(paths, model, digest)
+    remember_template(paths, model, digest)
     print(f"{model}: {len(properties)} properties hold, template {digest[:12]}")
 
 
@@ -74,7 +77,7 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
         raise ValueError(f"{paths.preflight(model)} is not there; look at the model itself first, without --limits")
     with _named(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
-        _check_template(config, paths, model, renderer.template_sha256)
+        check_template(config, paths, model, renderer.template_sha256)
         found = longest_prompt(renderer, _architecture(folder), name, *_prompts(config, paths, model, name))
     output = paths.preflight_limits(model, name)
     write_json(output, {"model": model, **asdict(found), "seen": _told(found)})
@@ -85,7 +88,10 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
 @contextmanager
 def _named(config: Config, paths: RunPaths, model: str) -> Iterator[Path]:
     """A model's folder; a fault says whose it is."""
-    folder = require_folder(paths.model_folder(config, model), f"models.{model}")
+    place = f"models.{model}"
+    if not paths.model_folder(config, model).is_dir():
+        check_contents(config, paths, place)  # of what is not fetched yet it says how
+    folder = require_folder(paths.model_folder(config, model), place)
     try:
         yield folder
     except ValueError as error:
@@ -120,25 +126,3 @@ def _told(limit: Limit) -> str:
     if limit.what != "training_pool" and limit.four_turns > limit.context:
         text += f"; four turns at their limits would take {limit.four_turns}, so a session can exhaust the context"
     return text
-
-
-def _check_template(config: Config, paths: RunPaths, model: str, digest: str) -> None:
-    """Holds the template to the configuration and to what this run has used before."""
-    asked = config.models[model].template_sha256
-    if asked is not None and asked != digest:
-        raise PropertyError(
-            f"the chat template has the SHA-256 {digest}, models.{model}.template_sha256 asks for {asked}"
-        )
-    memo = paths.work("templates") / f"{model}.json"
-    known = json.loads(memo.read_text(encoding="utf-8"))["template_sha256"] if memo.is_file() else digest
-    if known != digest:
-        raise PropertyError(
-            f"the chat template has changed: SHA-256 {digest}, this run began with {known}; restore the template, or delete "
-            f"{memo} to go on with the new one (responses under the old one are then not used)"
-        )
-
-
-def _remember_template(paths: RunPaths, model: str, digest: str) -> None:
-    memo = paths.work("templates") / f"{model}.json"
-    if not memo.is_file():
-        write_json(memo, {"template_sha256": digest})

@@ -28,8 +28,9 @@ def check_weights(folder: Path) -> str:
             raise PropertyError(f"weights: {path.name} is damaged ({error}); copy or fetch it again") from None
     try:
         model = load_model(folder, dtype=torch.bfloat16, device="meta")
-    except (ValueError, RuntimeError, OSError) as error:
-        raise PropertyError(f"weights: {' '.join(str(error).split())}") from None
+    except Exception as error:  # a configuration or an index that is not what the library takes it for raises anything
+        told = "" if isinstance(error, ValueError | RuntimeError | OSError) else f"{type(error).__name__}: "
+        raise PropertyError(f"weights: {told}{' '.join(str(error).split())}") from None
     count = sum(parameter.numel() for parameter in model.parameters())
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     return f"{count:,} parameters, none missing; vocabulary head {'tied to the embeddings' if tied else 'of its own'}"

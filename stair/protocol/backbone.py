@@ -16,6 +16,7 @@ from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.identity import attention_path, transformers_version
+from stair.preflight.seen import check_seen, require_seen
 from stair.records.files import read_mapping
 
 if TYPE_CHECKING:
@@ -38,19 +39,36 @@ class Backbone:
     """The engine's part of response keys."""
 
     @classmethod
-    def open(cls, config: Config, paths: RunPaths, model: str, engine: EngineName = "transformers") -> Backbone:
-        """Reads everything but the weights; imports no torch. `engine` is the one that its responses are to come from.
+    def open(
+        cls,
+        config: Config,
+        paths: RunPaths,
+        model: str,
+        engine: EngineName = "transformers",
+        *,
+        generating: str | None = None,
+    ) -> Backbone:
+        """Reads everything but the weights; imports no torch.
+
+        Args:
+            config: the run.
+            paths: its files.
+            model: the model's key.
+            engine: the one that its responses are to come from.
+            generating: what is about to be answered, `training_pool` or a benchmark: preflight must have looked at that.
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
-            ValueError: an unknown architecture, a tokenizer without the markers that are needed, or a model that is not the
-                one that preflight has looked at.
+            ValueError: an unknown architecture, a tokenizer without the markers that are needed, a model that is not the
+                one that preflight has looked at, or that it has not looked at yet.
         """
         settings = config.models[model]
+        if generating is not None:
+            require_seen(paths, model, generating)
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
         renderer = Renderer.load(folder, thinking=settings.thinking)
-        _check_looked_at(config, paths, model, revision, renderer.template_sha256)
+        check_seen(config, paths, model, revision, renderer.template_sha256)
         return cls(
             key=model,
             settings=settings,
@@ -137,24 +155,6 @@ class Backbone:
     def _check_identity(self, engine: Engine) -> None:
         told = {"name": engine.name, "version": engine.version, "attention": engine.attention, "dtype": engine.dtype}
         assert told == self.engine, f"the engine calls itself {told}, its response keys say {self.engine}"
-
-
-def _check_looked_at(config: Config, paths: RunPaths, model: str, revision: str, template: str) -> None:
-    """Holds a model to what the configuration and preflight say of it, however the stage was started."""
-    asked = config.models[model].template_sha256
-    if asked is not None and asked != template:
-        raise ValueError(
-            f"the chat template has the SHA-256 {template}, models.{model}.template_sha256 asks for {asked}"
-        )
-    seen = paths.preflight(model)
-    if not seen.is_file():
-        return
-    found = read_mapping(seen)
-    if (found.get("template_sha256", template), found.get("model_revision", revision)) != (template, revision):
-        raise ValueError(
-            f"the files of models.{model} are not those that preflight has looked at ({seen}); restore them, or look again: "
-            f"stair preflight --run {paths.folder} --model {model}"
-        )
 
 
 def _engine_identity(config: Config, settings: Model, engine: EngineName) -> dict[str, str]:

@@ -98,7 +98,7 @@ def _read(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -
     _check(path, schema)
     try:
         return pq.read_table(path, columns=list(columns) if columns else None)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
 
 
@@ -107,7 +107,7 @@ def _check(path: Path, schema: pa.Schema) -> None:
         raise ValueError(f"{path} does not exist; run the stage that makes it")
     try:
         found = pq.read_schema(path)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
     if not found.equals(schema):
         missing = sorted(set(schema.names) - set(found.names)) or "none missing, another type or order"
@@ -138,7 +138,7 @@ def read_ids(path: Path, schema: pa.Schema, names: Sequence[str], column: str) -
                 told = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
                 for row, start, end in zip(told, ends[:-1], ends[1:], strict=True):
                     yield *row, array("i", flat[start:end].tobytes())
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
 
 

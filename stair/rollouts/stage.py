@@ -48,7 +48,7 @@ def _chains(settings: RolloutSettings, records: Sequence[dict[str, Any]], sample
 
 def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
     """Generates one shard of a model's rollouts."""
-    backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
+    backbone = Backbone.open(config, paths, model, config.rollout_engine(model), generating="training_pool")
     settings, samples = _settings(config, backbone), config.rollouts.samples
     servers_folder = paths.work("rollouts", model, "servers")
     records = share(_records(paths, model), shard, of)

@@ -28,10 +28,19 @@ def training(config: Config, paths: RunPaths, model: str) -> None:
     unknown = sorted({*records, *(record.record_id for record in dropped)} - pool.keys())
     if unknown:
         raise ValueError(f"{paths.rollouts(model)} has responses to {unknown[0]}, which is not in the training pool")
+    for record, answers in records.items():
+        for row in answers:
+            if row["problem_id"] != (problem := pool[record]["problem_id"]):
+                raise ValueError(
+                    f"{paths.rollouts(model)} calls the problem of record {record} {row['problem_id']}, "
+                    f"{paths.training_pool(model)} calls it {problem}; seal the rollouts again"
+                )
     for name, output in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
         part = {record: rows for record, rows in records.items() if pool[record]["split"] == name}
         without = [record for record in dropped if pool[record.record_id]["split"] == name]
         try:
+            if without and not part:
+                raise ValueError("no record has four responses")
             rows = training_sessions(part, config.sessions.seed, name, model) if part else []
         except ValueError as error:
             raise ValueError(f"{model}, {name} sessions of {len(part)} records: {error}{_told(without)}") from None

@@ -19,7 +19,7 @@ from stair.checks.responses import (
     shares,
     wrongly_captured,
 )
-from stair.checks.sessions import pool_checks, schedule_checks, schedule_of, training_checks
+from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.sessions.evaluation import evaluation_sessions
@@ -268,6 +268,17 @@ def training_rows() -> tuple[list[Row], list[tuple[str, int]]]:
     return training_sessions(records, "seed"), [(record, sample) for record in records for sample in range(4)]
 
 
+def move_weight(rows: list[Row]) -> None:
+    """From one response of a problem to another of the same: the problem's sum stays."""
+    one, other = [row for row in rows if row["turn"] > 1 and row["problem_id"] == "p0"][:2]
+    one["weight"], other["weight"] = one["weight"] - 0.1, other["weight"] + 0.1
+
+
+def rename(rows: list[Row]) -> None:
+    for row in rows:
+        row["problem_id"] = f"other-{row['problem_id']}"
+
+
 @pytest.mark.parametrize(
     ("break_", "name"),
     [
@@ -276,10 +287,21 @@ def training_rows() -> tuple[list[Row], list[tuple[str, int]]]:
         (lambda rows: rows[1].update(problem_id=rows[0]["problem_id"]), "problems of a session are distinct"),
         (lambda rows: rows[1].update(weight=9.0), "problems have equal total weight"),
         (lambda rows: rows[0].update(weight=1.0), "problems have equal total weight"),
+        (lambda rows: move_weight(rows), "problems have equal total weight"),
+        (lambda rows: rename(rows), "responses are of their record's problem"),
     ],
 )
 def test_a_break_in_training_sessions_is_noticed(break_: Callable[[list[Row]], Any], name: str) -> None:
     rows, responses = training_rows()
-    assert failed(training_checks(rows, responses, "train")) == set()
+    pool = [dict(record_id=f"r{number}", problem_id=f"p{number % 5}") for number in range(8)]
+    assert failed(training_checks(rows, responses, pool, "train")) == set()
     break_(rows)
-    assert name in failed(training_checks(rows, responses, "train"))
+    assert name in failed(training_checks(rows, responses, pool, "train"))
+
+
+@pytest.mark.parametrize("change", [{"record_id": "r9"}, {"problem_id": "b"}])
+def test_rollouts_that_are_not_of_the_pool_are_noticed(change: Row) -> None:
+    rows = [dict(record_id=row["record_id"], problem_id=row["problem_id"]) for row in POOL]
+    assert failed(rollout_checks(rows, POOL, "rollouts")) == set()
+    rows[0] |= change
+    assert failed(rollout_checks(rows, POOL, "rollouts")) == {"responses are to records of the pool"}

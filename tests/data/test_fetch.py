@@ -14,11 +14,13 @@ import pytest
 import yaml
 
 from stair.backbones.published import CONFIGS
+from stair.backbones.revision import revision_digests, revision_files
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
 from stair.data import stage
-from stair.data.fetch import shown
+from stair.data.fetch import _record, shown
+from stair.data.revisions import check_contents, hub_sources
 from stair.records.interruption import EXIT_AGAIN
 from tests.data.hub_server import Hub, Repository, serving
 
@@ -243,10 +245,68 @@ def test_a_file_that_is_gone_from_the_cache_or_another_is_fetched_again(hub: Hub
         assert "it is fetched again" in fetched(hub, folder)
         assert rows.read_bytes() == ROWS
     weights = tmp_path / "cache/models/lab/model/model.safetensors"
-    weights.unlink()
-    assert "model.safetensors is gone; it is fetched again" in fetched(hub, folder)
-    assert weights.read_bytes() == WEIGHTS
+    for spoil in (weights.unlink, lambda: weights.write_bytes(WEIGHTS[:-9] + bytes(9))):
+        spoil()
+        assert "model.safetensors is" in (told := fetched(hub, folder))
+        assert "it is fetched again" in told
+        assert weights.read_bytes() == WEIGHTS
+    assert "Everything is here" in fetched(hub, folder)
     assert mark.stat().st_mtime_ns == times, "what was made from it is not made again"
+
+
+def test_files_of_another_commit_do_not_stay(hub: Hub, tmp_path: Path) -> None:
+    """The first fetch, which knows no commit yet, breaks off, and the hub's newest commit has become another meanwhile."""
+    old = {"chat_template.jinja": b"old", **MODEL, "config.json": CONFIG + b" ", "tokenizer.json": b"[]"}
+    hub.repositories["lab/model"].commits = {OLD: old}
+    folder, cache = run_folder(tmp_path), tmp_path / "cache/models/lab/model"
+    hub.altered.add("tokenizer.json")
+    refused(hub, folder, "--only", "models.m")
+    assert (cache / "chat_template.jinja").is_file()
+    hub.repositories["lab/model"].commits = {OLD: old, NEW: MODEL}
+    hub.altered.clear()
+    assert f"{cache / 'chat_template.jinja'} is no file of this commit; it is removed" in fetched(hub, folder)
+    assert {path.name: path.read_bytes() for path in revision_files(cache)} == {
+        name: content for name, content in MODEL.items() if name != "big.bin"
+    }
+    # What somebody has put there is told by the stage that looks at the model, and removed by fetch.
+    config, paths = load_run(folder), RunPaths(folder)
+    (cache / "extra.safetensors").write_bytes(b"x")
+    with pytest.raises(ConfigError, match=rf"extra\.safetensors is no file of lab/model at {NEW}"):
+        check_contents(config, paths, "models.m", revision_digests(cache, tmp_path / "memo"))
+    assert "is removed" in fetched(hub, folder)
+    check_contents(config, paths, "models.m", revision_digests(cache, tmp_path / "memo"))
+    (cache / "model.safetensors").write_bytes(bytes(len(WEIGHTS)))
+    with pytest.raises(ConfigError, match=r"models\.m: .*model\.safetensors is gone, or is not what was fetched"):
+        check_contents(config, paths, "models.m", revision_digests(cache, tmp_path / "memo"))
+    for mark in cache.glob("*fetched.json"):
+        mark.unlink()
+    with pytest.raises(ConfigError, match=r"models\.m: lab/model is not in .*; fetch it: stair fetch --run"):
+        check_contents(config, paths, "models.m")
+
+
+def test_two_first_fetches_record_one_commit(hub: Hub, tmp_path: Path) -> None:
+    """Two caches, one lock file, and a newer commit between the starts: the later one to end has to fetch the recorded one."""
+    lock = {"hub": {"lock": str(tmp_path / "revisions.lock"), "cache": str(tmp_path / "other")}}
+    one, two = run_folder(tmp_path, run="one"), run_folder(tmp_path, run="two", **lock)
+    hub.repositories["lab/model"].commits = {OLD: hub.repositories["lab/model"].commits[OLD]}
+    hub.stall_after["model.safetensors"] = 14_000_000
+    process = start(hub, one, "--only", "models.m")
+    wait_for(lambda: any((tmp_path / "cache/models/lab/model/.partial").glob("*")))
+    process.kill()
+    process.communicate()
+    hub.repositories["lab/model"].commits[NEW] = MODEL
+    del hub.stall_after["model.safetensors"]
+    fetched(hub, two, "--only", "models.m")
+    (mark,) = (tmp_path / "other/models/lab/model").glob("*fetched.json")
+    assert json.loads(mark.read_text())["commit"] == NEW
+    # The one that began earlier goes on with what is recorded now.
+    fetched(hub, one, "--only", "models.m")
+    assert (tmp_path / "cache/models/lab/model/tokenizer.json").read_bytes() == b"{}"
+    config = load_run(one)
+    source = next(source for source in hub_sources(config, RunPaths(one)) if source.name == "models.m")
+    facts = {"config.json": {"bytes": 1, "sha256": "0" * 64}}
+    with pytest.raises(ValueError, match=rf"has recorded {NEW} of lab/model while {OLD} was fetched; fetch again"):
+        _record(tmp_path / "revisions.lock", source, OLD, facts)
 
 
 def test_a_mark_that_was_lost_is_written_again_without_the_hub(hub: Hub, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from stair.tiny.stage import write_raw
 ROOT = Path(__file__).parents[2]
 SECRET = "Which of the zirconium quokkas hums in F sharp minor at low tide?"
 NEARLY = SECRET.replace("low tide", "high tide")
+PART = "f sharp minor at low tide?"
 OPTIONS = ["the ochre quokka", "the azure quokka", "the umber quokka", "the mauve quokka"]
 
 
@@ -45,6 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
         (SECRET.upper(), "2"),
         (f"{SECRET} ", "2"),
         *((NEARLY, answer) for answer in ("2", "3", "4", OPTIONS[1])),
+        *((PART, answer) for answer in ("2", "3", "4")),
     ]
     pool = place / "pool.jsonl"
     generated = read_columns(paths.dataset_file(tiny, "training_pool"), wanted_columns(tiny.training_pool))
@@ -124,6 +126,7 @@ def test_text_that_may_not_be_published_stands_in_nothing_that_is(run: tuple[Con
             assert secret not in text, (path, secret)
     page = run[1].data_report(".md").read_text()
     assert "4 records, answers (not published): (not published; sha256:" in page
+    assert "3 records, answers (not published): (not published; sha256:" in page, "a part of the question"
     # The tables that the run itself works with do hold it, so that looking for it can fail.
     assert "quokka" in str(read_table(run[1].benchmark("gpqa_diamond"), BENCHMARK))
 

@@ -145,7 +145,11 @@ def test_every_prompt_of_the_run_is_held_to_the_protocol(
 
 
 @pytest.mark.parametrize(
-    "template", ["{% if %}", "{{ raise_exception('no') }}", "{{ messages.nothing.more }}", "{{ 1 + 'a' }}"]
+    "template",
+    [
+        *("{% if %}", "{{ raise_exception('no') }}", "{{ messages.nothing.more }}", "{{ 1 + 'a' }}", "{{ 1 / 0 }}"),
+        *("{{ range(10 ** 9) }}", "{{ 'x'.encode('nothing') }}", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
+    ],
 )
 def test_a_template_that_cannot_be_rendered_is_one_line(
     small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path, template: str
@@ -276,8 +280,16 @@ def test_a_missing_weight_is_named_and_a_tied_head_is_not_missing(tmp_path: Path
         (broken / "model.safetensors").write_bytes(content)
         with pytest.raises(PropertyError, match=r"weights: model\.safetensors is damaged .*; copy or fetch it again"):
             check_weights(broken)
+    for content in ("{}", '{"weight_map": 3}'):
+        (broken / "model.safetensors").unlink(missing_ok=True)
+        (broken / "model.safetensors.index.json").write_text(content)
+        with pytest.raises(PropertyError, match="weights: "):
+            check_weights(broken)
     # A head that is not tied must be there.
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
     with pytest.raises(PropertyError, match=r"lack 1 weights of the model, such as lm_head\.weight"):
+        check_weights(folder)
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": "512"}))
+    with pytest.raises(PropertyError, match=r"weights: .*max_position_embeddings"):
         check_weights(folder)

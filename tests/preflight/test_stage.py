@@ -13,10 +13,14 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.resolve import resolve
+from stair.config.preflight import check_inputs
+from stair.config.resolve import ConfigError, resolve
 from stair.data import stage as data_stage
+from stair.evaluation import stage as evaluation_stage
 from stair.preflight import stage
 from stair.protocol.backbone import Backbone
+from stair.rollouts import stage as rollout_stage
+from stair.sessions.stage import evaluation as evaluation_sessions
 from tests.conftest import TOKENS, random_model
 from tests.preflight.test_properties import folder_of
 
@@ -118,6 +122,45 @@ def test_nothing_is_generated_with_another_model_than_was_looked_at(place: Path)
     Backbone.open(config, paths, MODEL)
     with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 asks for {'0' * 64}"):
         Backbone.open(configured(place, template_sha256="0" * 64), paths, MODEL)
+
+
+def test_nothing_is_generated_before_preflight_or_after_it_has_refused(place: Path) -> None:
+    """Stages that are started by hand, too. Snakemake removes an output before its job runs again."""
+    config = configured(place)
+    paths = RunPaths.of(config)
+    data_stage.benchmark(config, paths, "ours")
+    data_stage.training_pool(config, paths, MODEL)
+    evaluation_sessions(config, paths, "ours")
+    generate = (
+        lambda: evaluation_stage.generate(config, paths, MODEL, "ours", "vanilla", 0, 1),
+        lambda: rollout_stage.generate(config, paths, MODEL, 0, 1),
+    )
+    for start in generate:
+        with pytest.raises(ValueError, match=rf"look first: stair preflight --run .* --model {MODEL}$"):
+            start()
+    stage.run(config, paths, MODEL)
+    for start, name in zip(generate, ("ours", "training_pool"), strict=True):
+        with pytest.raises(ValueError, match=rf"look first: stair preflight --run .* --model {MODEL} --limits {name}$"):
+            start()
+    preflight(config)
+    path = place / "model" / "chat_template.jinja"
+    path.write_text(path.read_text() + "{#- says the same -#}")
+    paths.preflight(MODEL).unlink()
+    with pytest.raises(ValueError, match="the chat template has changed"):
+        preflight(config)
+    for start in generate:
+        with pytest.raises(ValueError, match="preflight has not looked at"):
+            start()
+    with pytest.raises(ValueError, match=rf"models\.{MODEL}: the chat template has changed"):
+        Backbone.open(config, paths, MODEL)
+
+
+def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place: Path) -> None:
+    digest = preflight(configured(place))["template_sha256"]
+    paths = RunPaths.of(configured(place))
+    check_inputs(configured(place, template_sha256=digest), paths)
+    with pytest.raises(ConfigError, match=rf"template_sha256 is {'0' * 64}, but preflight has seen {digest}"):
+        check_inputs(configured(place, template_sha256="0" * 64), paths)
 
 
 def test_limits_come_after_the_model_itself(place: Path) -> None:

@@ -1,0 +1,73 @@
+"""What preflight has seen of a model: every stage that opens the model is held to it, however the stage was started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.records.files import read_mapping, write_json
+
+
+def check_template(config: Config, paths: RunPaths, model: str, digest: str) -> None:
+    """Holds a chat template, by its SHA-256, to the configuration and to what this run began with.
+
+    Raises:
+        ValueError: it is another one.
+    """
+    asked = config.models[model].template_sha256
+    if asked is not None and asked != digest:
+        raise ValueError(f"the chat template has the SHA-256 {digest}, models.{model}.template_sha256 asks for {asked}")
+    memo = _memo(paths, model)
+    known = read_mapping(memo).get("template_sha256") if memo.is_file() else digest
+    if known != digest:
+        raise ValueError(
+            f"the chat template has changed: SHA-256 {digest}, this run began with {known}; restore the template, or delete "
+            f"{memo} to go on with the new one (responses under the old one are then not used)"
+        )
+
+
+def remember_template(paths: RunPaths, model: str, digest: str) -> None:
+    """Records the template that this run has begun with."""
+    if not _memo(paths, model).is_file():
+        write_json(_memo(paths, model), {"template_sha256": digest})
+
+
+def check_seen(config: Config, paths: RunPaths, model: str, revision: str, template: str) -> None:
+    """Holds a model's files and template to what preflight has looked at; where it has not, to the configuration alone.
+
+    Raises:
+        ValueError: they are others.
+    """
+    seen = paths.preflight(model)
+    found = read_mapping(seen) if seen.is_file() else {}
+    if (found.get("template_sha256", template), found.get("model_revision", revision)) != (template, revision):
+        raise ValueError(
+            f"the files of models.{model} are not those that preflight has looked at ({seen}); restore them, or look again: "
+            f"stair preflight --run {paths.folder} --model {model}"
+        )
+    try:
+        check_template(config, paths, model, template)
+    except ValueError as error:
+        raise ValueError(f"models.{model}: {error}") from None
+
+
+def require_seen(paths: RunPaths, model: str, prompts: str) -> None:
+    """Asks that preflight has looked at a model and at its prompts of `training_pool` or a benchmark.
+
+    Raises:
+        ValueError: it has not, or it refused them.
+    """
+    for path, option in (
+        (paths.preflight(model), ""),
+        (paths.preflight_limits(model, prompts), f" --limits {prompts}"),
+    ):
+        if not path.is_file():
+            raise ValueError(
+                f"{path} is not there: preflight has not looked at models.{model} yet, or has refused it; look first: "
+                f"stair preflight --run {paths.folder} --model {model}{option}"
+            )
+
+
+def _memo(paths: RunPaths, model: str) -> Path:
+    return paths.work("templates") / f"{model}.json"
