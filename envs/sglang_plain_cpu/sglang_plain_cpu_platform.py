@@ -2,8 +2,8 @@
 
 SGLang's own CPU path needs kernels of which there is no package. Attention and layers here are SGLang's PyTorch forms. Three
 things have no such form and are substituted: the list of attention backends that deterministic mode accepts, the
-batch-invariant matrix kernels (left out), and the hash that turns seed, position and column into noise (the same function,
-in PyTorch).
+batch-invariant matrix products (of blocks of rows, all of one size), and the hash that turns seed, position and column into
+noise (the same function, in PyTorch).
 """
 
 import contextlib
@@ -13,6 +13,7 @@ from sglang.srt.arg_groups.choices import add_deterministic_attention_backend_ch
 from sglang.srt.platforms.cpu import CpuDeviceMixin
 from sglang.srt.platforms.device_mixin import PlatformEnum
 from sglang.srt.platforms.interface import PlatformCapabilities, SRTPlatform
+from sglang_plain_cpu_products import make_products_rowwise
 
 add_deterministic_attention_backend_choices(["torch_native"])
 
@@ -74,10 +75,11 @@ class PlainCpuPlatform(CpuDeviceMixin, SRTPlatform):
         import sglang.srt.batch_invariant_ops as package
         import sglang.srt.batch_invariant_ops.batch_invariant_ops as module
 
-        def without_kernels(*_args, **_options):
-            """Seeded sampling stays on; the kernels are for GPUs."""
+        def enable(*_args, **_options):
+            """SGLang's own kernels are for GPUs."""
+            make_products_rowwise()
 
-        package.enable_batch_invariant_mode = module.enable_batch_invariant_mode = without_kernels
+        package.enable_batch_invariant_mode = module.enable_batch_invariant_mode = enable
 
     def post_load_model(self, model):
         import sglang.srt.layers.sampler as sampler

@@ -29,7 +29,7 @@ for group in (runs, stages, results, upkeep):
 def main() -> None:
     """Runs a command; an error is one line on stderr and exit code 2 (1 for what the program promised itself).
 
-    A command that SIGTERM or SIGUSR1 has stopped ends with 75: run it again.
+    A command that SIGTERM, SIGUSR1 or Ctrl-C has stopped ends with 75: run it again.
     """
     watch_driver()
     try:

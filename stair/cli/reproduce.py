@@ -109,22 +109,20 @@ def _snakemake(command: list[str]) -> int:
     """Runs Snakemake as a child that ends with this process.
 
     Raises:
-        Interrupted: SIGTERM or SIGUSR1 came; every job has put away what it had finished.
+        Interrupted: SIGTERM, SIGUSR1 or Ctrl-C came; every job has put away what it had finished.
     """
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
     with _warm_process(environment):
-        child = subprocess.Popen(command, env=environment, preexec_fn=_begin_child)
-        while True:
-            try:
-                return child.wait()
-            except KeyboardInterrupt:
-                child.send_signal(signal.SIGINT)
-            except Interrupted:
-                print("stair: stopping: jobs put away what they have finished; once more ends at once", file=sys.stderr)
-                _stop(child)
-                raise
+        # In a session of its own: a terminal's Ctrl-C reaches this process alone, which ends the others in good order.
+        child = subprocess.Popen(command, env=environment, preexec_fn=_begin_child, start_new_session=True)
+        try:
+            return child.wait()
+        except Interrupted:
+            print("stair: stopping: jobs put away what they have finished; once more ends at once", file=sys.stderr)
+            _stop(child)
+            raise
 
 
 def _begin_child() -> None:

@@ -15,6 +15,7 @@ from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.sources import modules_digest
+from stair.engines.sglang.launch import decisive_arguments
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 Settings = dict[str, Any]
@@ -109,7 +110,10 @@ def rollouts(config: Config, model: str) -> Settings:
 def _engine(config: Config, engine: str) -> Settings:
     """What of an engine enters response keys."""
     if engine == "sglang":
-        return _chosen("sglang", config.sglang, "version", "attention")
+        decisive = decisive_arguments(config.sglang.arguments, config.sglang.tensor_parallel)
+        return _chosen("sglang", config.sglang, "version", "attention") | (
+            {"sglang.arguments": decisive} if decisive else {}
+        )
     return {"transformers.attention": config.transformers.attention}
 
 

@@ -15,7 +15,7 @@ from stair.data.reading import check_columns
 from stair.data.revisions import check_fetched
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.base import SamplingSettings
-from stair.engines.sglang.launch import check_environment
+from stair.engines.sglang.launch import check_environment, decisive_arguments
 from stair.engines.sglang.limits import check_architecture, check_sampling
 from stair.records.files import read_mapping
 
@@ -115,6 +115,10 @@ def _check_template(config: Config, paths: RunPaths, model: str) -> None:
 def _check_sglang(config: Config, paths: RunPaths, model: str) -> None:
     """What SGLang cannot do for a model is said before anything runs."""
     settings = config.models[model].rollout_sampling.model_dump(exclude={"max_new_tokens"})
+    try:
+        decisive_arguments(config.sglang.arguments)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     try:
         check_sampling(SamplingSettings(**settings, truncation="joint"))
     except ValueError as error:

@@ -18,7 +18,7 @@ from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
-from stair.records.files import write_json
+from stair.records.files import read_mapping, write_json
 from stair.records.keys import adapter_digest, file_digest
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
@@ -117,7 +117,11 @@ class _Study:
             log = self.paths.log("evaluation", self.model, self.benchmark, f"{self.condition}-server-{shard}")
             told = self.work / "servers" / f"shard-{shard}.json"
             engine = ended.enter_context(
-                closing(self.backbone.launch_sglang(self.config, log, lambda facts: write_json(told, facts)))
+                closing(
+                    self.backbone.launch_sglang(
+                        self.config, log, lambda facts: write_json(told, facts), needed=self._longest()
+                    )
+                )
             )
         else:
             engine = self.backbone.load_engine(self.config, self.layers, self.settings.batch_width, self.adapter)
@@ -132,6 +136,12 @@ class _Study:
                 "evaluation.allow_mixed_engines"
             )
         return engine
+
+    def _longest(self) -> int:
+        """Tokens of the longest conversation, as preflight has counted them: a prompt, or four turns at their limits."""
+        limit = read_mapping(self.paths.preflight_limits(self.model, self.benchmark))
+        whole = limit["longest_prompt"] + limit["max_new_tokens"] if self.settings.turns == 1 else limit["four_turns"]
+        return min(self.backbone.architecture.context, int(whole))
 
     @property
     def layers(self) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.identity import attention_path, transformers_version
+from stair.engines.sglang.launch import decisive_arguments
 from stair.preflight.seen import check_seen, require_seen
 from stair.records.files import read_mapping
 
@@ -110,7 +111,11 @@ class Backbone:
         return engine
 
     def launch_sglang(
-        self, config: Config, log: Path, started: Callable[[dict[str, Any]], None] | None = None
+        self,
+        config: Config,
+        log: Path,
+        started: Callable[[dict[str, Any]], None] | None = None,
+        needed: int | None = None,
     ) -> SGLangEngine:
         """The SGLang engine; its server starts with the first request.
 
@@ -118,6 +123,7 @@ class Backbone:
             config: the run.
             log: the server's output is appended to this file.
             started: told what every server says of itself.
+            needed: tokens that the longest response can take, its prompt included; its cache must hold them.
 
         Raises:
             ValueError: the server's environment is not there or holds another version, or the model cannot be run there.
@@ -148,23 +154,32 @@ class Backbone:
             log=log,
             patience=Patience(options.start_seconds, options.stall_seconds),
             started=started,
+            needed=needed,
         )
         self._check_identity(engine)
         return engine
 
     def _check_identity(self, engine: Engine) -> None:
         told = {"name": engine.name, "version": engine.version, "attention": engine.attention, "dtype": engine.dtype}
-        assert told == self.engine, f"the engine calls itself {told}, its response keys say {self.engine}"
+        assert told.items() <= self.engine.items(), (
+            f"the engine calls itself {told}, its response keys say {self.engine}"
+        )
 
 
 def _engine_identity(config: Config, settings: Model, engine: EngineName) -> dict[str, str]:
     """An engine's part of response keys, known without loading it."""
     if engine == "sglang":
-        version, attention = config.sglang.version, str(config.sglang.attention)
-    else:
-        version = transformers_version()
-        attention = attention_path(config.transformers.attention, settings.dtype, config.transformers.device)
-    return {"name": engine, "version": version, "attention": attention, "dtype": settings.dtype}
+        options = config.sglang
+        found = {
+            "name": engine,
+            "version": options.version,
+            "attention": str(options.attention),
+            "dtype": settings.dtype,
+        }
+        arguments = decisive_arguments(options.arguments, options.tensor_parallel)
+        return found | ({"arguments": arguments} if arguments else {})
+    attention = attention_path(config.transformers.attention, settings.dtype, config.transformers.device)
+    return {"name": engine, "version": transformers_version(), "attention": attention, "dtype": settings.dtype}
 
 
 def sampling_settings(sampling: Sampling, truncation: Truncation = "sequential") -> SamplingSettings:

@@ -107,7 +107,6 @@ def run_chains(
         """Makes a response durable; its record."""
         record = pending[completion.key][0].record(completion, engine)
         writer.append(completion.key, record)
-        progress.advance()
         return record
 
     engine.watch = watch
@@ -116,6 +115,7 @@ def run_chains(
         try:
             for completion in engine.run(first()):
                 record = keep(completion)
+                progress.advance()
                 interruption.check()
                 waiting = pending.pop(completion.key)
                 for chain in waiting:

@@ -1,4 +1,4 @@
-"""Being asked to stop: SIGTERM, and SIGUSR1 as Slurm's warning before a time limit, end a command with "run me again".
+"""Being asked to stop: SIGTERM, Ctrl-C, and SIGUSR1 as Slurm's warning before a time limit, end a command with "run me again".
 
 A command stops where it stands: what it has finished is on disk already, and what it writes is whole or absent. Work whose
 unit is long, such as a training's update, defers the stop to its own safe points. A second signal ends the process at once.
@@ -18,7 +18,7 @@ from typing import Any
 EXIT_AGAIN = 75
 """The exit code that means "run me again": EX_TEMPFAIL of sysexits.h."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class Interrupted(BaseException):
@@ -80,7 +80,7 @@ def check(kept: str = "what was finished is kept") -> None:
 def deferred() -> Iterator[None]:
     """Within it a signal only leaves a mark: the work calls `check` where it can stop, and does what it must before.
 
-    Ctrl-C (SIGINT) is such a signal within it, too.
+    Ctrl-C (SIGINT) is such a signal within it where nobody `listen`s, too.
 
     Raises:
         Interrupted: a signal has come and the work went on to its end; raised when the block is left.

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from stair.records.files import replacing
@@ -65,10 +66,12 @@ class Progress:
         self.done, self._note = done, note
         now = time.monotonic()
         if now - self._filed >= self.FILE_SECONDS or ended:
-            self._write()
+            with suppress(OSError):  # the work itself says what is wrong with the disk
+                self._write()
         if now - self._told >= max(self.LINE_SECONDS, min((now - self._start) / 50, 60.0)) or ended:
             self._told = now
-            print(self.line(), file=sys.stderr, flush=True)
+            with suppress(OSError, ValueError):  # nobody listens any more
+                print(self.line(), file=sys.stderr, flush=True)
 
     def line(self) -> str:
         """The state as one line: count, share, time so far, time to come."""

@@ -12,6 +12,7 @@ from stair.config.paths import RunPaths
 from stair.engines.base import Engine
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
+from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import read_table, write_table
@@ -62,6 +63,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
                 config,
                 paths.log("rollouts", model, f"server-{name}"),
                 lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
+                needed=_longest(paths, backbone),
             )
             return ended.enter_context(closing(engine))
 
@@ -75,6 +77,12 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             paths.shard(str(shard), str(of), "rollouts", model),
             {run: other.work("rollouts") for run, other in paths.reused(config).items()},
         )
+
+
+def _longest(paths: RunPaths, backbone: Backbone) -> int:
+    """Tokens of the longest prompt, as preflight has counted them, with the longest response that the context leaves room for."""
+    limit = read_mapping(paths.preflight_limits(backbone.key, "training_pool"))
+    return min(backbone.architecture.context, limit["longest_prompt"] + limit["max_new_tokens"])
 
 
 def seal(config: Config, paths: RunPaths, model: str) -> None:

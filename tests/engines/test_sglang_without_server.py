@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -24,10 +25,11 @@ import pytest
 from stair.engines.base import Capture, Request, SamplingSettings
 from stair.engines.sglang import guard
 from stair.engines.sglang.client import Asker, Retracted, Transient
-from stair.engines.sglang.launch import HeldPort, Launch
+from stair.engines.sglang.launch import NEUTRAL_OPTIONS, OWN_OPTIONS, HeldPort, Launch, decisive_arguments
 from stair.engines.sglang.limits import check_architecture, check_request, check_sampling
-from stair.engines.sglang.probe import TOGETHER, variants
+from stair.engines.sglang.probe import NOT_COMPARED, TOGETHER, Scored, Seen, look, variants
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed
+from stair.engines.sglang.service import Patience, Service
 
 LAW = SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, presence_penalty=1.5, truncation="joint")
 ASKER = Asker(context=100, vocabulary=320, tokens=300)
@@ -251,6 +253,109 @@ def test_the_probe_asks_for_one_prompt_among_forty_with_seeds_of_their_own() -> 
     assert first.prompt_ids == request(prompt=30).prompt_ids
     assert len({len(each.prompt_ids) for each in others}) > 10
     assert len({each.max_new_tokens for each in others}) > 10
+
+
+def test_what_was_seen_counts_the_last_bit() -> None:
+    answers = {
+        "same": ((5, 6), (-0.5, -0.25)),
+        "bits": ((5, 6), (-0.5, -0.25000003)),
+        "others": ((5, 7), (-0.5, -0.25)),
+    }
+
+    def seen(among: str) -> Seen:
+        asked = 0
+
+        async def ask(request: Request) -> Scored:
+            nonlocal asked
+            asked += 1
+            return answers["same" if asked == 1 else among]
+
+        return asyncio.run(look(ask, request()))
+
+    assert seen("same") == Seen(True, True) and seen("same").batch_invariant is True
+    assert seen("bits") == Seen(True, False) and seen("bits").batch_invariant is False
+    assert seen("others").batch_invariant is False
+    assert NOT_COMPARED.batch_invariant is None
+    assert "tokens are the same, their log-probabilities OTHERS" in str(seen("bits"))
+
+
+def test_products_on_a_cpu_give_a_row_the_same_bits_in_every_batch() -> None:
+    """In a process of its own: PyTorch's kernels are replaced, which round otherwise for one row than for three."""
+    program = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+from sglang_plain_cpu_products import make_products_rowwise
+torch.set_num_threads(1)
+linear, made = torch.nn.functional.linear, torch.Generator().manual_seed(0)
+cases = [tuple(torch.randn(size, generator=made) for size in ((100, k), (n, k), (n,))) for k, n in
+         ((32, 96), (64, 64), (64, 192), (96, 300), (192, 64), (48, 37))]
+before = [linear(x, w) for x, w, _ in cases]
+make_products_rowwise()
+make_products_rowwise()
+with torch.inference_mode():
+    for (x, w, b), plain in zip(cases, before, strict=True):
+        whole, biased = linear(x, w), linear(x, w, b)
+        torch.testing.assert_close(whole, plain)
+        torch.testing.assert_close(biased, plain + b)
+        for n in (*range(1, 20), 31, 32, 33, 49):
+            for start in (0, 5, 50):
+                assert torch.equal(linear(x[start : start + n], w), whole[start : start + n]), (x.shape, n)
+                assert torch.equal(linear(x[start : start + n], w, b), biased[start : start + n]), (x.shape, n)
+        assert torch.equal((x[:6].view(2, 3, -1) @ w.T).view(6, -1), whole[:6])
+"""
+    folder = Path(__file__).parents[2] / "envs" / "sglang_plain_cpu"
+    done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ---------------------------------------------------------------- what a server is started with
+
+
+def launch(place: Path, **changes: Any) -> Launch:
+    base = Launch(place, "0.5.23", place, 512, "float32", "cpu", "torch_native", 4, 1, 0.5, 1000)
+    return replace(base, **changes)
+
+
+def test_what_the_run_sets_is_known_by_name(tmp_path: Path) -> None:
+    command = launch(tmp_path).command(1, 2, "me")
+    assert {word for word in command if word.startswith("--")} == set(OWN_OPTIONS)
+    assert not set(OWN_OPTIONS) & set(NEUTRAL_OPTIONS)
+
+
+def test_arguments_that_change_responses_are_told_from_those_that_do_not() -> None:
+    assert (
+        decisive_arguments(()) == decisive_arguments(("--chunked-prefill-size", "2048", "--disable-radix-cache")) == ""
+    )
+    some = ("--quantization", "fp8", "--log-requests", "--kv-cache-dtype=fp8_e5m2")
+    assert decisive_arguments(some) == "--kv-cache-dtype=fp8_e5m2 --quantization fp8"
+    assert decisive_arguments((), 2) == "--tensor-parallel-size 2"
+    for own in (
+        ("--dtype", "bfloat16"),
+        ("--dtype=bfloat16",),
+        ("--dty", "half"),
+        ("--tp", "2"),
+        ("--log-requests", "--port", "9"),
+    ):
+        with pytest.raises(ValueError, match=r"sglang\.arguments: --\w+ is set by the run"):
+            decisive_arguments(own)
+    with pytest.raises(ValueError, match="'2048' is no option"):
+        decisive_arguments(("2048",))
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"version": "0.5.22"}, r"is SGLang 0\.5\.22, but sglang\.version is 0\.5\.23"),
+        ({"dtype": "bfloat16"}, "its dtype is bfloat16, but it was started with float32"),
+        ({"enable_deterministic_inference": False}, "its enable_deterministic_inference is False"),
+        ({"max_total_num_tokens": 80}, "holds 80 tokens, and one response of this run can need 90"),
+    ],
+)
+def test_a_server_that_is_another_than_was_started_is_refused(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
+    service = Service(launch(tmp_path), ASKER, Patience(), 4, tmp_path / "log", needed=90)
+    server = SimpleNamespace(facts={"version": "0.5.23", "dtype": "float32", "max_total_num_tokens": 1000} | facts)
+    with pytest.raises(ValueError, match=said):
+        asyncio.run(service._look_at(server, request()))  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- ports

@@ -132,7 +132,7 @@ def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_pa
         first.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
 def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     undisturbed: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -140,16 +140,24 @@ def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     for part in ("backbones", "raw"):
         shutil.copytree(undisturbed / part, results / part)
     child = subprocess.Popen(
-        [*COMMAND, *SLOW], cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *SLOW],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     deadline = time.monotonic() + 300
     while len(logged(results, "rollouts")) < 6:
         assert child.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
     family = psutil.Process(child.pid).children(recursive=True)
-    child.send_signal(number)
+    # A terminal's Ctrl-C goes to every process of the group.
+    os.killpg(child.pid, number) if number == signal.SIGINT else child.send_signal(number)
     _, told = child.communicate(timeout=60)
     assert child.returncode == EXIT_AGAIN
+    assert "Traceback" not in told
     lines = told.splitlines()
     assert (
         lines[-1] == f"stair: stopped by {number.name}; what was finished is kept; run the same command again to go on"
@@ -161,7 +169,7 @@ def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     assert not list(results.glob("work/**/.*.claim")), "claims are given back"
     before = logged(results, "rollouts")
 
-    if number == signal.SIGTERM:  # the other one has shown how it stops
+    if number == signal.SIGTERM:  # the others have shown how they stop
         run_in(tmp_path, *COMMAND, *SLOW, "--target", "rollouts")
         assert before.items() <= logged(results, "rollouts").items()
         assert contents(results, "rollouts/*.parquet") == contents(undisturbed, "rollouts/*.parquet")

@@ -17,6 +17,7 @@ from stair.protocol.runner import finished
 from stair.protocol.shards import run_shard, sealed_rows, share
 from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
+from stair.records.progress import Progress
 from tests.conftest import LAYERS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order, rows_of
 
@@ -277,7 +278,7 @@ def test_owners_whose_names_begin_alike_keep_their_own(tmp_path: Path) -> None:
     assert BankStore(tmp_path).load("s-p1-10", segment(1).digest) is not None
 
 
-@pytest.mark.parametrize("stop", [Interrupted, KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("stop", [Interrupted, KeyboardInterrupt, ValueError, OSError])
 def test_what_ended_in_one_step_is_kept_when_something_comes_between(
     study: Study, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
 ) -> None:
@@ -301,7 +302,10 @@ def test_what_ended_in_one_step_is_kept_when_something_comes_between(
         if together and together[-1] > 1:
             raise stop("stopped")
 
-    monkeypatch.setattr("stair.protocol.runner.interruption.check", stop_where_two_ended)
+    if stop is OSError:  # what tells of the work fails, from then on every time
+        monkeypatch.setattr(Progress, "advance", lambda *_: stop_where_two_ended())
+    else:
+        monkeypatch.setattr("stair.protocol.runner.interruption.check", stop_where_two_ended)
     with pytest.raises(stop):
         again.go("native", engine)
     logged = [key for key, record in again.log("native").items() if "response_ids" in record]

@@ -58,14 +58,24 @@ told('never')"""
     assert out.splitlines()[0] == "done"
     assert "stopped by SIGINT" in out and "never" not in out
     assert "SIGINT: stopping at the next safe point" in err
-    # Outside of such work it is the keyboard's as ever.
-    with process("with deferred(): pass\ntold('ready')\nwaits()") as child:
+    # A second time, while the stop is on its way out: at once, with the same code.
+    body = """try:
+    with deferred():
+        told('ready')
+        while not stop_requested(): waits(0.01)
+finally:
+    told('leaving')
+    waits()"""
+    with process(body) as child:
+        child.send_signal(signal.SIGINT)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "leaving\n"
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=20)
-    assert child.returncode == -signal.SIGINT
+    assert child.returncode == EXIT_AGAIN
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
 def test_a_command_stops_where_it_stands(number: signal.Signals) -> None:
     with process("told('ready')\nwaits()") as child:
         child.send_signal(number)

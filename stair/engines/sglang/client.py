@@ -9,6 +9,7 @@ import httpx2 as httpx
 import orjson
 
 from stair.engines.base import Completion, FinishReason, Request, Usage
+from stair.engines.sglang.probe import Scored
 
 _MASKED = -1e9
 """Added to logits that must not be drawn: its exponential is zero at any temperature, and JSON can say it."""
@@ -92,6 +93,12 @@ class Asker:
             raise ValueError(f"request {request.key[:12]}: {told}") from error
         except Refused as error:
             raise ValueError(f"request {request.key[:12]}: {error}") from None
+
+    async def scored(self, client: httpx.AsyncClient, address: str, request: Request) -> Scored:
+        """One sample's tokens with the log-probability of each, as the server gives them. Raises as `ask`."""
+        answer = await self.post(client, address, self.payload(request, return_logprob=True))
+        completion = self.completion(request, answer)
+        return completion.response_ids, tuple(one[0] for one in answer["meta_info"]["output_token_logprobs"])
 
     @staticmethod
     async def post(client: httpx.AsyncClient, address: str, payload: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class SGLangEngine:
         patience: how long starting and standing still may take.
         started: told what every server says of itself.
         port: the port to try first; 0 takes any.
+        needed: tokens that the longest response can take in the server's cache, its prompt included; None: what is asked first.
 
     Raises:
         ValueError: there is no such environment, or the model cannot be run there.
@@ -50,6 +51,7 @@ class SGLangEngine:
         patience: Patience | None = None,
         started: Callable[[dict[str, Any]], None] | None = None,
         port: int = 0,
+        needed: int | None = None,
     ) -> None:
         content = read_mapping(launch.folder / "config.json")
         facts = describe(content)
@@ -60,7 +62,7 @@ class SGLangEngine:
         self._tokens, self._ends, self._width = tokens, _ends(launch.folder), width
         self._context, self._launch_device = facts.context, launch.device
         asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
-        self.service = Service(launch, asker, patience or Patience(), width, log, started, port)
+        self.service = Service(launch, asker, patience or Patience(), width, log, started, port, needed)
         self._submitted: deque[Request] = deque()
         self.watch: Callable[[int, int], None] | None = None
         self._invariant: bool | None = None

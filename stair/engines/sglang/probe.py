@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from stair.engines.base import Completion, Request
+from stair.engines.base import Request
 from stair.records.seeds import seed_of
 
 TOGETHER = 40
 _TOKENS = 64
 
-Ask = Callable[[Request], Awaitable[Completion]]
+Scored = tuple[tuple[int, ...], tuple[float, ...]]
+"""A response's tokens, and the log-probability of each."""
+
+Ask = Callable[[Request], Awaitable[Scored]]
 
 
 def variants(request: Request) -> list[Request]:
@@ -35,17 +38,39 @@ def variants(request: Request) -> list[Request]:
     return [first, *others]
 
 
-async def batch_invariant(ask: Ask, request: Request) -> bool:
+@dataclass(frozen=True)
+class Seen:
+    """What one prompt gave alone and among others; None where it could not be compared."""
+
+    same_tokens: bool | None
+    same_log_probabilities: bool | None
+
+    @property
+    def batch_invariant(self) -> bool | None:
+        """Log-probabilities that differ in their last bits are enough for another token somewhere in a long run."""
+        if self.same_tokens is None:
+            return None
+        return bool(self.same_tokens and self.same_log_probabilities)
+
+    def __str__(self) -> str:
+        told = {True: "the same", False: "OTHERS", None: "not known"}
+        return (
+            f"alone and among others, one prompt's tokens are {told[self.same_tokens]}, their log-probabilities "
+            f"{told[self.same_log_probabilities]} (batch_invariant: {self.batch_invariant})"
+        )
+
+
+NOT_COMPARED = Seen(None, None)
+
+
+async def look(ask: Ask, request: Request) -> Seen:
     """Samples one prompt alone, then among 40, with one seed.
 
     Args:
         ask: sends a request.
         request: the prompt and the settings to look at.
-
-    Returns:
-        Whether both gave the same tokens.
     """
     watched, *others = variants(request)
     alone = await ask(watched)
     among, *_ = await asyncio.gather(*(ask(one) for one in (watched, *others)))
-    return alone.response_ids == among.response_ids
+    return Seen(alone[0] == among[0], alone[1] == among[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -24,6 +25,7 @@ _TAIL_LINES = 12
 _TAIL_CHARACTERS = 300
 """Of a line."""
 _TAKEN = "address already in use"
+_WARNING = re.compile(r"\bwarn(?:ing|ings\.warn)?\b", re.IGNORECASE)
 
 
 class ServerFailed(OSError):
@@ -175,6 +177,8 @@ class Server:
         """The end of the server's log, on one line."""
         lines = [line.strip() for line in self._output().splitlines()]
         told = [
-            line[:_TAIL_CHARACTERS] for line in lines if line.strip("^~ ") and not line.startswith(("usage:", "[-"))
+            line[:_TAIL_CHARACTERS]
+            for line in lines
+            if line.strip("^~ ") and not line.startswith(("usage:", "[-")) and not _WARNING.search(line)
         ]
         return f"; the end of {self._log}: " + " | ".join(told[-_TAIL_LINES:])

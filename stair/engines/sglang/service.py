@@ -18,9 +18,9 @@ import httpx2 as httpx
 import tenacity
 
 from stair.engines.base import Completion, Request
-from stair.engines.sglang.client import Asker, Retracted, Transient
+from stair.engines.sglang.client import Asker, Refused, Retracted, Transient
 from stair.engines.sglang.launch import Launch
-from stair.engines.sglang.probe import batch_invariant
+from stair.engines.sglang.probe import NOT_COMPARED, Scored, look
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed
 
 _ATTEMPTS = 20
@@ -87,6 +87,7 @@ class Service:
         log: the servers' output.
         started: told what every server says of itself when it is ready.
         port: the port to try first.
+        needed: tokens that the longest response can take in the cache, its prompt included; None: what is asked first.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class Service:
         log: Path,
         started: Callable[[dict[str, Any]], None] | None = None,
         port: int = 0,
+        needed: int | None = None,
     ) -> None:
+        self._needed = needed
         self._launch, self._asker, self._patience, self._width = launch, asker, patience, width
         self._log, self._started, self._port = log, started, port
         self._results: queue.Queue[Completion | BaseException] = queue.Queue()
@@ -338,28 +341,40 @@ class Service:
             raise ValueError(
                 f"the server is SGLang {facts.get('version')}, but sglang.version is {self._launch.version}"
             )
+        for fact, wanted in self._launch.promised.items():
+            if facts.get(fact, wanted) != wanted:
+                raise ValueError(
+                    f"the server says that its {fact} is {facts[fact]}, but it was started with {wanted}; look at "
+                    "sglang.arguments"
+                )
         # The server keeps some of its cache for itself, and cuts responses off where that is too small.
-        room, needed = facts.get("max_total_num_tokens"), self._asker.context
-        if isinstance(room, int) and room < len(probe.prompt_ids) + self._asker.limit(probe) + 2:
+        room, needed = facts.get("max_total_num_tokens"), len(probe.prompt_ids) + self._asker.limit(probe)
+        needed = max(needed, self._needed or 0)
+        if isinstance(room, int) and room < needed + 2:
             raise ValueError(
-                f"the server's key/value cache holds {room} tokens, less than one response of this run can need "
-                f"(context {needed}); give it more memory (sglang.memory_fraction, sglang.cache_tokens, "
-                f"sglang.tensor_parallel)"
+                f"the server's key/value cache holds {room} tokens, and one response of this run can need {needed}; give it "
+                f"more memory (sglang.memory_fraction, sglang.cache_tokens, sglang.tensor_parallel)"
             )
 
-        async def ask(request: Request) -> Completion:
-            return await self._asker.ask(self._client, server.address, request)
+        async def ask(request: Request) -> Scored:
+            return await self._asker.scored(self._client, server.address, request)
 
         try:
-            self._invariant = await batch_invariant(ask, probe)
+            seen = await look(ask, probe)
         except Retracted:
-            self._invariant = False
-        said = "are the same" if self._invariant else "DIFFER"
-        self._tell(f"one prompt's tokens {said} alone and among others (batch_invariant: {self._invariant})")
+            seen = NOT_COMPARED
+        except (KeyError, TypeError, Refused) as error:
+            raise ValueError(
+                f"SGLang's server does not answer as it should: {type(error).__name__}: {error}"
+            ) from error
+        self._invariant = seen.batch_invariant
+        self._tell(str(seen))
         if self._started is not None:
             self._started(
                 {
-                    "batch_invariant": self._invariant,
+                    "batch_invariant": seen.batch_invariant,
+                    "same_tokens": seen.same_tokens,
+                    "same_log_probabilities": seen.same_log_probabilities,
                     "versions": self._launch.versions(),
                     "attention": facts.get("attention_backend"),
                     "sampling": facts.get("sampling_backend"),
@@ -374,8 +389,10 @@ class Service:
         """Looks after a server until it is no good any more; says why."""
         stall = self._patience.stall_seconds
         interval = min(5.0, stall / 5)
+        patience = max(2.0, stall / 2)
         self._last_sign = time.monotonic()
         while True:
+            turn = time.monotonic()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), interval)
             self._look.clear()
@@ -383,8 +400,11 @@ class Service:
             if not server.alive():
                 return "died"
             asked = time.monotonic()
-            if await server.healthy(self._client, max(2.0, stall / 2)):
+            if await server.healthy(self._client, patience):
                 self._last_sign = max(self._last_sign, asked)
+            elif time.monotonic() - turn > interval + patience + min(5.0, stall / 2):
+                # This process itself stood still (a suspended job): that says nothing of the server.
+                self._last_sign = time.monotonic()
             if time.monotonic() - self._last_sign > stall:
                 return f"gave no sign of life for {stall:.0f} s"
 
