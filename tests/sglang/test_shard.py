@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -67,11 +68,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
 
 
 def new_run(folder: Path, overlay: Path) -> Path:
-    """A run's folder, up to its training pool."""
-    run_in(folder, "stair", "config", "--run", str(overlay), "--write")
-    results = folder / "results" / "shard"
-    run_in(folder, "stair", "data", "--run", str(results), "--model", MODEL)
-    return results
+    """A run's folder, up to what comes before its rollouts; made once, and then copied."""
+    ready, place = overlay.parent / "ready", Path("results") / "shard"
+    if not ready.exists():
+        ready.mkdir()
+        run_in(ready, "stair", "config", "--run", str(overlay), "--write")
+        run_in(ready, "stair", "data", "--run", str(place), "--model", MODEL)
+        for looks in ((), ("--limits", "training_pool")):
+            run_in(ready, "stair", "preflight", "--run", str(place), "--model", MODEL, *looks)
+    shutil.copytree(ready / place, folder / place)
+    return folder / place
 
 
 COMMAND = ("stair", "rollouts", "--run", "results/shard", "--model", MODEL)
