@@ -358,6 +358,27 @@ def test_a_server_that_is_another_than_was_started_is_refused(tmp_path: Path, fa
         asyncio.run(service._look_at(server, request()))  # type: ignore[arg-type]
 
 
+def test_a_job_that_stood_still_itself_does_not_take_its_server_for_stalled(tmp_path: Path) -> None:
+    """A suspended job wakes with a health request that has timed out, though the server is well."""
+    answers = iter([True, None, True, False, False, False, False, False])
+    given: list[bool | None] = []
+
+    async def healthy(client: object, seconds: float) -> bool:
+        given.append(next(answers))
+        if given[-1] is None:
+            time.sleep(2.6)  # the whole process, not this task
+        return bool(given[-1])
+
+    async def watched() -> str:
+        service = Service(launch(tmp_path), ASKER, Patience(stall_seconds=0.5), 4, tmp_path / "log")
+        service._look, service._client = asyncio.Event(), None  # type: ignore[assignment]
+        return await service._watch(SimpleNamespace(alive=lambda: True, healthy=healthy))  # type: ignore[arg-type]
+
+    assert "gave no sign of life" in asyncio.run(watched())
+    assert given[:3] == [True, None, True]
+    assert len(given) > 4
+
+
 # ---------------------------------------------------------------- ports
 
 
