@@ -35,6 +35,7 @@ DIFFERENT = [
     ("\\leftarrow", "arrow"),  # a command is only dropped whole
     ("\\textstylex y", "xy"),
     ("x \\leq 3", "x \\geq 3"),
+    ("1 + \\cdots + n", "1 + \\times s + n"),
 ]
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stair.data.reading import count_rows, read_columns
+from stair.records.tables import read_table
 
 ROWS: list[dict[str, Any]] = [
     {"prompt": [{"content": "first", "role": "user"}], "reward": {"truth": "1", "deep": {"x": 1}}, "plain": "a"},
@@ -103,6 +104,28 @@ def test_a_csv_row_with_more_cells_than_columns(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n3,4,5\n")
     with pytest.raises(ValueError, match=r"data\.csv, line 3: more cells than the file has columns"):
         read_columns(path, {"x": "a"})
+    path.write_text("a,b\n1,2\n3\n")
+    with pytest.raises(ValueError, match=r"data\.csv, line 3: fewer cells than the file has columns"):
+        read_columns(path, {"x": "a"})
+    path.write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"data\.csv: the column 'a' stands twice in its head"):
+        read_columns(path, {"x": "a"})
+
+
+def test_damage_to_metadata_is_named_too(tmp_path: Path) -> None:
+    """In its metadata or in its rows; as a data set and as a table of the run."""
+    schema = pa.schema([("a", pa.string())])
+    whole = write(tmp_path / "data.parquet", [{"a": f"text {n} " * 9} for n in range(500)]).read_bytes()
+    path = tmp_path / "other.parquet"
+    for start in (4, 40, len(whole) - 60, len(whole) - 200):
+        path.write_bytes(whole[:start] + bytes(b ^ 0x5A for b in whole[start : start + 40]) + whole[start + 40 :])
+        with pytest.raises(ValueError, match=r"other\.parquet"):
+            read_columns(path, {"x": "a"})
+        with pytest.raises(ValueError, match=r"other\.parquet"):
+            read_table(path, schema)
+    path.write_bytes(whole[:-9])
+    with pytest.raises(ValueError, match=r"other\.parquet"):
+        count_rows(path)
 
 
 def test_an_empty_list_in_parquet_is_named_by_its_row(tmp_path: Path) -> None:
