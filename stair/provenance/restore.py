@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
 
 from stair.backbones.revision import model_revision
 from stair.config.model import Config
@@ -208,8 +208,7 @@ def _opened(archive: Path, beside: Path) -> Iterator[Path]:
             if zipfile.is_zipfile(archive):
                 _unpack_zip(archive, unpacked)
             else:
-                with tarfile.open(archive) as opened:
-                    opened.extractall(unpacked, filter="data")
+                _unpack_tar(archive, unpacked)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
             raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
         yield _root(unpacked, archive)
@@ -220,14 +219,38 @@ def _opened(archive: Path, beside: Path) -> Iterator[Path]:
 def _unpack_zip(archive: Path, target: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         for item in opened.infolist():
-            path = (target / item.filename).resolve()
-            if not path.is_relative_to(target.resolve()):
-                raise OSError(f"it holds a file outside of itself, {item.filename}")
-            if item.is_dir():
+            path = _place(target, item.filename)
+            if not item.is_dir():
+                with opened.open(item) as source:
+                    _write(source, path)
+
+
+def _unpack_tar(archive: Path, target: Path) -> None:
+    # Python's own filter against files outside came with 3.11.4.
+    with tarfile.open(archive) as opened:
+        for item in opened:
+            path = _place(target, item.name)
+            if item.isdir():
                 continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with opened.open(item) as source, open(path, "wb") as sink:
-                shutil.copyfileobj(source, sink)
+            if not item.isreg():
+                raise OSError(f"it holds something that is no plain file, {item.name}")
+            source = opened.extractfile(item)
+            assert source is not None, "a plain file has content"
+            _write(source, path)
+
+
+def _place(target: Path, name: str) -> Path:
+    """Where a file of an archive goes. Raises OSError where that is outside of the target."""
+    path = (target / name).resolve()
+    if not path.is_relative_to(target.resolve()):
+        raise OSError(f"it holds a file outside of itself, {name}")
+    return path
+
+
+def _write(source: IO[bytes], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as sink:
+        shutil.copyfileobj(source, sink)
 
 
 def _root(folder: Path, archive: Path) -> Path:

@@ -18,7 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from stair.config.resolve import resolve
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run, resolve
+from stair.data import stage as data_stage
+from stair.preflight import stage as preflight_stage
 from stair.records.worklog import WorkLog
 from tests.sglang.conftest import ENVIRONMENT
 from tests.workflow.conftest import MICRO, ROOT, environment, run_in
@@ -73,9 +76,10 @@ def new_run(folder: Path, overlay: Path) -> Path:
     if not ready.exists():
         ready.mkdir()
         run_in(ready, "stair", "config", "--run", str(overlay), "--write")
-        run_in(ready, "stair", "data", "--run", str(place), "--model", MODEL)
-        for looks in ((), ("--limits", "training_pool")):
-            run_in(ready, "stair", "preflight", "--run", str(place), "--model", MODEL, *looks)
+        config, paths = load_run(ready / place), RunPaths(ready / place)
+        data_stage.training_pool(config, paths, MODEL)
+        preflight_stage.run(config, paths, MODEL)
+        preflight_stage.limits(config, paths, MODEL, "training_pool")
     shutil.copytree(ready / place, folder / place)
     return folder / place
 

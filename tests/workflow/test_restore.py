@@ -151,11 +151,21 @@ def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path)
     (tmp_path / "empty").mkdir()
     with zipfile.ZipFile(tmp_path / "evil.zip", "w") as packed:
         packed.writestr("../../outside.txt", "?")
+    for archive, member in (
+        ("evil.tar", tarfile.TarInfo("../../outside.txt")),
+        ("link.tar", tarfile.TarInfo("weights")),
+    ):
+        if archive == "link.tar":
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        with tarfile.open(tmp_path / archive, "w") as bundled:
+            bundled.addfile(member)
     for name, message in (
         ("absent.zip", "absent.zip does not exist"),
         ("text.tar.gz", "text.tar.gz cannot be unpacked"),
         ("empty", "empty is not laid out as a run's folder"),
         ("evil.zip", "evil.zip cannot be unpacked (it holds a file outside of itself"),
+        ("evil.tar", "evil.tar cannot be unpacked (it holds a file outside of itself"),
+        ("link.tar", "link.tar cannot be unpacked (it holds something that is no plain file, weights)"),
     ):
         done = run_in(tmp_path, "stair", "restore", name, "--run", "results/micro", check=False)
         assert (done.returncode, done.stdout) == (2, "")
