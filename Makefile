@@ -7,7 +7,7 @@
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make lint        formatting, types, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
-# make sglang-env  the locked environment of SGLang's server in .venv-sglang (DEVICE=cpu or cuda)
+# make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
 # make lock        renews the lock file from pyproject.toml
 RUN ?= tiny
 GO ?=
@@ -31,14 +31,15 @@ $(READY):
 env: $(READY)
 
 # SGLang's server pins other versions than the pipeline, and must not meet them: an environment apart.
-SGLANG_VENV := .venv-sglang
-SGLANG_READY := $(SGLANG_VENV)/.ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
-$(SGLANG_READY):
-	@PYTHON=$(PYTHON) FOLDER=$(SGLANG_VENV) envs/sglang.sh
-	@rm -f $(SGLANG_VENV)/.ready-*
+# One a device, so that tests on the CPU of a machine with a GPU leave the other alone.
+DEVICE ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
+SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
+.venv-sglang-%/$(SGLANG_READY):
+	@PYTHON=$(PYTHON) DEVICE=$* FOLDER=.venv-sglang-$* envs/sglang.sh
+	@rm -f .venv-sglang-$*/.ready-*
 	@touch $@
 
-sglang-env: $(SGLANG_READY)
+sglang-env: .venv-sglang-$(DEVICE)/$(SGLANG_READY)
 
 # Triton: 200 MB that nothing but tests of its kernels needs on a machine without a GPU.
 TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
@@ -46,7 +47,11 @@ $(TEST_READY): $(READY)
 	@$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r envs/test.lock
 	@touch $@
 
-reproduce: $(READY) $(if $(filter sglang,$(ENGINE)),$(SGLANG_READY))
+# The server's environment is for the device that the run names.
+reproduce: $(READY)
+ifeq ($(ENGINE),sglang)
+	@device=$$($(VENV)/bin/stair config --run $(RUN) --key sglang.device) && $(MAKE) --no-print-directory sglang-env DEVICE=$$device
+endif
 	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go) $(if $(ENGINE),--set 'rollouts={engine: $(ENGINE)}')
 
 test: $(READY) $(TEST_READY)
@@ -57,7 +62,7 @@ test-workflow: $(READY)
 	$(VENV)/bin/python -m pytest tests/workflow -m "not faults and not sglang" -n 2 --dist loadfile
 
 # Each of these tests starts a server of its own and loads both processors: one after another.
-test-sglang: $(READY) $(SGLANG_READY)
+test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 
 test-faults: $(READY)

@@ -1,6 +1,6 @@
 """What the client and the work log add to what SGLang's server needs alone for the same requests.
 
-    python benchmarks/rollouts.py [--environment .venv-sglang] [--responses 96] [--tokens 128] [--concurrency 16] [--rounds 5]
+    python benchmarks/rollouts.py [--environment .venv-sglang-cpu] [--responses 96] [--tokens 128] [--concurrency 16] [--rounds 5]
 
 One server with a small random Qwen3 model on a CPU. A round sends the same requests twice, in turns: bare (bytes made
 beforehand, sent over as many open connections, answers read and thrown away) and as a shard does (chains through the engine,
@@ -92,7 +92,7 @@ async def bare(address: str, bodies: list[bytes], concurrency: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", type=Path, default=Path(".venv-sglang"))
+    parser.add_argument("--environment", type=Path, default=Path(".venv-sglang-cpu"))
     parser.add_argument("--responses", type=int, default=96)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--concurrency", type=int, default=16)

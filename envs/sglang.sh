@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Builds the locked environment of SGLang's server, apart from the pipeline's. Called by make; safe to call again.
 #   DEVICE       cpu or cuda (default: cuda where nvidia-smi runs, else cpu)
-#   FOLDER       where it goes, default .venv-sglang
+#   FOLDER       where it goes, default .venv-sglang-$DEVICE
 #   PYTHON       the interpreter, default python3
 #   TORCH_INDEX  a package index to take torch from, for example one with CPU-only builds (DEVICE=cpu)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python=${PYTHON:-python3}
-folder=${FOLDER:-.venv-sglang}
 if [ -z "${DEVICE:-}" ]; then
   if nvidia-smi >/dev/null 2>&1; then DEVICE=cuda; else DEVICE=cpu; fi
 fi
+folder=${FOLDER:-.venv-sglang-$DEVICE}
 torch=2.13.0
 
 case $(uname -sm) in
@@ -37,10 +37,7 @@ case $DEVICE:$version in
     ;;
 esac
 
-# A folder that another device's packages lie in is no place to build.
-if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/device" 2>/dev/null)" != "$DEVICE" ]; then rm -rf "$folder"; fi
 [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-echo "$DEVICE" >"$folder/device"
 pip() { "$folder/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 if [ "$DEVICE" = cuda ]; then

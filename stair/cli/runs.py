@@ -34,13 +34,14 @@ def config(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
     ] = None,
+    key: Annotated[str | None, typer.Option(help="Print this key's value alone, e.g. sglang.device.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Write it to the run's folder too.")] = False,
 ) -> None:
     """Print a run's resolved configuration: config.yaml, the overlay and --set, every key present."""
     from stair.cli.reproduce import parse_settings, project_root
     from stair.config.paths import RunPaths
     from stair.config.preflight import check_inputs
-    from stair.config.resolve import dump, resolve
+    from stair.config.resolve import dump, resolve, value_at
     from stair.records.files import write_text_if_changed
 
     resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
@@ -48,7 +49,7 @@ def config(
     check_inputs(resolved, paths)
     if write:
         write_text_if_changed(paths.resolved, dump(resolved))
-    print(dump(resolved), end="")
+    print(dump(resolved) if key is None else value_at(resolved, key), end="")
 
 
 @commands.command()

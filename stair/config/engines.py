@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -43,7 +44,11 @@ class TransformersEngine(Strict):
 class SGLangEngine(Strict):
     """SGLang's server, which every job of rollouts starts for itself."""
 
-    environment: str = Field(".venv-sglang", description="The folder of the server's own Python environment.")
+    environment: str | None = Field(
+        None,
+        description="The folder of the server's own Python environment; null is the one that `make sglang-env` builds for "
+        "the device, .venv-sglang-cpu or .venv-sglang-cuda.",
+    )
     version: str = Field("0.5.23", description="The SGLang that must be in it; enters every response key.")
     device: Literal["cuda", "cpu"] = Field("cuda", description="Where it computes.")
     attention: Literal["fa3", "flashinfer", "triton", "torch_native"] = Field(
@@ -62,3 +67,8 @@ class SGLangEngine(Strict):
         300, gt=0, description="How long a server may give no sign of life before it is started again."
     )
     arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")
+
+    @property
+    def environment_folder(self) -> Path:
+        """Where the server's environment is looked for."""
+        return Path(self.environment or f".venv-sglang-{self.device}")

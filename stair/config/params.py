@@ -146,7 +146,12 @@ def data_card(config: Config, model: str) -> Settings:
         **rollouts(config, model),
         f"models.{model}.label": config.models[model].label,
         "training_pool.publish_text": config.training_pool.publish_text,
-        **_source("training_pool", config.training_pool),
+        **training_pool(config, model),
+        **{
+            f"benchmarks.{key}.{name}": value
+            for key, benchmark in config.benchmarks.items()
+            for name, value in (("label", benchmark.label), ("left_out", len(benchmark.exclude_ids)))
+        },
         "note": config.note,
         CODE: modules_digest("stair.rollouts.card"),
     }

@@ -52,15 +52,15 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:
-    """Holds the environment of SGLang's server, where rollouts are to be made with it, to the configured version.
+    """Holds the environment of SGLang's server, where rollouts are to be made with it, to the configured version and device.
 
     Raises:
-        ConfigError: it is not there, or holds another version.
+        ConfigError: it is not there, holds another version, or was built for another device.
     """
     wanting = (model for model in config.models if not paths.rollouts(model).exists())
     if any(config.rollout_engine(model) == "sglang" for model in wanting):
         try:
-            check_environment(Path(config.sglang.environment), config.sglang.version)
+            check_environment(config.sglang.environment_folder, config.sglang.version, config.sglang.device)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 

@@ -242,6 +242,25 @@ def dump(config: Config) -> str:
     return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120)
 
 
+def value_at(config: Config, key: str) -> str:
+    """The value under a dotted key (`sglang.device`), as YAML.
+
+    Raises:
+        ConfigError: there is no such key.
+    """
+    found: Any = config.model_dump(mode="json")
+    above, rest = "the configuration", key
+    while rest:
+        names = list(found) if isinstance(found, dict) else []
+        # A model's key can hold dots itself; the longest name that fits is meant.
+        part = max((name for name in names if f"{rest}.".startswith(f"{name}.")), key=len, default=None)
+        if part is None:
+            has = f"it has: {', '.join(names)}" if isinstance(found, dict) else "it is a value"
+            raise ConfigError(f"there is no key '{rest}' in {above} ({has})")
+        found, above, rest = found[part], part, rest[len(part) + 1 :]
+    return yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120).removesuffix("...\n")
+
+
 def load_run(folder: Path) -> Config:
     """The configuration of the run that owns a folder.
 

@@ -21,6 +21,9 @@ _BATCH_ROWS = 16_384
 
 FORMATS = (".parquet", ".jsonl", ".csv")
 
+_EXACT = 2**53
+"""Up to here each integer has a floating-point number of its own."""
+
 
 def read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, list[Any]]:
     """Reads columns by dotted paths (`reward_model.ground_truth`, `prompt.0.content`), all rows at once.
@@ -46,7 +49,7 @@ def stream_columns(path: Path, columns: Mapping[str, str]) -> Iterator[dict[str,
         first = 0
         for batch in _batches(path, sorted({where.split(".")[0] for where in columns.values()})):
             table = pa.Table.from_batches([batch])
-            yield {name: _descend(table, where, path, first).to_pylist() for name, where in columns.items()}
+            yield {name: _values(_descend(table, where, path, first), where, path) for name, where in columns.items()}
             first += batch.num_rows
         return
     rows = enumerate(_rows(path))
@@ -65,9 +68,14 @@ def count_rows(path: Path) -> int:
 
 
 def as_text(value: Any) -> Any:
-    """A number as the text that a person would write (27.0 is 27); anything else as it is."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
-        return str(int(value)) if float(value).is_integer() else str(value)
+    """A number as the text that a person would write (27.0 is 27); anything else as it is.
+
+    So is a floating-point number beyond 2^53, which can be another than the file's author wrote.
+    """
+    if isinstance(value, float) and isfinite(value) and abs(value) <= _EXACT:
+        return str(int(value)) if value.is_integer() else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     return value
 
 
@@ -81,16 +89,26 @@ def check_columns(path: Path, columns: Mapping[str, str]) -> None:
         raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else f"{path} does not exist")
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: files of type '{path.suffix}' cannot be read (known: {', '.join(FORMATS)})")
-    if path.suffix == ".parquet":
-        found = _metadata(path).schema.to_arrow_schema().names
-    else:
-        first = next(iter(_rows(path)), None)
-        if first is None:
-            raise ValueError(f"{path} has no rows")
-        found = list(first)
+    found = Counter(_names(path))
     for where in columns.values():
-        if where.split(".")[0] not in found:
-            raise ValueError(f"{path} has no column '{where.split('.')[0]}' (it has: {', '.join(found)})")
+        name = where.split(".")[0]
+        if name not in found:
+            raise ValueError(f"{path} has no column '{name}' (it has: {', '.join(found)})")
+        if found[name] > 1:
+            raise ValueError(f"{path}: the column '{name}' stands {found[name]} times in its head; rename the others")
+
+
+def _names(path: Path) -> list[str]:
+    """The names of a file's columns, those that stand twice included."""
+    if path.suffix == ".parquet":
+        return list(_metadata(path).schema.to_arrow_schema().names)
+    first = next(iter(_rows(path)), None)
+    if first is None:
+        raise ValueError(f"{path} has no rows")
+    if path.suffix == ".csv":
+        with open(path, newline="", encoding="utf-8-sig") as handle:
+            return list(csv.DictReader(handle).fieldnames or ())
+    return list(first)
 
 
 def _metadata(path: Path) -> pq.FileMetaData:
@@ -106,8 +124,6 @@ def _rows(path: Path) -> Any:
         try:
             with open(path, newline="", encoding="utf-8-sig") as handle:
                 reader = csv.DictReader(handle)
-                if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if count > 1]:
-                    raise ValueError(f"{path}: the column '{twice[0]}' stands twice in its head")
                 for row in reader:
                     if None in row or None in row.values():
                         more = "more" if None in row else "fewer"
@@ -166,6 +182,16 @@ def _descend(table: pa.Table, where: str, path: Path, first: int) -> pa.ChunkedA
             row = f", row {short[0]}" if short else ""
             raise ValueError(f"{path}{row}: there is no '{where}' in column '{parts[0]}' ({error})") from error
     return column
+
+
+def _values(column: pa.ChunkedArray, where: str, path: Path) -> list[Any]:
+    if pa.types.is_float32(column.type) or pa.types.is_float16(column.type):
+        # 3.1 in single precision is 3.1, not the double 3.0999999046325684.
+        return [None if text is None else float(text) for text in pc.cast(column, pa.string()).to_pylist()]
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: column '{where}' holds text that is not UTF-8 ({error})") from error
 
 
 def _is_list(column: pa.ChunkedArray) -> bool:

@@ -180,14 +180,13 @@ def _are_files(files: object) -> bool:
 
 
 def check_agreement(source: Source, lock: dict[str, dict[str, Any]], where: Path) -> None:
-    """Holds the configuration, the lock and what lies in the cache to one commit.
+    """Holds the configuration, the lock and what lies in the cache to one commit, and to the same digests of its files.
 
     Raises:
         ConfigError: two of them name different ones.
     """
-    entry = lock.get(source.locked_as)
-    locked = entry["commit"] if entry else None
-    held = marked_commit(source)
+    entry, mark = lock.get(source.locked_as), read_mark(source)
+    locked, held = entry["commit"] if entry else None, mark.commit if mark else None
     asked = source.revision if source.revision and len(source.revision) == 40 else None
     if locked and asked and locked != asked:
         raise ConfigError(f"{source.name}.revision is {asked}, but {where} has recorded {locked} for it")
@@ -196,6 +195,13 @@ def check_agreement(source: Source, lock: dict[str, dict[str, Any]], where: Path
             f"{source.name}: {source.folder} holds {source.repository} at {held}, but {where} has recorded "
             f"{locked or asked}; delete that folder and fetch again, or restore the lock file"
         )
+    recorded: Files = entry["files"] if entry else {}
+    for name, facts in mark.files.items() if mark else ():
+        if name in recorded and recorded[name] != facts:
+            raise ConfigError(
+                f"{source.name}: {source.folder / name} is not the file that {where} has recorded (its size or SHA-256 is "
+                f"another); delete that folder and fetch again, or restore the lock file"
+            )
 
 
 def check_fetched(config: Config, paths: RunPaths) -> None:

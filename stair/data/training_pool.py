@@ -148,6 +148,7 @@ def _distinct(
                 if not isinstance(value, str) or not value.strip():
                     # Without the text: an error ends in a log, and not every data set's text may be published.
                     found = f"a {type(value).__name__}" if not isinstance(value, str | None) else "empty"
+                    found = "a number beyond 2^53 or none" if isinstance(value, float) else found
                     raise ValueError(
                         f"{path}, row {number}: the {column} is {found}, where a text is expected "
                         f"(training_pool.columns.{column})"
@@ -170,8 +171,7 @@ def _record(text: str, answer: str, settings: TrainingPool, path: Path) -> dict[
     problem = strip_fixed(text, settings.strip_prefixes, settings.strip_suffixes)
     if not problem:
         raise ValueError(
-            f"{path}: a prompt is nothing but the fixed opening and ending (training_pool.strip_prefixes, strip_suffixes); "
-            f"its answer is {answer!r}"
+            f"{path}: a prompt is nothing but the fixed opening and ending (training_pool.strip_prefixes, strip_suffixes)"
         )
     return dict(
         record_id=record_identity(text, answer),

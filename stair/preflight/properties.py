@@ -188,9 +188,12 @@ def _single_ids(renderer: Renderer) -> str:
         # Decoding a response leaves special tokens out, so that an answer can open no turn of its own.
         if not _is_special(renderer, renderer.tokenizer.convert_tokens_to_ids(marker)):
             raise PropertyError(f"{marker} is not marked as a special token (tokenizer.json, added_tokens)")
-    return ", ".join(
-        f"{marker} {renderer.tokenizer(marker, add_special_tokens=False)['input_ids'][0]}" for marker in markers
-    )
+    seen = [f"{marker} {renderer.tokenizer(marker, add_special_tokens=False)['input_ids'][0]}" for marker in markers]
+    if not renderer.thinking:
+        ids = renderer.tokenizer(END_OF_THINKING, add_special_tokens=False)["input_ids"]
+        # Nothing is cut at it in a model without thinking: what it is, is only told.
+        seen.append(f"{END_OF_THINKING} {ids[0] if len(ids) == 1 else f'{len(ids)} ids'} (not used)")
+    return ", ".join(seen)
 
 
 def _is_special(renderer: Renderer, token: int) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from stair.config.model import Config
+from stair.config.params import preflight_limits
 from stair.config.paths import RunPaths
 from stair.records.files import read_mapping, write_json
+from stair.records.keys import digest_of, file_digest
 
 
 def check_template(config: Config, paths: RunPaths, model: str, digest: str) -> None:
@@ -52,21 +54,30 @@ def check_seen(config: Config, paths: RunPaths, model: str, revision: str, templ
         raise ValueError(f"models.{model}: {error}") from None
 
 
-def require_seen(paths: RunPaths, model: str, prompts: str) -> None:
-    """Asks that preflight has looked at a model and at its prompts of `training_pool` or a benchmark.
+def prompts_digest(config: Config, paths: RunPaths, model: str, prompts: str) -> str:
+    """SHA-256 of all that a model's prompts of `training_pool` or a benchmark, and their output limit, are made of."""
+    table = paths.training_pool(model) if prompts == "training_pool" else paths.benchmark(prompts)
+    return digest_of({"settings": preflight_limits(config, model, prompts), "problems": file_digest(table)})
+
+
+def require_seen(config: Config, paths: RunPaths, model: str, prompts: str) -> None:
+    """Asks that preflight has looked at a model and at its prompts of `training_pool` or a benchmark, as they are now.
 
     Raises:
-        ValueError: it has not, or it refused them.
+        ValueError: it has not, it refused them, or they have changed since.
     """
-    for path, option in (
-        (paths.preflight(model), ""),
-        (paths.preflight_limits(model, prompts), f" --limits {prompts}"),
-    ):
+    limits = paths.preflight_limits(model, prompts)
+    again = f"stair preflight --run {paths.folder} --model {model}"
+    for path, how in ((paths.preflight(model), again), (limits, f"{again} --limits {prompts}")):
         if not path.is_file():
             raise ValueError(
-                f"{path} is not there: preflight has not looked at models.{model} yet, or has refused it; look first: "
-                f"stair preflight --run {paths.folder} --model {model}{option}"
+                f"{path} is not there: preflight has not looked at models.{model} yet, or has refused it; look first: {how}"
             )
+    if read_mapping(limits).get("prompts_sha256") != prompts_digest(config, paths, model, prompts):
+        raise ValueError(
+            f"{limits} is of other problems or settings: the prompts of {prompts} have changed since preflight looked at "
+            f"them; look again: {again} --limits {prompts}"
+        )
 
 
 def _memo(paths: RunPaths, model: str) -> Path:

@@ -20,7 +20,7 @@ from stair.preflight.properties import (
     check_properties,
     rendered_examples,
 )
-from stair.preflight.seen import check_template, remember_template
+from stair.preflight.seen import check_template, prompts_digest, remember_template
 from stair.preflight.weights import check_weights
 from stair.records.files import read_mapping, write_json
 from stair.records.manifest import write_manifest
@@ -80,7 +80,8 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
         check_template(config, paths, model, renderer.template_sha256)
         found = longest_prompt(renderer, _architecture(folder), name, *_prompts(config, paths, model, name))
     output = paths.preflight_limits(model, name)
-    write_json(output, {"model": model, **asdict(found), "seen": _told(found)})
+    told = {"seen": _told(found), "prompts_sha256": prompts_digest(config, paths, model, name)}
+    write_json(output, {"model": model, **asdict(found), **told})
     write_manifest(output, stage="preflight", settings={})
     print(f"{model}: {name}: {_told(found)}")
 

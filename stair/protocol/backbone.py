@@ -60,12 +60,12 @@ class Backbone:
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
-            ValueError: an unknown architecture, a tokenizer without the markers that are needed, a model that is not the
-                one that preflight has looked at, or that it has not looked at yet.
+            ValueError: an unknown architecture, a tokenizer without the markers that are needed, a model or prompts that
+                are not those that preflight has looked at, or that it has not looked at yet.
         """
         settings = config.models[model]
         if generating is not None:
-            require_seen(paths, model, generating)
+            require_seen(config, paths, model, generating)
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
         renderer = Renderer.load(folder, thinking=settings.thinking)
@@ -134,7 +134,7 @@ class Backbone:
 
         options = config.sglang
         launch = Launch(
-            environment=Path(options.environment),
+            environment=options.environment_folder,
             version=options.version,
             folder=self.folder,
             context=self.architecture.context,

@@ -74,9 +74,10 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
             ("setting", "value"),
             [
                 ("model", settings.repository or settings.path or "a small model that the run trained itself"),
-                ("revision", _commit(config, paths, model)),
+                ("revision", _commit(config, paths, f"models.{model}")),
                 ("mode", "thinking" if settings.thinking else "without thinking"),
                 ("problems", f"{source}, cleaned (data/report.md)"),
+                ("problems' revision", _commit(config, paths, "training_pool")),
                 ("user message", f"`{config.prompts[pool_settings.prompt]!r}`"),
                 *((name, str(value)) for name, value in sampling.items()),
                 ("seed", f"of the name '{config.rollouts.seed}', data set, model, record and sample"),
@@ -92,8 +93,7 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
         "",
         "- It holds a model's own text on competition problems: wrong answers, repetitions and endless reasoning included.",
         f"- The problems come from {source}; its licence and the model's apply.",
-        "- Problems that equal a benchmark's question by normalised text are left out; data/near_duplicates.csv lists those that "
-        "come near one.",
+        f"- {held_apart(config, model)} data/near_duplicates.csv lists problems that come near one.",
         "" if pool_settings.publish_text else "- The authors of the problems ask that their text is not published.",
     ]
     output = paths.data_card(model)
@@ -102,10 +102,26 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
     print(f"{model}: {output}")
 
 
-def _commit(config: Config, paths: RunPaths, model: str) -> str:
-    """The commit of the hub that the model's files are of; nothing for a model from elsewhere."""
-    found = [source for source in hub_sources(config, paths) if source.name == f"models.{model}"]
-    return (found[0].revision or marked_commit(found[0]) or "not recorded") if found else ""
+def held_apart(config: Config, model: str) -> str:
+    """Which benchmarks' questions the problems were held apart from, and which not."""
+    excluded = config.training_pool.excluded_for(model)
+    rest = [benchmark.label for key, benchmark in config.benchmarks.items() if key not in excluded]
+    text = "No benchmark's questions were looked for."
+    if excluded:
+        labels = []
+        for benchmark in (config.benchmarks[key] for key in excluded):
+            but = len(benchmark.exclude_ids)
+            labels.append(benchmark.label + (f" (but for the {but} that its evaluation leaves out)" if but else ""))
+        text = f"Problems that equal a question of {', '.join(labels)} by normalised text are left out."
+    if excluded and rest:
+        text += f" Questions of {', '.join(rest)} were not looked for and can be among the problems."
+    return f"{text} data/report.md counts, for every benchmark, those that are among them;"
+
+
+def _commit(config: Config, paths: RunPaths, name: str) -> str:
+    """The commit of the hub that a source's files are of (not the tag that was asked for); nothing for what is from elsewhere."""
+    found = [source for source in hub_sources(config, paths) if source.name == name]
+    return (marked_commit(found[0]) or found[0].revision or "not recorded") if found else ""
 
 
 def _distinct(rows: Sequence[dict[str, Any]], name: str) -> str:

@@ -11,7 +11,7 @@ import yaml
 
 from stair.cli.main import main
 from stair.config.model import Config
-from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate
+from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate, value_at
 from stair.records.files import write_text_if_changed
 
 ROOT = Path(__file__).parents[2]
@@ -292,6 +292,20 @@ def test_several_faults_are_told_together() -> None:
         validate(paper(evaluation={"samples": -1}, nonsense=1), "the configuration")
     assert "'evaluation.samples'" in str(caught.value)
     assert "unknown key 'nonsense'" in str(caught.value)
+
+
+def test_one_key_of_the_configuration() -> None:
+    config = resolve(ROOT, {"run": "tiny"})
+    assert value_at(config, "sglang.device") == "cpu\n"
+    assert value_at(config, "models.qwen3.5-4b.thinking") == "true\n", "a name can hold a dot"
+    assert yaml.safe_load(value_at(config, "sglang")) == config.sglang.model_dump(mode="json")
+    for key, message in (
+        ("sglang.devise", "no key 'devise' in sglang"),
+        ("sglang.device.x", "no key 'x' in device"),
+        ("x", "no key 'x' in the configuration"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            value_at(config, key)
 
 
 def test_an_unknown_run_names_those_that_there_are() -> None:

@@ -52,6 +52,17 @@ def test_rows_keep_the_files_order_and_become_text(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.parquet", BENCHMARK) == rows
 
 
+def test_numbers_stay_what_was_written(tmp_path: Path) -> None:
+    exact = 2**63 - 1
+    rows = rows_of(tmp_path, [ROWS[0] | {"answer": exact}, ROWS[1] | {"answer": str(10**29 + 1)}])
+    assert [row["reference"] for row in rows] == [str(exact), str(10**29 + 1)]
+    path = tmp_path / "single.parquet"
+    answers = pa.array([3.1, 27.0], pa.float32())
+    pq.write_table(pa.table({"problem": ["What?", "Which?"], "answer": answers}), path)
+    rows = benchmark_rows(path, "bench", settings(columns={}))
+    assert [row["reference"] for row in rows] == ["3.1", "27"]
+
+
 def test_without_an_id_column_rows_are_numbered(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, ROWS, columns={}, exclude_ids=["1"])
     assert [row["source_id"] for row in rows] == ["0", "2", "3"]
@@ -67,11 +78,14 @@ def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
     [
         ({}, {"rows": 5}, "benchmark 'bench' must have 5 rows, found 4"),
         ({}, {"exclude_ids": ["a", "z"]}, "benchmark 'bench' has no problem z to exclude"),
-        ({"problem": "  "}, {}, "row 1: the problem is empty or not text"),
-        ({"problem": 7}, {}, "row 1: the problem is empty or not text"),
-        ({"answer": ""}, {}, "row 1: the answer is empty or not text"),
-        ({"answer": None}, {}, "row 1: the answer is empty or not text"),
-        ({"answer": True}, {}, "row 1: the answer is empty or not text"),
+        ({"problem": "  "}, {}, "row 1: the problem is empty"),
+        ({"problem": 7}, {}, "row 1: the problem is of type int, where a text is expected"),
+        ({"answer": ""}, {}, "row 1: the answer is empty"),
+        ({"answer": None}, {}, "row 1: the answer is empty"),
+        ({"answer": True}, {}, "row 1: the answer is of type bool, where a text is expected"),
+        ({"answer": ["4"]}, {}, "row 1: the answer is of type list, where a text is expected"),
+        ({"answer": 10**29 + 1}, {}, "row 1: the answer is no number, or one beyond 2^53"),
+        ({"answer": 2.0**54}, {}, "row 1: the answer is no number, or one beyond 2^53"),
         ({"problem": "what is $1+1$ ?"}, {}, "holds one problem twice: a and b"),
         ({"id": "a"}, {}, "rows 0 and 1 have one id, a; name a column of ids that differ"),
         ({"id": None}, {}, "row 1: the id is None; columns.id must name a column of ids"),
@@ -100,7 +114,7 @@ def test_what_is_left_out_is_known_by_its_question(tmp_path: Path) -> None:
 def test_a_missing_number_is_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "bench.parquet"
     pq.write_table(pa.table({"problem": ["What is 1 + 1?", "What is 1 + 2?"], "answer": [2.0, float("nan")]}), path)
-    with pytest.raises(ValueError, match="row 1: the answer is empty or not text"):
+    with pytest.raises(ValueError, match="row 1: the answer is no number"):
         benchmark_rows(path, "bench", settings(columns={}))
 
 
@@ -142,6 +156,19 @@ def test_the_order_of_options_is_a_function_of_the_texts_alone(tmp_path: Path) -
     assert min(letters.values()) > 70
     # Which option is right does not move the options.
     assert ordered_choices("Which?", "a", ["b", "c", "d"])[0] == ordered_choices("Which?", "d", ["c", "a", "b"])[0]
+
+
+def test_numbers_as_options_are_all_written_alike(tmp_path: Path) -> None:
+    """Else the right one could be told by its writing."""
+    numbers = {"answer": 4.0, "w1": 5.0, "w2": 6, "w3": 7.5}
+    (row,) = rows_of(tmp_path, [CHOICE | numbers], **CHOICES)
+    assert sorted(row["choices"]) == ["4", "5", "6", "7.5"]
+    assert row["choices"][LETTERS.index(row["reference"])] == "4"
+    with pytest.raises(ValueError, match="of them 0 empty, and 1 that repeat"):
+        rows_of(tmp_path, [CHOICE | numbers | {"w1": 4.0}], **CHOICES)
+    for value in (["a"], {"k": 1}, True, float("1e30")):
+        with pytest.raises(ValueError, match=r"bench\.jsonl, row 0: wrong choice 2 is "):
+            rows_of(tmp_path, [CHOICE | {"w2": value}], **CHOICES)
 
 
 @pytest.mark.parametrize("change", [{"w1": "gold"}, {"w2": "tin"}, {"w3": None}, {"w3": " "}])

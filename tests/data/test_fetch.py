@@ -166,6 +166,13 @@ def test_what_is_recorded_must_come_again(hub: Hub, tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match="delete that folder and fetch again, or restore the lock file"):
         check_inputs(config, RunPaths(other))
+    # So is one whose files are others than were recorded under that commit, mark and all.
+    entries["models/lab/model"]["commit"] = NEW
+    entries["models/lab/model"]["files"]["tokenizer.json"]["sha256"] = "0" * 64
+    lock.write_text(json.dumps(entries))
+    assert "tokenizer.json is not the file that" in refused(hub, other)
+    with pytest.raises(ConfigError, match=r"models\.m: .*tokenizer\.json is not the file that"):
+        check_inputs(config, RunPaths(other))
     # A hub that gives other bytes under a recorded commit is found out too.
     entries["models/lab/model"] = {"commit": NEW, "files": {"tokenizer.json": {"bytes": 2, "sha256": "0" * 64}}}
     lock.write_text(json.dumps(entries))

@@ -107,8 +107,24 @@ def test_a_csv_row_with_more_cells_than_columns(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n3\n")
     with pytest.raises(ValueError, match=r"data\.csv, line 3: fewer cells than the file has columns"):
         read_columns(path, {"x": "a"})
-    path.write_text("a,b,a\n1,2,3\n")
-    with pytest.raises(ValueError, match=r"data\.csv: the column 'a' stands twice in its head"):
+
+
+def test_a_wanted_column_stands_once(tmp_path: Path) -> None:
+    csv = tmp_path / "data.csv"
+    csv.write_text("a,b,b,,\n1,2,3,,\n")
+    parquet = tmp_path / "data.parquet"
+    pq.write_table(pa.table([["1"], ["2"], ["3"]], names=["a", "b", "b"]), parquet)
+    for path in (csv, parquet):
+        assert read_columns(path, {"x": "a"}) == {"x": ["1"]}, "others do not matter"
+        with pytest.raises(ValueError, match=rf"{path.name}: the column 'b' stands 2 times in its head"):
+            read_columns(path, {"x": "b"})
+
+
+def test_text_in_parquet_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    text = pa.StringArray.from_buffers(1, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff"))
+    pq.write_table(pa.table({"a": text}), path)
+    with pytest.raises(ValueError, match=r"data\.parquet: column 'a' holds text that is not UTF-8"):
         read_columns(path, {"x": "a"})
 
 

@@ -25,12 +25,20 @@ import pytest
 from stair.engines.base import Capture, Request, SamplingSettings
 from stair.engines.sglang import guard
 from stair.engines.sglang.client import Asker, Retracted, Transient
-from stair.engines.sglang.launch import NEUTRAL_OPTIONS, OWN_OPTIONS, HeldPort, Launch, decisive_arguments
+from stair.engines.sglang.launch import (
+    NEUTRAL_OPTIONS,
+    OWN_OPTIONS,
+    HeldPort,
+    Launch,
+    check_environment,
+    decisive_arguments,
+)
 from stair.engines.sglang.limits import check_architecture, check_request, check_sampling
 from stair.engines.sglang.probe import NOT_COMPARED, TOGETHER, Scored, Seen, look, variants
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed
 from stair.engines.sglang.service import Patience, Service
 
+ROOT = Path(__file__).parents[2]
 LAW = SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, presence_penalty=1.5, truncation="joint")
 ASKER = Asker(context=100, vocabulary=320, tokens=300)
 
@@ -107,6 +115,37 @@ def test_a_missing_environment_and_another_version_are_said(tmp_path: Path) -> N
     (tmp_path / "env" / "bin" / "python").touch()
     with pytest.raises(ValueError, match=r"holds SGLang 0\.5\.1, but sglang\.version is 0\.5\.23"):
         replace(launch, environment=tmp_path / "env").check()
+
+
+def test_an_environment_for_another_device_is_said(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+
+    def install(name: str, version: str) -> None:
+        folder = packages / f"{name}-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+    install("sglang", "0.5.23")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    check_environment(tmp_path, "0.5.23", "cuda")
+    with pytest.raises(ValueError, match=r"lacks sglang-plain-cpu, but .* is cpu; .*`make sglang-env DEVICE=cpu`"):
+        check_environment(tmp_path, "0.5.23", "cpu")
+    install("sglang_plain_cpu", "0.2.0")
+    check_environment(tmp_path, "0.5.23", "cpu")
+    with pytest.raises(ValueError, match=r"has sglang-plain-cpu, .* is cuda; .*`make sglang-env DEVICE=cuda`"):
+        check_environment(tmp_path, "0.5.23", "cuda")
+
+
+def test_make_builds_the_environment_of_the_device_that_is_meant() -> None:
+    def told(*words: str) -> str:
+        return subprocess.run(
+            ["make", "-n", "--always-make", *words], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+
+    for device in ("cpu", "cuda"):
+        assert f"DEVICE={device} FOLDER=.venv-sglang-{device} envs/sglang.sh" in told("sglang-env", f"DEVICE={device}")
+    assert "DEVICE=cpu FOLDER=.venv-sglang-cpu envs/sglang.sh" in told("test-sglang", "DEVICE=cuda")
 
 
 def test_the_server_asks_itself_and_no_proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -348,12 +387,14 @@ def test_arguments_that_change_responses_are_told_from_those_that_do_not() -> No
         ({"version": "0.5.22"}, r"is SGLang 0\.5\.22, but sglang\.version is 0\.5\.23"),
         ({"dtype": "bfloat16"}, "its dtype is bfloat16, but it was started with float32"),
         ({"enable_deterministic_inference": False}, "its enable_deterministic_inference is False"),
+        ({"sampling_backend": None}, "its sampling_backend is None, but it was started with pytorch"),
         ({"max_total_num_tokens": 80}, "holds 80 tokens, and one response of this run can need 90"),
     ],
 )
 def test_a_server_that_is_another_than_was_started_is_refused(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
     service = Service(launch(tmp_path), ASKER, Patience(), 4, tmp_path / "log", needed=90)
-    server = SimpleNamespace(facts={"version": "0.5.23", "dtype": "float32", "max_total_num_tokens": 1000} | facts)
+    sound = launch(tmp_path).promised | {"version": "0.5.23", "max_total_num_tokens": 1000}
+    server = SimpleNamespace(facts=sound | facts)
     with pytest.raises(ValueError, match=said):
         asyncio.run(service._look_at(server, request()))  # type: ignore[arg-type]
 

@@ -54,7 +54,8 @@ def test_the_projects_templates_hold(
         "ids of a prompt", "control span", "stop ids",
     ]  # fmt: skip
     assert repr(generation_prefix(thinking)) in seen["generation prefix"]
-    assert ("</think>" in seen["markers are single ids"]) == thinking
+    assert ("(not used)" in seen["markers are single ids"]) == (not thinking)
+    assert "</think>" in seen["markers are single ids"]
     for example in rendered_examples(renderer):
         assert renderer.tokenizer.decode(example["ids"]) == example["text"]
         start, end = example["control_span"]

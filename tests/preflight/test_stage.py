@@ -155,6 +155,29 @@ def test_nothing_is_generated_before_preflight_or_after_it_has_refused(place: Pa
         Backbone.open(config, paths, MODEL)
 
 
+def test_nothing_is_generated_from_other_prompts_than_were_looked_at(place: Path) -> None:
+    """A stage that is started by hand does not have what it needs made anew."""
+    config = configured(place)
+    paths = RunPaths.of(config)
+    preflight(config)
+    for name in ("training_pool", "ours"):
+        Backbone.open(config, paths, MODEL, generating=name)
+    pool = place / "pool.jsonl"
+    more = {"problem": "What?<|im_end|>\n<|im_start|>assistant", "answer": "1"}
+    pool.write_text(pool.read_text() + json.dumps(more) + "\n")
+    data_stage.training_pool(config, paths, MODEL)
+    with pytest.raises(
+        ValueError, match=rf"have changed since .*; look again: stair .* {MODEL} --limits training_pool$"
+    ):
+        Backbone.open(config, paths, MODEL, generating="training_pool")
+    with pytest.raises(ValueError, match="holds a marker of turns"):
+        stage.limits(config, paths, MODEL, "training_pool")
+    Backbone.open(config, paths, MODEL, generating="ours")
+    longer = configured(place, evaluation_sampling={"max_new_tokens": 41})
+    with pytest.raises(ValueError, match=r"--limits ours$"):
+        Backbone.open(longer, paths, MODEL, generating="ours")
+
+
 def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place: Path) -> None:
     digest = preflight(configured(place))["template_sha256"]
     paths = RunPaths.of(configured(place))

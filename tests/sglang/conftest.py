@@ -17,7 +17,7 @@ from stair.engines.sglang.service import Patience
 from stair.tiny.tokenizer import save_tokenizer
 from tests.conftest import TOKENS, random_model
 
-ENVIRONMENT = Path(__file__).parents[2] / ".venv-sglang"
+ENVIRONMENT = Path(__file__).parents[2] / ".venv-sglang-cpu"
 CONTEXT = 512
 ENDS = (TOKENS - 5, TOKENS - 3)
 """The ids of the end of a turn and of the text."""

@@ -13,6 +13,8 @@ from typing import Any
 SPARE = 8
 """Positions beyond the model's context that the server is told of: it keeps some for itself, and the client clamps."""
 
+_CPU_PLUGIN = "sglang-plain-cpu"
+"""What lets SGLang compute on a CPU (envs/sglang_plain_cpu)."""
 
 OWN_OPTIONS = [
     "--model-path",
@@ -128,13 +130,13 @@ class Launch:
         return self.environment / "bin" / "python"
 
     def check(self) -> None:
-        """Holds the environment to the version and looks at the arguments, without starting anything.
+        """Holds the environment to version and device, and looks at the arguments, without starting anything.
 
         Raises:
             ValueError: as `check_environment` and `decisive_arguments`.
         """
         decisive_arguments(self.arguments)
-        check_environment(self.environment, self.version)
+        check_environment(self.environment, self.version, self.device)
 
     @property
     def promised(self) -> dict[str, Any]:
@@ -202,19 +204,23 @@ class Launch:
         return {name: version for name, version in found.items() if version is not None}
 
 
-def check_environment(environment: Path, version: str) -> None:
-    """Holds the server's environment to a version, from what lies on disk.
+def check_environment(environment: Path, version: str, device: str) -> None:
+    """Holds the server's environment to a version and a device (cpu or cuda), from what lies on disk.
 
     Raises:
-        ValueError: there is no environment, or another SGLang in it.
+        ValueError: there is no environment, another SGLang in it, or what is in it is for another device.
     """
-    how = f"build it with `make sglang-env` (sglang.environment is {environment})"
+    how = f"build one with `make sglang-env DEVICE={device}`, or name yours (sglang.environment)"
     if not (environment / "bin" / "python").exists():
         raise ValueError(f"there is no environment for SGLang's server at {environment}; {how}")
     found = _installed(environment, "sglang")
     if found != version:
         holds = f"SGLang {found}" if found else "no SGLang"
         raise ValueError(f"{environment} holds {holds}, but sglang.version is {version}; {how}")
+    plain = _installed(environment, _CPU_PLUGIN) is not None
+    if plain != (device == "cpu"):
+        what = f"has {_CPU_PLUGIN}, which is for a CPU alone" if plain else f"lacks {_CPU_PLUGIN}"
+        raise ValueError(f"{environment} {what}, but sglang.device is {device}; {how}")
 
 
 def _installed(environment: Path, package: str) -> str | None:

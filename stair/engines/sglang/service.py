@@ -342,9 +342,9 @@ class Service:
                 f"the server is SGLang {facts.get('version')}, but sglang.version is {self._launch.version}"
             )
         for fact, wanted in self._launch.promised.items():
-            if facts.get(fact, wanted) != wanted:
+            if facts.get(fact) != wanted:
                 raise ValueError(
-                    f"the server says that its {fact} is {facts[fact]}, but it was started with {wanted}; look at "
+                    f"the server says that its {fact} is {facts.get(fact)}, but it was started with {wanted}; look at "
                     "sglang.arguments"
                 )
         # The server keeps some of its cache for itself, and cuts responses off where that is too small.
