@@ -9,7 +9,7 @@ from typing import Any
 from stair.config.datasets import Benchmark
 from stair.data.choices import ordered_choices, with_choices
 from stair.data.normalisation import identity
-from stair.data.reading import as_text, read_columns
+from stair.data.reading import as_text, instead_of_text, read_columns
 
 _SHOWN = 8
 """Ids that an error names."""
@@ -83,7 +83,7 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
     problem, answer = data["problem"][number], as_text(data["answer"][number])
     for name, value in (("problem", problem), ("answer", answer)):
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{path}, row {number}: the {name} is {_instead(value)}")
+            raise ValueError(f"{path}, row {number}: the {name} is {instead_of_text(value)}")
     problem, answer = problem.strip(), answer.strip()
     if settings.kind != "choice":
         return dict(
@@ -99,7 +99,7 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
         # As the right one is read: were 4.0 written 4 and 5.0 not, the writing would give the answer away.
         value = as_text(data[f"wrong {column}"][number])
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{path}, row {number}: wrong choice {column + 1} is {_instead(value)}")
+            raise ValueError(f"{path}, row {number}: wrong choice {column + 1} is {instead_of_text(value)}")
         wrong.append(value.strip())
     try:
         choices, letter = ordered_choices(problem, answer, wrong)
@@ -113,15 +113,6 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
         kind=settings.kind,
         choices=choices,
     )
-
-
-def _instead(value: Any) -> str:
-    """What stands where a text should, without the text: not every data set's may be published, and errors end in logs."""
-    if isinstance(value, str | None):
-        return "empty"
-    if isinstance(value, float):
-        return "no number, or one beyond 2^53 that need not be the one that was written; write it as text"
-    return f"of type {type(value).__name__}, where a text is expected"
 
 
 def question(row: dict[str, Any]) -> str:

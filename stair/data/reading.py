@@ -79,6 +79,18 @@ def as_text(value: Any) -> Any:
     return value
 
 
+def instead_of_text(value: Any) -> str:
+    """What stands where a text should, after `as_text`.
+
+    Without the value itself: an error ends in a log, and not every data set's text may be published.
+    """
+    if isinstance(value, str | None):
+        return "empty"
+    if isinstance(value, float):
+        return "no number, or one beyond 2^53 that need not be the one that was written; write it as text"
+    return f"of type {type(value).__name__}, where a text is expected"
+
+
 def check_columns(path: Path, columns: Mapping[str, str]) -> None:
     """Holds a file to the columns that are wanted of it, reading as little as possible.
 

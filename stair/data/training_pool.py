@@ -10,7 +10,7 @@ from typing import Any
 
 from stair.config.datasets import TrainingPool
 from stair.data.normalisation import identity, record_identity, strip_fixed
-from stair.data.reading import as_text, stream_columns
+from stair.data.reading import as_text, instead_of_text, stream_columns
 from stair.records.seeds import hash_order
 
 _DISTINCT = 4
@@ -146,12 +146,8 @@ def _distinct(
         for column, values in (("problem", texts), ("answer", answers)):
             for number, value in enumerate(values, counts.rows):
                 if not isinstance(value, str) or not value.strip():
-                    # Without the text: an error ends in a log, and not every data set's text may be published.
-                    found = f"a {type(value).__name__}" if not isinstance(value, str | None) else "empty"
-                    found = "a number beyond 2^53 or none" if isinstance(value, float) else found
                     raise ValueError(
-                        f"{path}, row {number}: the {column} is {found}, where a text is expected "
-                        f"(training_pool.columns.{column})"
+                        f"{path}, row {number}: the {column} is {instead_of_text(value)} (training_pool.columns.{column})"
                     )
         distinct.update(zip(texts, answers, strict=True))
         counts.rows += len(texts)

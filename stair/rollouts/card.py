@@ -74,10 +74,10 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
             ("setting", "value"),
             [
                 ("model", settings.repository or settings.path or "a small model that the run trained itself"),
-                ("revision", _commit(config, paths, f"models.{model}")),
+                *_commit(config, paths, "revision", f"models.{model}"),
                 ("mode", "thinking" if settings.thinking else "without thinking"),
                 ("problems", f"{source}, cleaned (data/report.md)"),
-                ("problems' revision", _commit(config, paths, "training_pool")),
+                *_commit(config, paths, "problems' revision", "training_pool"),
                 ("user message", f"`{config.prompts[pool_settings.prompt]!r}`"),
                 *((name, str(value)) for name, value in sampling.items()),
                 ("seed", f"of the name '{config.rollouts.seed}', data set, model, record and sample"),
@@ -118,10 +118,10 @@ def held_apart(config: Config, model: str) -> str:
     return f"{text} data/report.md counts, for every benchmark, those that are among them;"
 
 
-def _commit(config: Config, paths: RunPaths, name: str) -> str:
-    """The commit of the hub that a source's files are of (not the tag that was asked for); nothing for what is from elsewhere."""
+def _commit(config: Config, paths: RunPaths, what: str, name: str) -> list[tuple[str, str]]:
+    """The row with the hub's commit (not the tag that was asked for) of a source's files; none for what is from elsewhere."""
     found = [source for source in hub_sources(config, paths) if source.name == name]
-    return (marked_commit(found[0]) or found[0].revision or "not recorded") if found else ""
+    return [(what, marked_commit(source) or source.revision or "not recorded") for source in found]
 
 
 def _distinct(rows: Sequence[dict[str, Any]], name: str) -> str:

@@ -30,7 +30,6 @@ from stair.engines.sglang.launch import (
     OWN_OPTIONS,
     HeldPort,
     Launch,
-    check_environment,
     decisive_arguments,
 )
 from stair.engines.sglang.limits import check_architecture, check_request, check_sampling
@@ -38,7 +37,6 @@ from stair.engines.sglang.probe import NOT_COMPARED, TOGETHER, Scored, Seen, loo
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed
 from stair.engines.sglang.service import Patience, Service
 
-ROOT = Path(__file__).parents[2]
 LAW = SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, presence_penalty=1.5, truncation="joint")
 ASKER = Asker(context=100, vocabulary=320, tokens=300)
 
@@ -102,50 +100,6 @@ def test_requests_that_would_kill_or_mislead_the_server_are_refused(change: dict
     check_request(request(), 300, ends=[1])
     with pytest.raises(ValueError, match=said):
         check_request(request(**change), 300, ends=[1])
-
-
-def test_a_missing_environment_and_another_version_are_said(tmp_path: Path) -> None:
-    launch = Launch(tmp_path / "none", "0.5.23", tmp_path, 100, "float32", "cpu", "torch_native", running=4)
-    with pytest.raises(ValueError, match="make sglang-env"):
-        launch.check()
-    packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "sglang-0.5.1.dist-info"
-    packages.mkdir(parents=True)
-    (packages / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.1\n")
-    (tmp_path / "env" / "bin").mkdir()
-    (tmp_path / "env" / "bin" / "python").touch()
-    with pytest.raises(ValueError, match=r"holds SGLang 0\.5\.1, but sglang\.version is 0\.5\.23"):
-        replace(launch, environment=tmp_path / "env").check()
-
-
-def test_an_environment_for_another_device_is_said(tmp_path: Path) -> None:
-    packages = tmp_path / "lib" / "python3.11" / "site-packages"
-
-    def install(name: str, version: str) -> None:
-        folder = packages / f"{name}-{version}.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-
-    install("sglang", "0.5.23")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").touch()
-    check_environment(tmp_path, "0.5.23", "cuda")
-    with pytest.raises(ValueError, match=r"lacks sglang-plain-cpu, but .* is cpu; .*`make sglang-env DEVICE=cpu`"):
-        check_environment(tmp_path, "0.5.23", "cpu")
-    install("sglang_plain_cpu", "0.2.0")
-    check_environment(tmp_path, "0.5.23", "cpu")
-    with pytest.raises(ValueError, match=r"has sglang-plain-cpu, .* is cuda; .*`make sglang-env DEVICE=cuda`"):
-        check_environment(tmp_path, "0.5.23", "cuda")
-
-
-def test_make_builds_the_environment_of_the_device_that_is_meant() -> None:
-    def told(*words: str) -> str:
-        return subprocess.run(
-            ["make", "-n", "--always-make", *words], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout
-
-    for device in ("cpu", "cuda"):
-        assert f"DEVICE={device} FOLDER=.venv-sglang-{device} envs/sglang.sh" in told("sglang-env", f"DEVICE={device}")
-    assert "DEVICE=cpu FOLDER=.venv-sglang-cpu envs/sglang.sh" in told("test-sglang", "DEVICE=cuda")
 
 
 def test_the_server_asks_itself_and_no_proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
