@@ -12,7 +12,7 @@ def controller_parameters(config: Mapping[str, Any], layers: Sequence[int]) -> i
 
 
 def lora_parameters(config: Mapping[str, Any], rank: int) -> int:
-    """Parameters of LoRA on the seven projections of every layer of a Qwen3 model (appendix D.1)."""
+    """Parameters of LoRA on the seven projections of every layer of a Qwen3 model (appendix C.1)."""
     if config["model_type"] != "qwen3":
         raise ValueError(f"LoRA's parameters are counted for Qwen3 only, not for {config['model_type']}")
     hidden, ffn = int(config["hidden_size"]), int(config["intermediate_size"])

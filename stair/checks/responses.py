@@ -37,7 +37,7 @@ def capture_check(offenders: Sequence[str], rows: int, scope: str) -> Check:
 
 
 def wrongly_captured(row: Row, renderer: Renderer, turns: int, *, reads: bool) -> Iterator[str]:
-    """Whether a turn gave the bank the states that Appendix B.1 names, and no other turn gave any.
+    """Whether a turn gave the bank the states that appendix B.1 names, and no other turn gave any.
 
     Counted from its ids, apart from the code that captures.
     """

@@ -10,7 +10,7 @@ from stair.checks.check import Check, Row, verdict
 
 
 def schedule_checks(rows: Sequence[Row], problems: Sequence[str], scope: str) -> list[Check]:
-    """The evaluation schedule (appendix D.2)."""
+    """The evaluation schedule (appendix C.2)."""
     return [
         verdict("turn columns are permutations", scope, len(rows), _permutations(rows, problems)),
         verdict("problems of a session are distinct", scope, len(rows), _distinct(rows)),
@@ -18,7 +18,7 @@ def schedule_checks(rows: Sequence[Row], problems: Sequence[str], scope: str) ->
 
 
 def pool_checks(rows: Sequence[Row], excluded: Mapping[str, Collection[str]], scope: str) -> list[Check]:
-    """A training pool (appendix C.4): `excluded` holds the problem ids of each benchmark that must not be trained on."""
+    """A training pool (appendix B.4): `excluded` holds the problem ids of each benchmark that must not be trained on."""
     return [
         verdict("no problem of an excluded benchmark", scope, len(rows), _leaks(rows, excluded)),
         verdict("validation problems are held out", scope, len(rows), _split(rows)),
@@ -34,7 +34,7 @@ def rollout_checks(rows: Sequence[Row], pool: Sequence[Row], scope: str) -> list
 def training_checks(
     rows: Sequence[Row], responses: Sequence[tuple[str, int]], pool: Sequence[Row], scope: str
 ) -> list[Check]:
-    """Training sessions (appendices C.4 and C.5).
+    """Training sessions and their weights (appendices B.4 and B.5).
 
     Args:
         rows: the sessions.

@@ -80,7 +80,7 @@ class Model(Strict):
     rollout_engine: EngineName | None = Field(
         None, description="The engine of its training responses; null takes `rollouts.engine`."
     )
-    rollout_sampling: Sampling = Field(description="Sampling of the training responses (appendix D.1).")
+    rollout_sampling: Sampling = Field(description="Sampling of the training responses (appendix C.1).")
     evaluation_sampling: Sampling = Field(description="Sampling at evaluation (table evaluation-decoding).")
     evaluation_changes: dict[Key, SamplingChange] = Field(
         default_factory=dict, description="What a benchmark changes in the evaluation sampling, by benchmark."

@@ -55,9 +55,7 @@ class Controller(Strict):
     layers: Layers | None = Field(
         None, description="Controlled layers, counted from zero; each must be full attention. Null for lora."
     )
-    smoothing: float = Field(
-        1e-6, gt=0, lt=1, description="Epsilon of the reference distribution (eq. method-reference)."
-    )
+    smoothing: float = Field(1e-6, gt=0, lt=1, description="Epsilon of the reference distribution (Eq. 6).")
     seed: Text = Field(description="Names the initial values and the order of sessions.")
     optimizer: Optimizer | None = Field(None, description="The optimiser of normals or scales. Null for lora.")
     adapter: Adapter | None = Field(None, description="The adapter of lora and lora_stair.")
@@ -101,7 +99,7 @@ class Training(Strict):
     sessions_per_update: Positive = Field(8, description="Four-turn sessions in an optimiser step.")
     epochs: Positive = Field(1, description="Passes over the training sessions.")
     cross_entropy: float = Field(1.0, ge=0, description="Coefficient of the cross entropy.")
-    kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (eq. method-objective).")
+    kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (Eq. 10).")
     validation_sessions: int = Field(
         ge=0, description="Validation sessions, and as many training sessions, whose loss is measured before and after."
     )

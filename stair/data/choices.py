@@ -10,7 +10,7 @@ LETTERS = "ABCD"
 
 
 def ordered_choices(question: str, right: str, wrong: Sequence[str]) -> tuple[list[str], str]:
-    """The options in their fixed order, and the letter of the right one (appendix D.3).
+    """The options in their fixed order, and the letter of the right one (appendix C.3).
 
     The order is a function of the question's and the options' texts alone, so it is shared by all conditions.
 

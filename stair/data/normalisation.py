@@ -1,4 +1,4 @@
-"""Normalised question text, and the identity of a problem that follows from it (appendix C.4)."""
+"""Normalised question text, and the identity of a problem that follows from it (appendix B.4)."""
 
 from __future__ import annotations
 

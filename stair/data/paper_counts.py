@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 PROBLEMS = {"training_problems": 14_806, "validation_problems": 128, "problems_left": 14_934}
-"""For each model (appendix C.4)."""
+"""For each model (appendix B.4)."""
 
 UPDATES = {"qwen3-4b-instruct": 1851, "qwen3.5-4b": 1941, "qwen3.5-9b": 1940}
-"""Scheduled updates of eight sessions by model (appendix D.1)."""
+"""Scheduled updates of eight sessions by model (appendix C.1)."""
 
 BENCHMARK_PROBLEMS = {"math500": 500, "aime2025": 30, "amc23": 34, "gpqa_diamond": 198}
-"""Problems that are evaluated (appendix D.3)."""
+"""Problems that are evaluated (appendix C.3)."""
 
 LEFT_OUT = {"amc23": ("3", "15", "16", "19", "30", "32")}
-"""Problems that the paper found in all three training pools by normalised text, and leaves out (appendix D.3)."""
+"""Problems that the paper found in all three training pools by normalised text, and leaves out (appendix C.3)."""
 
 _SESSIONS = 8
 

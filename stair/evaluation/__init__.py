@@ -1,1 +1,1 @@
-"""Continuous evaluation (appendix D.2) and the verdicts on it."""
+"""Continuous evaluation (appendix C.2) and the verdicts on it."""

@@ -1,4 +1,4 @@
-"""Hooks that control and capture an unmodified Transformers model (Sections 3.1 to 3.3, Appendix B)."""
+"""Hooks that control and capture an unmodified Transformers model (sections 3.1 to 3.3, appendix B)."""
 
 from __future__ import annotations
 

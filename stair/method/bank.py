@@ -1,4 +1,4 @@
-"""The historical K/V bank (Section 3.1): what earlier answers computed, in turn order, never rewritten."""
+"""The historical K/V bank (section 3.1): what earlier answers computed, in turn order, never rewritten."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _content_path(folder: str | Path, digest: str) -> Path:
 def permuted_order(seed: int, layer: int, kv_heads: int, entries: int, device: torch.device) -> Tensor:
     """Return [kv_heads, entries] int64: a permutation for each K/V head, a function of (seed, layer, head) alone.
 
-    The K-V pairing control (Appendix C.4) reads entry j's key with the value at order[head, j].
+    The K-V pairing control (appendix C.4) reads entry j's key with the value at order[head, j].
     """
     orders = []
     for head in range(kv_heads):

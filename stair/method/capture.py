@@ -1,4 +1,4 @@
-"""Which states of an answer enter the bank (Appendix B.1)."""
+"""Which states of an answer enter the bank (appendix B.1)."""
 
 from __future__ import annotations
 

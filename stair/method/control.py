@@ -21,10 +21,10 @@ class RowControl:
     controller        a Reflector reads `bank`; a BankFree scales the attention output and reads nothing
     bank              None or empty: the readout is zero
     span              positions (start, end) of the row's conversation, end exclusive, padding not counted: from the last
-                      user header to the prompt's end (Appendix B.3)
+                      user header to the prompt's end (appendix B.3)
     variant           `differential` (Eq. 9), `direct` (the reflected read alone), `null` (the readout times zero)
     limit             read the first `limit` entries only; queries keep position M + p with M the full length
-    permutation_seed  pair each key with the value of another entry, by layer and K/V head (Appendix C.4)
+    permutation_seed  pair each key with the value of another entry, by layer and K/V head (appendix C.4)
     smoothing         the paper's epsilon
     """
 

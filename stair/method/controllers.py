@@ -1,4 +1,4 @@
-"""What is trained: the reflector's normals (Section 3.2) and the bank-free control's scales (Appendix C.4)."""
+"""What is trained: the reflector's normals (section 3.2) and the bank-free control's scales (appendix C.4)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Reflector(Controller):
 
     @classmethod
     def draw(cls, layers: Sequence[int], query_heads: int, head_dim: int, seed: int) -> Self:
-        """Draw every coordinate from N(0, 1 / head_dim) (Appendix B.5), on the CPU, from a generator of its own."""
+        """Draw every coordinate from N(0, 1 / head_dim) (appendix B.5), on the CPU, from a generator of its own."""
         generator = torch.Generator().manual_seed(seed)
         normals = torch.randn(len(layers), query_heads, head_dim, generator=generator) * head_dim**-0.5
         return cls(layers, normals)

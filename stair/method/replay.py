@@ -1,4 +1,4 @@
-"""Capture by exact-token replay, and how far it lies from capture while decoding (Appendix B.1)."""
+"""Capture by exact-token replay, and how far it lies from capture while decoding (appendix B.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The captured states of one answer (Appendix B.1)."""
+"""The captured states of one answer (appendix B.1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a model's tokenizer and chat template must do, looked at by rendering conversations. Imports no torch.
 
-The paper's conversations (appendices B.1, B.3, D.1, D.2) fix every id of a prompt: no system message, user and assistant turns
+The paper's conversations (appendices B.1, B.3, C.1, C.2) fix every id of a prompt: no system message, user and assistant turns
 between their markers, a generation prefix of the mode, earlier answers without their thinking. A template that does anything
 else would change prompts silently, so each property is looked at by itself, and the first that fails stops the run.
 """
@@ -66,7 +66,7 @@ class Property:
 
 
 def generation_prefix(thinking: bool) -> str:
-    """What a prompt ends with, after the last user message (appendix D.1)."""
+    """What a prompt ends with, after the last user message (appendix C.1)."""
     return f"{TURN_START}assistant\n" + ("<think>\n" if thinking else "")
 
 

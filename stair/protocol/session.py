@@ -64,7 +64,7 @@ class Protocol:
     """Of a condition that asks another one again: what it changes on purpose. Another layout is asked anew."""
 
     def seed(self, problem_id: str, sample: int) -> int:
-        """Depends on benchmark, problem and sample alone (appendix D.2)."""
+        """Depends on benchmark, problem and sample alone (appendix C.2)."""
         return seed_of(self.study, self.benchmark, problem_id, sample)
 
     def capture(self) -> Capture | None:

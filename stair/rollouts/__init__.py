@@ -1,1 +1,1 @@
-"""Training responses: four for every source record (appendix D.1)."""
+"""Training responses: four for every source record (appendix C.1)."""

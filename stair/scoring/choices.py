@@ -1,4 +1,4 @@
-r"""Multiple-choice answers: exactly one letter, after supported wrappers are removed (appendix "Answer Scoring")."""
+r"""Multiple-choice answers: exactly one letter, after supported wrappers are removed (appendix C.3)."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Accuracy conditional on the first answer of the session (appendix "Conditioning on the First History Answer")."""
+"""Accuracy conditional on the first answer of the session (appendix A.5)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

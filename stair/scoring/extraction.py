@@ -1,4 +1,4 @@
-r"""The last `\boxed` of a response (appendix "Answer Scoring").
+r"""The last `\boxed` of a response (appendix C.3).
 
 The last box decides, wherever it stands: an earlier box is never a substitute for a last one that was cut off, and a
 number in the prose is never an answer.

@@ -1,6 +1,6 @@
 """Complete grids: every problem of a benchmark with every sample exactly once at one turn.
 
-A turn's score is reported only from a complete grid (appendix "Answer Scoring"). An incomplete one is a `Gap` with its
+A turn's score is reported only from a complete grid (appendix C.3). An incomplete one is a `Gap` with its
 reason, which travels through every number computed from it; it is never a smaller denominator.
 """
 

@@ -1,4 +1,4 @@
-"""Integer answers: equal decimal or fractional forms count, exactly; two values never do (appendix "Answer Scoring")."""
+"""Integer answers: equal decimal or fractional forms count, exactly; two values never do (appendix C.3)."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The verdict on one response (appendix "Answer Scoring")."""
+"""The verdict on one response (appendix C.3)."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args

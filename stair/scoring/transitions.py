@@ -36,7 +36,7 @@ def answer_transitions(
 
 
 def require_equal_seeds(one: Grid, other: Grid) -> None:
-    """Matched responses are generated from the same seed (appendix "Sampling and Matched Conditions")."""
+    """Matched responses are generated from the same seed (appendix C.2)."""
     if one.seeds is None or other.seeds is None:
         return
     different = np.argwhere(one.seeds != other.seeds)

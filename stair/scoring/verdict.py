@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """The four outcomes of scoring. All but `CORRECT` count as incorrect (appendix "Answer Scoring")."""
+    """The four outcomes of scoring. All but `CORRECT` count as incorrect (appendix C.3)."""
 
     CORRECT = "correct"
     WRONG = "wrong"

@@ -1,4 +1,4 @@
-"""The evaluation schedule: N sessions, every turn column a permutation of the benchmark (appendix D.2)."""
+"""The evaluation schedule: N sessions, every turn column a permutation of the benchmark (appendix C.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training sessions from recorded responses, and their problem-balancing weights (appendices C.4 and C.5)."""
+"""Training sessions from recorded responses, and their problem-balancing weights (appendices B.4 and B.5)."""
 
 from __future__ import annotations
 

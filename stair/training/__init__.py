@@ -1,1 +1,1 @@
-"""Training of controllers on replayed sessions (appendices B.4, C and D.1)."""
+"""Training of controllers on replayed sessions (appendices B.4, B.5 and C.1)."""

@@ -1,4 +1,4 @@
-"""Keys and values that the native model computed for earlier text: a detached prefix of later turns (appendix C.4)."""
+"""Keys and values that the native model computed for earlier text: a detached prefix of later turns (appendix B.4)."""
 
 from __future__ import annotations
 

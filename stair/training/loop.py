@@ -27,7 +27,7 @@ class UpdateRecord:
     update: int
     """From 1; the line 0 holds what was measured before the first."""
     loss: float | None = None
-    """The weighted objective (eq. method-weighted-objective)."""
+    """The weighted objective (Eq. 21)."""
     cross_entropy: float | None = None
     kl: float | None = None
     gradient_norm: float | None = None

@@ -1,4 +1,4 @@
-"""The token objective: cross entropy plus KL(native || student) over the full vocabulary (eq. method-objective)."""
+"""The token objective: cross entropy plus KL(native || student) over the full vocabulary (Eq. 10)."""
 
 from __future__ import annotations
 

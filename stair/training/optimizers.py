@@ -23,7 +23,7 @@ def check_warmup(controller: str, settings: Controller, updates: int) -> None:
 
 
 def schedule(update: int, warmup: int, updates: int) -> float:
-    """The share of the peak learning rate in update `update`, counted from 0 (appendix D.1).
+    """The share of the peak learning rate in update `update`, counted from 0 (appendix C.1).
 
     Linear from zero over the warm-up, then half a cosine that would reach zero one update after the last, as in
     Transformers' `get_cosine_schedule_with_warmup`.

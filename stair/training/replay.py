@@ -1,4 +1,4 @@
-"""Teacher-forced replay of a four-turn session (appendix C.4)."""
+"""Teacher-forced replay of a four-turn session (appendix B.4)."""
 
 from __future__ import annotations
 

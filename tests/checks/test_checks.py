@@ -161,7 +161,7 @@ def test_an_empty_bank_has_nothing_to_read() -> None:
 
 
 def test_a_turn_without_room_in_the_context_reads_nothing() -> None:
-    """Such a response counts as incorrect, and the session goes on (appendix D.3)."""
+    """Such a response counts as incorrect, and the session goes on (appendix C.3)."""
     rows = rows_of("stair")
     exhausted = next(row for row in rows if row["turn"] == 4)
     nothing = dict(finish_reason="context", response_ids=[], response_tokens=0, response="")

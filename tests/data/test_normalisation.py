@@ -1,4 +1,4 @@
-"""Which texts are one problem (appendix C.4)."""
+"""Which texts are one problem (appendix B.4)."""
 
 from __future__ import annotations
 

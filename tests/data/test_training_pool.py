@@ -1,4 +1,4 @@
-"""From the training data set to a model's problems (appendix C.4)."""
+"""From the training data set to a model's problems (appendix B.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appendix B.1 of the paper, a test for each sentence that can be tested on sessions (docs/protocol.md names the others)."""
+"""Appendix B.1 of the paper: capture and the bank, a test for each sentence on sessions (docs/protocol.md has more)."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_the_bank_persists_while_the_ordinary_context_is_processed_again(finishe
 
 
 def test_stair_begins_at_t2_where_a_condition_has_its_own_t1(finished: Finished) -> None:
-    """Appendix D.1, of LoRA + STAIR: T1 is generated without a read, and its states are captured."""
+    """Appendix C.1, of LoRA + STAIR: T1 is generated without a read, and its states are captured."""
     opening = {tuple(finished.study.renderer.prompt_ids([], problem.user)) for problem in PROBLEMS.values()}
     own = [each for each in finished.engines["own_first"].requests.values() if each.prompt_ids in opening]
     assert len(own) == 10
@@ -208,7 +208,7 @@ def test_stair_begins_at_t2_where_a_condition_has_its_own_t1(finished: Finished)
 
 
 def test_a_session_goes_on_after_a_response_at_the_limit(finished: Finished) -> None:
-    """Appendix D.3: responses reaching the output limit are scored on what is there, and the next problem is asked."""
+    """Appendix C.3: responses reaching the output limit are scored on what is there, and the next problem is asked."""
     chains: list[SessionChain] = finished.study.chains("native")
     assert chains
     limited = [row for row in finished.rows["native"] if row["finish_reason"] == "length" and row["turn"] < 4]

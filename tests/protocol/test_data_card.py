@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_only_benchmarks_that_were_looked_for_are_said_to_be_left_out() -> None:
-    """AMC23's questions stay in the pools of the 4B models; six of them in all pools (appendix C.4)."""
+    """AMC23's questions stay in the pools of the 4B models; six of them in all pools (appendix B.4)."""
     config = resolve(ROOT, {"run": "paper"})
     small, large = held_apart(config, "qwen3-4b-instruct"), held_apart(config, "qwen3.5-9b")
     three = "Problems that equal a question of MATH-500, AIME 2025, GPQA-Diamond"

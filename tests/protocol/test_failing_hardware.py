@@ -105,7 +105,7 @@ def test_a_damaged_weight_is_one_line_that_names_the_responses(
 
 
 def test_a_process_failure_leaves_responses_missing_and_later_turns_wait(study: Study) -> None:
-    """What failed has no row, no later turn of its trajectory is asked, and the others are whole (appendix D.3)."""
+    """What failed has no row, no later turn of its trajectory is asked, and the others are whole (appendix C.3)."""
     engine = WatchedEngine(study.model, stop_after=7)
     with pytest.raises(KeyboardInterrupt):
         study.go("native", engine)

@@ -25,7 +25,7 @@ def test_first_turns_are_vanillas_and_seeds_are_matched(finished: Finished) -> N
     assert len(native) == len(stair) == 4 * 5 * 2
     for rows in (native, stair):
         for row in rows:
-            # Seeds depend on benchmark, problem and sample alone (appendix D.2).
+            # Seeds depend on benchmark, problem and sample alone (appendix C.2).
             assert row["seed"] == seed_of("evaluation", "b", row["problem_id"], row["sample"])
             if row["turn"] == 1:
                 vanilla = study.first_rows[row["problem_id"], row["sample"]]

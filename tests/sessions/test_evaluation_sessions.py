@@ -1,4 +1,4 @@
-"""The evaluation schedule (appendix D.2)."""
+"""The evaluation schedule (appendix C.2)."""
 
 from __future__ import annotations
 

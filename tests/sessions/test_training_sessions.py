@@ -1,4 +1,4 @@
-"""Training sessions and their weights (appendices C.4 and C.5)."""
+"""Training sessions and their weights (appendices B.4 and B.5)."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_records_without_four_whole_responses_are_dropped_and_named() -> None:
 
 
 def test_a_response_of_one_token_is_not_empty() -> None:
-    """Incomplete responses contribute the tokens that they have (appendix C.4)."""
+    """Incomplete responses contribute the tokens that they have (appendix B.4)."""
     rows = rollouts([1] * 4)
     rows[0]["response_tokens"] = 1
     assert complete_records(rows)[1] == []
@@ -282,7 +282,7 @@ def test_at_the_papers_size(papers_size: Rows) -> None:
 
 
 def test_the_papers_records_give_its_updates() -> None:
-    """14,806 records: 1,851 updates of eight sessions, the last of six with 18 responses (appendix D.1)."""
+    """14,806 records: 1,851 updates of eight sessions, the last of six with 18 responses (appendix C.1)."""
     config = resolve(ROOT, {"run": "paper"})
     sessions: dict[str, Rows] = defaultdict(list)
     for row in sessions_of(rollouts([1] * 14_806)):

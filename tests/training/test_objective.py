@@ -1,4 +1,4 @@
-"""The chunked objective against the objective as written (eq. method-objective)."""
+"""The chunked objective against the objective as written (Eq. 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole four-turn session: its gradients, and what is supervised (appendices B.4 and C)."""
+"""A whole four-turn session: its gradients, and what is supervised (appendices B.4 and B.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appendix D.2 of the paper, a test for each sentence that can be tested, named after what it says (docs/protocol.md)."""
+"""Appendix C.2 of the paper: sessions and sampling. A test for each sentence that can be tested, named after it."""
 
 from __future__ import annotations
 
