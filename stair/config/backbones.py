@@ -81,7 +81,7 @@ class Model(Strict):
         None, description="The engine of its training responses; null takes `rollouts.engine`."
     )
     rollout_sampling: Sampling = Field(description="Sampling of the training responses (appendix C.1).")
-    evaluation_sampling: Sampling = Field(description="Sampling at evaluation (table evaluation-decoding).")
+    evaluation_sampling: Sampling = Field(description="Sampling at evaluation (appendix C.2).")
     evaluation_changes: dict[Key, SamplingChange] = Field(
         default_factory=dict, description="What a benchmark changes in the evaluation sampling, by benchmark."
     )

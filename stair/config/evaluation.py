@@ -43,7 +43,7 @@ class Condition(Strict):
 
 
 class Transitions(Strict):
-    """Where answer transitions are counted (table native-accuracy)."""
+    """Where answer transitions are counted (table native_accuracy)."""
 
     model: Key = Field(description="The model.")
     benchmark: Key = Field(description="The benchmark.")

@@ -1,4 +1,4 @@
-"""How answers change between Vanilla and a condition's later turns (table `native-accuracy`)."""
+"""How answers change between Vanilla and a condition's later turns (table `native_accuracy`)."""
 
 import numpy as np
 

@@ -67,12 +67,12 @@ SUBJECTS = {
     "B.1": "bank|state|captur|replay|marker|decod|segment|thinking",
     "B.2": "position|RoPE|read|centred|smoothing",
     "B.3": "span|prefill|generation prefix|frozen weight|output projection|output path|user header",
-    "B.4": "training|clean|normalised|incomplete|session|teacher|native model|replay|four responses|pool|which texts",
+    "B.4": "training|DAPO|clean|normalised|incomplete|session|teacher|native model|replay|four responses|pool|which texts",
     "B.5": "weights|controllers|supervis|objective|normals|N\\(0|drawn?\\b",
     "C": "protocol|settings",
     "C.1": "training|updates|first turns|LoRA|learning rate|rollouts?\\b|ends with|template|system message",
-    "C.2": "session|schedule|seed|sampling|decoding|Vanilla|template|system message|continuous evaluation",
-    "C.3": "answer|correct|verdict|scor|boxed|counts|letter|complete grid|AMC23|evaluat|missing|no row",
+    "C.2": "session|schedule|seed|sampling|decoding|Vanilla|template|system message|generation|response|evaluation",
+    "C.3": "answer|correct|verdict|scor|boxed|counts|letter|complete grid|options|AMC23|evaluat|missing|no row",
     "C.4": "control|permut|pairing|bank-free|shared T1|random|runtime|bank prefix|exact-token",
     "D": "by turn",
     "D.1": "by turn",
@@ -89,10 +89,13 @@ DATA = ("stair/artifacts/paper_values.csv", "tests/scoring/labelled_pairs.jsonl"
 TEXT = ("", ".cff", ".jinja", ".json", ".md", ".py", ".rst", ".smk", ".toml", ".yaml")
 """How the names of texts end."""
 
-ONE = r"[A-Z](?:\.\d+)?\b"
-LETTERED = re.compile(rf"\b([Aa]ppendi(?:x|ces)) ((?:{ONE})(?:(?:, | and | to )(?:{ONE}))*)")
-NUMBERED = re.compile(r"\b[Ss]ections? ((?:\d(?:\.\d)?)(?:(?:, | and | to )(?:\d(?:\.\d)?))*)")
-EQUATION = re.compile(r"\b(?:Eq\.|Eqs\.) ((?:\d+)(?:(?:, | and | to )(?:\d+))*)")
+GAP = r"\s+(?:# )?"
+"""Between two words, which can stand on two lines of prose or of a comment."""
+
+MORE = rf"(?:,{GAP}|{GAP}and{GAP}|{GAP}to{GAP})"
+LETTERED = re.compile(rf"\b[Aa]ppendi(?:x|ces){GAP}([A-Z](?:\.\d+)?\b(?:{MORE}[A-Z](?:\.\d+)?\b)*)")
+NUMBERED = re.compile(rf"\b[Ss]ections?{GAP}(\d(?:\.\d)?(?:{MORE}\d(?:\.\d)?)*)")
+EQUATION = re.compile(rf"\bEqs?\.{GAP}(\d+(?:{MORE}\d+)*)")
 
 
 class Reference(NamedTuple):
@@ -119,14 +122,15 @@ def texts() -> Iterator[tuple[str, list[str]]]:
 
 
 def references(pattern: re.Pattern[str]) -> list[Reference]:
-    """All places that the pattern's last group names."""
+    """All places that the pattern's group names."""
     found = []
     for file, lines in texts():
-        for number, line in enumerate(lines):
-            for match in pattern.finditer(line):
-                around = "\n".join(lines[max(0, number - 2) : number + 3])
-                for place in re.split(", | and | to ", match.groups()[-1]):
-                    found.append(Reference(file, number + 1, place, around))
+        text = "\n".join(lines)
+        for match in pattern.finditer(text):
+            number = text.count("\n", 0, match.start())
+            around = "\n".join(lines[max(0, number - 2) : number + 3])
+            for place in re.split(MORE, match[1]):
+                found.append(Reference(file, number + 1, place, around))
     return found
 
 
@@ -165,7 +169,7 @@ def test_references_have_one_spelling() -> None:
     other = [
         r"\beqs?\. ?\d|\bEqs? \d|[Ee]quations? \d",
         r"\beqs?\. [a-z]+-[a-z]",
-        r"[Aa]ppendix \"",
+        r"[Aa]ppendix \"|\btable [a-z]+-[a-z]+",
         r"(?<![.\"`#:*|] )(?<!\")(?<!^)\bAppendi(?:x|ces) [A-D]\b",
         r"(?<![.\"`#:*|] )(?<!\")(?<!^)\bSections? \d\.\d",
     ]

@@ -322,6 +322,20 @@ def test_two_seeds_are_two_entries(make: Make, tmp_path: Path) -> None:
     assert (one - other).abs().max() > 0.05
 
 
+def test_kinds_of_one_seed_start_from_the_same_values(small_model: Callable[..., PreTrainedModel]) -> None:
+    """As docs/open_choices.md says: `stair` and `lora_stair` share normals, `lora` and `lora_stair` an adapter."""
+
+    def drawn(kind: str, part: str) -> dict[str, torch.Tensor]:
+        with student_of(small_model(), kind, torch.float32, seed="first") as student:
+            named = student.parts()[part].items()
+            return {name: each.detach().clone() for name, each in named if "lora_B" not in name}
+
+    for part, alone in (("controller", "stair"), ("adapter", "lora")):
+        ours, joint = drawn(alone, part), drawn("lora_stair", part)
+        assert ours.keys() == joint.keys()
+        assert all(torch.equal(values, joint[name]) for name, values in ours.items())
+
+
 def test_initial_values_are_the_seeds(small_model: Callable[..., PreTrainedModel]) -> None:
     """Of normals and of the adapter alike: another seed is another draw, whatever order sessions come in."""
 

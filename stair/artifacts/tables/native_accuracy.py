@@ -1,4 +1,4 @@
-"""Table native-accuracy: how Native's answers change against Vanilla's T1."""
+"""Table native_accuracy: how Native's answers change against Vanilla's T1."""
 
 from __future__ import annotations
 
