@@ -1,4 +1,4 @@
-"""Batched decoding with Transformers' own models (section 'Engine' of docs/design.md)."""
+"""Batched decoding with Transformers' own models (`The decoding batch` in docs/design.md)."""
 
 from __future__ import annotations
 
