@@ -12,7 +12,8 @@ import pandas as pd
 from stair.artifacts.figures import overview
 from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
-from stair.artifacts.layout import latex, markdown
+from stair.artifacts.latex import latex
+from stair.artifacts.layout import markdown
 from stair.artifacts.names import FIGURES, table_names
 from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
 from stair.artifacts.tables.table import Table, nothing
@@ -98,14 +99,21 @@ def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
 
 
 def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
-    """The table with a note that says how many verdicts were time-outs; they count as wrong.
+    """The table with a note that says how many of the verdicts behind its own cells are time-outs; none, no note.
 
     `rows` are the scored rows; without the column `verdict` nothing is known and nothing is said.
     """
-    if "verdict" not in rows.columns or rows["verdict"].isna().any():
+    if "verdict" not in rows.columns or not table.sources:
         return table
-    count = int((rows["verdict"] == "timeout").sum())
-    note = f"The comparison of answers timed out for {count:,} of {len(rows):,} responses."
+    grids = pd.MultiIndex.from_frame(rows[["model", "benchmark", "condition", "turn"]])
+    verdicts = rows.loc[grids.isin(table.sources), "verdict"]
+    count = int((verdicts == "timeout").sum())
+    if verdicts.isna().any() or not count:
+        return table
+    note = (
+        f"The comparison of answers timed out for {count:,} of this table's {len(verdicts):,} scored rows; "
+        "a time-out counts as wrong."
+    )
     return replace(table, layout=replace(table.layout, notes=(*table.layout.notes, note)))
 
 
