@@ -10,6 +10,7 @@ import pytest
 
 from stair.artifacts.from_rows import tables_from
 from stair.config.resolve import resolve
+from tests.artifacts.compiling import assert_clean, compiled, needs_latex
 from tests.artifacts.printed import PAPER_TABLES, Printed, printed
 from tests.scoring.paper_rows import rows_by_first_answer, rows_by_turn, shared_t1_rows, write_rows
 
@@ -77,3 +78,14 @@ def test_a_table_is_the_papers(ours: dict[str, Printed], label: str) -> None:
     paper = PAPER[label]
     notes = tuple(note.replace(*IN_ONE_WAY) for note in paper.notes)
     assert ours[label] == replace(paper, notes=notes)
+
+
+@needs_latex
+def test_every_file_compiles_alone(folder: Path, tmp_path: Path) -> None:
+    """Each file in a document of its own; nothing is wider than the page of the paper's style."""
+    files = sorted(folder.glob("*/out/*.tex"))
+    assert {path.stem for path in files} >= {"intervals", "comparisons", "shared_t1", "continuous_summary"}
+    for path in files:
+        place = tmp_path / path.parent.parent.name / path.stem
+        place.mkdir(parents=True)
+        assert_clean(compiled(path.read_text(encoding="utf-8"), place))
