@@ -25,7 +25,7 @@ from stair.records.files import write_text
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table
-from stair.scoring.grid import COLUMNS, Responses
+from stair.scoring.grid import COLUMNS, Gap, Responses
 
 BY_MODEL = {"turns_": turns.build, "history_": history.build}
 """Tables of one model each, by the prefix of their names."""
@@ -63,21 +63,28 @@ def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses
 def build(config: Config, paths: RunPaths, name: str) -> Table:
     """One table of a run; an empty one, which says so, where the run has nothing that it compares."""
     rows, labels = scored_rows(config, paths), Labels.of(config)
-    table = assemble(name, _responses(config, paths, rows), labels, config, _trained(config, paths))
+    table = assemble(name, _responses(config, paths, rows), labels, config, trained_parameters(config, paths))
     table = table or nothing(name, labels)
     return _with_mixed_engines(with_time_outs(table, rows), config, paths)
 
 
-def _trained(config: Config, paths: RunPaths) -> dict[tuple[str, str], int]:
-    """How many parameters each condition's controller trained on each model, from the controllers' manifests."""
-    found = {}
+def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str], int | Gap]:
+    """How many parameters each condition's controller trained on each model, from the controllers' manifests.
+
+    Without a manifest, a small backbone's count is a gap: it has the key of another model, and not that model's shape.
+    """
+    found: dict[tuple[str, str], int | Gap] = {}
     for condition, settings in config.conditions.items():
         if settings.controller is None:
             continue
-        for model in config.models:
+        for model, backbone in config.models.items():
             path = manifest_path(paths.controller(model, settings.controller))
             if path.is_file():
                 found[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+            elif backbone.tiny is not None:
+                found[model, condition] = Gap(
+                    f"{model}, {condition}: the controller has no manifest with its parameters"
+                )
     return found
 
 
@@ -130,7 +137,7 @@ def assemble(
     responses: Responses,
     labels: Labels,
     config: Config,
-    trained: Mapping[tuple[str, str], int] | None = None,
+    trained: Mapping[tuple[str, str], int | Gap] | None = None,
 ) -> Table | None:
     """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
     if name == "continuous_summary":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from stair.artifacts.from_rows import tables_from
 from stair.artifacts.labels import Labels
 from stair.artifacts.tables.lora import build_comparison, trainable_parameters
 from stair.artifacts.tables.table import gap_reasons
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.records.manifest import manifest_path
 from stair.scoring.grid import Gap, Responses
 from tests.scoring.paper_rows import PAPER_VALUES, rows_by_first_answer, rows_by_turn, shared_t1_rows, write_rows
 
@@ -73,6 +76,27 @@ def test_what_a_run_has_trained_goes_before_the_papers_counts() -> None:
     assert table is not None
     counts = {value.condition: value.value for value in table.values if value.metric == "trainable parameters"}
     assert counts == {"native": 0, "stair": 192, "lora": 29_184, "lora_stair": 4_141_056}
+
+
+def counted(folder: Path, out: Path) -> dict[str, str]:
+    """The trainable parameters that `stair tables --responses` writes for the tiny run's rows, by condition."""
+    tables_from(folder, out, resolve(ROOT, {"run": "tiny"}))
+    values = pd.read_csv(out / "lora_comparison.csv", dtype=str, keep_default_na=False)
+    values = values[values["metric"] == "trainable parameters"]
+    return dict(zip(values["condition"], values["value"], strict=True))
+
+
+def test_rows_of_another_model_under_a_papers_key_do_not_count_the_papers_parameters(tmp_path: Path) -> None:
+    """The tiny run's models have the keys of the paper's. What they train is known from the controllers in the run's folder."""
+    write_rows(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
+    assert counted(tmp_path, tmp_path / "out") == {"Native": "0", "STAIR": "", "LoRA": "", "LoRA + STAIR": ""}
+    assert "no manifest" in (tmp_path / "out" / "lora_comparison.md").read_text()
+    for controller, count in (("stair", 192), ("lora", 29_184), ("lora_stair", 29_376)):
+        manifest = manifest_path(RunPaths(tmp_path).controller("qwen3-4b-instruct", controller))
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        manifest.write_text(json.dumps({"parameters": count}))
+    found = counted(tmp_path, tmp_path / "out")
+    assert found == {"Native": "0", "STAIR": "192", "LoRA": "29184", "LoRA + STAIR": "29376"}
 
 
 def test_the_shared_t1_study(tmp_path: Path) -> None:

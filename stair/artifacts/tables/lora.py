@@ -42,7 +42,7 @@ def trainable_parameters(model: str, condition: str) -> int | Gap:
 
 
 def build_comparison(
-    responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int] | None = None
+    responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int | Gap] | None = None
 ) -> Table | None:
     """Means over T2 to T4 with the gains, computed before rounding, a block for each pair; None without LoRA's rows.
 
@@ -84,7 +84,7 @@ def build_comparison(
 
 
 def _comparison(
-    responses: Responses, model: str, benchmark: str, trained: Mapping[tuple[str, str], int]
+    responses: Responses, model: str, benchmark: str, trained: Mapping[tuple[str, str], int | Gap]
 ) -> list[Value]:
     """Parameters, means over T2 to T4 and gains of every condition on one model and benchmark."""
     numbers = by_place(turn_metrics(responses))
