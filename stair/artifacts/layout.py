@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 DASH = "--"
 MINUS = "−"
 ITALIC = {chr(0x1D44E + number): letter for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
-"""Mathematical italic letters, for symbols: LaTeX sets them as mathematics, the other forms print plain letters."""
+"""Mathematical italic letters, for symbols such as a sample size.
+
+LaTeX sets them as mathematics; the other forms print plain letters.
+"""
 
 _PLAIN = str.maketrans(ITALIC)
 
@@ -45,9 +48,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Layout:
-    """A table: its header in one or two lines of (text, columns spanned), its rows, its caption and notes.
+    """A table: header, rows, caption and the notes below it.
 
-    All text is plain Unicode with `--` for a dash; each form escapes what is special to it.
+    A header has one or two lines of (text, columns spanned). All text is plain Unicode with `--`
+    for a dash; each form escapes what is special to it.
     """
 
     label: str
@@ -56,7 +60,7 @@ class Layout:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     columns: str = ""
-    """LaTeX's alignment of each column, `l`, `c` or `r`; by default the first column is text and the others numbers."""
+    """LaTeX's alignment of each column: `l`, `c` or `r`. Default: `l`, then `r` for all others."""
     trimmed: bool = True
     """Whether LaTeX leaves out the space at the table's two sides."""
     separation: int | None = None

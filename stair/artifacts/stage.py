@@ -69,9 +69,10 @@ def build(config: Config, paths: RunPaths, name: str) -> Table:
 
 
 def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str], int | Gap]:
-    """How many parameters each condition's controller trained on each model, from the controllers' manifests.
+    """The parameters that each (model, condition) trained, from the controllers' manifests.
 
-    Without a manifest, a small backbone's count is a gap: it has the key of another model, and not that model's shape.
+    Without a manifest, a small backbone's count is a gap: the backbone has the key of a model of
+    the paper, but not its shape.
     """
     found: dict[tuple[str, str], int | Gap] = {}
     for condition, settings in config.conditions.items():
@@ -106,9 +107,10 @@ def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
 
 
 def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
-    """The table with a note that says how many of the verdicts behind its own cells are time-outs; none, no note.
+    """The table with a note that counts the time-outs among the verdicts behind its own cells.
 
-    `rows` are the scored rows; without the column `verdict` nothing is known and nothing is said.
+    `rows` are the scored rows. There is no note without a time-out, and none where a verdict of
+    the table's rows is unknown.
     """
     if "verdict" not in rows.columns or not table.sources:
         return table

@@ -16,7 +16,7 @@ _REPEATED = re.compile(r"\*\{(\d+)\}\{(\w)\}")
 
 @dataclass(frozen=True)
 class Printed:
-    """One table. White space around `&`, before a line's end and inside a preamble does not count."""
+    """One table. White space around `&` and before a line's end does not count."""
 
     label: str
     caption: str

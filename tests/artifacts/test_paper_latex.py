@@ -1,4 +1,4 @@
-"""Rows with the paper's own counts, through `stair tables --responses`: the LaTeX is the paper's, line by line."""
+"""Rows with the paper's own counts give the paper's LaTeX, line by line."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_what_a_run_has_trained_goes_before_the_papers_counts() -> None:
 
 
 def counted(folder: Path, out: Path) -> dict[str, str]:
-    """The trainable parameters that `stair tables --responses` writes for the tiny run's rows, by condition."""
+    """The trainable parameters in the tables of the tiny run's rows, by condition."""
     tables_from(folder, out, resolve(ROOT, {"run": "tiny"}))
     values = pd.read_csv(out / "lora_comparison.csv", dtype=str, keep_default_na=False)
     values = values[values["metric"] == "trainable parameters"]
@@ -87,7 +87,7 @@ def counted(folder: Path, out: Path) -> dict[str, str]:
 
 
 def test_rows_of_another_model_under_a_papers_key_do_not_count_the_papers_parameters(tmp_path: Path) -> None:
-    """The tiny run's models have the keys of the paper's. What they train is known from the controllers in the run's folder."""
+    """The tiny run's models have the paper's keys; the controllers' manifests count their parameters."""
     write_rows(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
     assert counted(tmp_path, tmp_path / "out") == {"Native": "0", "STAIR": "", "LoRA": "", "LoRA + STAIR": ""}
     assert "no manifest" in (tmp_path / "out" / "lora_comparison.md").read_text()

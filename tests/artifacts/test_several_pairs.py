@@ -1,4 +1,4 @@
-"""Tables that the paper has for one model on one benchmark: with more of them, each has a block of its own."""
+"""The paper's tables of one model on one benchmark: each of several pairs has its own block."""
 
 from __future__ import annotations
 

@@ -166,10 +166,10 @@ def rows_by_turn(artifact: str) -> pd.DataFrame:
 
 
 def shared_t1_rows() -> pd.DataFrame:
-    """The shared-T1 study and its bank prefixes, with bank lengths that are cut as often as the paper says.
+    """The shared-T1 study and its bank prefixes; prefixes cut as many banks as in the paper.
 
-    Random-reflector's 37.22 and K--V pairing's 33.06 are 134 and 119 of 360 responses; 63.33 and 61.11 are 57 and 55 of
-    90 problems.
+    Random-reflector's 37.22 and K--V pairing's 33.06 are 134 and 119 of 360 responses; 63.33 and
+    61.11 are 57 and 55 of 90 problems.
     """
     rows = rows_by_turn("tab:shared-t1")
     seeded = {"random_reflector": [(44, 18), (45, 19), (45, 20)], "kv_permutation": [(39, 18), (40, 18), (40, 19)]}

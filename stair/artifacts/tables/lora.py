@@ -44,9 +44,10 @@ def trainable_parameters(model: str, condition: str) -> int | Gap:
 def build_comparison(
     responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int | Gap] | None = None
 ) -> Table | None:
-    """Means over T2 to T4 with the gains, computed before rounding, a block for each pair; None without LoRA's rows.
+    """Means over T2 to T4 with the gains, computed before rounding; None without LoRA's rows.
 
-    `trained` says how many parameters (model, condition) trains; what it does not say is known of the paper's models alone.
+    Each pair of a model and a benchmark has its block. `trained` gives the parameters that
+    (model, condition) trains; for pairs it lacks, they are known for the paper's models alone.
     """
     pairs = compared(responses)
     if not pairs:

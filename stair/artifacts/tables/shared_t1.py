@@ -36,7 +36,10 @@ def studied(responses: Responses) -> list[tuple[str, str]]:
 
 
 def build(responses: Responses, labels: Labels) -> Table | None:
-    """The controls beside Native and STAIR, a block for each pair; None where no control has rows."""
+    """The controls beside Native and STAIR; None where no control has rows.
+
+    Each pair of a model and a benchmark has its block.
+    """
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
     pairs: list[tuple[str, str]] = []
@@ -97,9 +100,10 @@ def _rows(values: Sequence[Value], responses: Responses, labels: Labels) -> list
 
 
 def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) -> Table | None:
-    """Accuracy by how many of the bank's first entries are readable, a block for each pair; None where no prefix has rows.
+    """Accuracy by how many of the bank's first entries are readable; None where no prefix has rows.
 
-    `frame` holds the rows; with the column `bank_tokens`, which generated rows carry, banks longer than the budget are counted.
+    Each pair of a model and a benchmark has its block. `frame` holds the rows; with the column
+    `bank_tokens`, which generated rows carry, banks longer than the budget are counted.
     """
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []

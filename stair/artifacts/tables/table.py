@@ -35,7 +35,7 @@ def sources(responses: Responses, shown: Callable[[TurnKey], bool]) -> frozenset
 
 
 def reported(key: TurnKey) -> bool:
-    """Whether a continuous comparison reports a grid: Vanilla's T1, the later turns of other conditions."""
+    """Whether a continuous comparison reports a grid: Vanilla's T1, and later turns of the others."""
     return (key.turn == 1) == (key.condition == REFERENCE)
 
 
@@ -67,7 +67,7 @@ def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digit
 def notes(
     labels: Labels, responses: Responses, values: Iterable[Value], benchmarks: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The notes below a table: problems left out of marked `benchmarks`, gaps with their reasons, the run's own note."""
+    """The notes below a table: problems left out of `benchmarks`, reasons of gaps, the run's note."""
     lines = [
         f"† {labels.benchmark(benchmark)} excludes problems overlapping the training set, "
         f"leaving {len(responses.problems[benchmark])} problems."
