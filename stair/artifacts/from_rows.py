@@ -9,10 +9,11 @@ import pandas as pd
 
 from stair.artifacts.labels import Labels
 from stair.artifacts.names import table_names
-from stair.artifacts.stage import assemble, with_time_outs, write
+from stair.artifacts.stage import assemble, trained_parameters, with_time_outs, write
 from stair.artifacts.tables import shared_t1
 from stair.artifacts.tables.table import Table
 from stair.config.model import Config
+from stair.config.paths import RunPaths
 from stair.scoring.grid import COLUMNS, Responses
 
 
@@ -75,7 +76,7 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     """Writes every table that the rows give to `out`.
 
     Args:
-        folder: the rows.
+        folder: the rows; where it is a run's folder, its controllers say how many parameters were trained.
         out: where the tables go, made if absent.
         order: a configuration that names labels, orders and the pooled benchmarks; keys that it does not know label themselves.
     """
@@ -86,7 +87,10 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
         rows = read_rows(evaluation, order)
         responses = Responses.from_frame(rows, samples=order.evaluation.samples)
         conditions = {c for m in responses.models for b in responses.benchmarks(m) for c in responses.conditions(m, b)}
-        named = [assemble(name, responses, labels, order) for name in table_names(responses.models, conditions)]
+        trained = trained_parameters(order, RunPaths(folder))
+        named = [
+            assemble(name, responses, labels, order, trained) for name in table_names(responses.models, conditions)
+        ]
         made += [with_time_outs(table, rows) for table in named if table is not None]
     if shared:
         rows = read_rows(shared, order)

@@ -56,3 +56,11 @@ class Labels:
     def condition(self, key: str) -> str:
         """A condition's label: the configuration's, else the paper's."""
         return self.conditions.get(key) or mapping.CONDITIONS.get(key, key)
+
+    def printed_model(self, key: str) -> str:
+        """A model's label as the paper's tables print it."""
+        return mapping.PRINTED.get(self.model(key), self.model(key))
+
+    def printed_condition(self, key: str) -> str:
+        """A condition's label as the paper's tables print it."""
+        return mapping.PRINTED.get(self.condition(key), self.condition(key))

@@ -1,4 +1,4 @@
-"""A table as it is laid out, and its Markdown, LaTeX and terminal forms."""
+"""A table as it is laid out, and its Markdown and terminal forms."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 DASH = "--"
+MINUS = "−"
+ITALIC = {chr(0x1D44E + number): letter for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
+"""Mathematical italic letters, for symbols such as a sample size.
+
+LaTeX sets them as mathematics; the other forms print plain letters.
+"""
+
+_PLAIN = str.maketrans(ITALIC)
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,8 @@ class Cell:
     text: str
     bold: bool = False
     underline: bool = False
+    shaded: str | None = None
+    """A LaTeX colour of the paper, where the cell is shaded and its row is not."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +42,31 @@ class Row:
     heading: bool = False
     shaded: str | None = None
     """A LaTeX colour of the paper: stairrow, vanillarow."""
+    rule: str | None = None
+    """A LaTeX rule below the row: midrule, addlinespace."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A table: its header in one or two lines of (text, columns spanned), its rows, its caption and notes."""
+    """A table: header, rows, caption and the notes below it.
+
+    A header has one or two lines of (text, columns spanned). All text is plain Unicode with `--`
+    for a dash; each form escapes what is special to it.
+    """
 
     label: str
     caption: str
     header: tuple[tuple[tuple[str, int], ...], ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    left_columns: int = 1
-    """How many columns, from the left, hold text."""
+    columns: str = ""
+    """LaTeX's alignment of each column: `l`, `c` or `r`. Default: `l`, then `r` for all others."""
+    trimmed: bool = True
+    """Whether LaTeX leaves out the space at the table's two sides."""
+    separation: int | None = None
+    """LaTeX's space beside each column, in points."""
+    stretch: float | None = None
+    """LaTeX's row height, in line heights."""
     width: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +75,13 @@ class Layout:
         }
         assert len(widths) == 1, f"rows of {self.label} differ in width: {widths}"
         object.__setattr__(self, "width", widths.pop())
+        object.__setattr__(self, "columns", self.columns or "l" + "r" * (self.width - 1))
+        assert len(self.columns) == self.width, f"{self.label} aligns {len(self.columns)} of {self.width} columns"
+
+    @property
+    def left_columns(self) -> int:
+        """How many columns, from the left, hold text."""
+        return len(self.columns) - len(self.columns.lstrip("l"))
 
 
 def rounded(value: float | Gap, digits: int = 2) -> str:
@@ -60,23 +89,23 @@ def rounded(value: float | Gap, digits: int = 2) -> str:
     if isinstance(value, Gap):
         return DASH
     text = str(Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN))
-    return text.removeprefix("-") if float(text) == 0 else text
+    return text.removeprefix("-") if float(text) == 0 else text.replace("-", MINUS)
 
 
 def signed(value: float | Gap, digits: int = 2) -> str:
     """As `rounded`, with a plus before what is greater than zero."""
     text = rounded(value, digits)
-    return text if text == DASH or text.startswith("-") or float(text) == 0 else f"+{text}"
+    return text if text == DASH or text.startswith(MINUS) or float(text) == 0 else f"+{text}"
 
 
 def markdown(layout: Layout) -> str:
     """The table as GitHub-flavoured Markdown; a two-line header is joined into one."""
     lines = [f"**{_plain(layout.caption)}**", ""]
-    lines.append("| " + " | ".join(_plain(text) for text in _joined_header(layout)) + " |")
+    lines.append("| " + " | ".join(_markdown_text(text) for text in _joined_header(layout)) + " |")
     lines.append("|" + "|".join("---" if i < layout.left_columns else "---:" for i in range(layout.width)) + "|")
     for row in layout.rows:
         if row.heading:
-            cells = [f"***{_plain(row.cells[0].text)}***", *[""] * (layout.width - 1)]
+            cells = [f"***{_markdown_text(row.cells[0].text)}***", *[""] * (layout.width - 1)]
         else:
             cells = [_markdown_cell(cell) for cell in row.cells]
         lines.append("| " + " | ".join(cells) + " |")
@@ -85,8 +114,12 @@ def markdown(layout: Layout) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _markdown_text(text: str) -> str:
+    return _plain(text).replace("|", r"\|")
+
+
 def _markdown_cell(cell: Cell) -> str:
-    text = _plain(cell.text)
+    text = _markdown_text(cell.text)
     if cell.underline:
         text = f"<u>{text}</u>"
     return f"**{text}**" if cell.bold else text
@@ -104,66 +137,7 @@ def _joined_header(layout: Layout) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return text.replace("--", "–") if text != DASH else "–"
-
-
-_ESCAPED = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "†": r"$^{\dagger}$"}
-
-
-def latex(layout: Layout) -> str:
-    """The table as LaTeX with booktabs and colortbl, in the paper's style."""
-    lines = [
-        r"\begin{table}[H]",
-        r"\centering",
-        r"\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_tex(layout.caption)}}}",
-        rf"\label{{{layout.label}}}",
-        rf"\begin{{tabular}}{{@{{}}{'l' * layout.left_columns}{'r' * (layout.width - layout.left_columns)}@{{}}}}",
-        r"\toprule",
-    ]
-    for number, line in enumerate(layout.header):
-        lines.append(" & ".join(_header_cell(text, span) for text, span in line) + r"\\")
-        if number < len(layout.header) - 1:
-            lines.append(_rules(line))
-    lines.append(r"\midrule")
-    for number, row in enumerate(layout.rows):
-        if row.heading:
-            if number:
-                lines.append(r"\midrule")
-            lines.append(
-                rf"\multicolumn{{{layout.width}}}{{@{{}}l}}{{\textbf{{\textit{{{_tex(row.cells[0].text)}}}}}}}\\"
-            )
-        else:
-            shade = rf"\rowcolor{{{row.shaded}}}" if row.shaded else ""
-            lines.append(shade + " & ".join(_tex_cell(cell) for cell in row.cells) + r"\\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\smallskip\noindent {_tex(note)}" for note in layout.notes]
-    lines.append(r"\end{table}")
-    return "\n".join(lines) + "\n"
-
-
-def _header_cell(text: str, span: int) -> str:
-    return _tex(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{_tex(text)}}}"
-
-
-def _rules(line: Sequence[tuple[str, int]]) -> str:
-    rules, column = [], 1
-    for text, span in line:
-        if text and span > 1:
-            rules.append(rf"\cmidrule(lr){{{column}-{column + span - 1}}}")
-        column += span
-    return "".join(rules)
-
-
-def _tex_cell(cell: Cell) -> str:
-    text = _tex(cell.text)
-    if cell.bold:
-        text = rf"\textbf{{{text}}}"
-    return rf"\underline{{{text}}}" if cell.underline else text
-
-
-def _tex(text: str) -> str:
-    return "".join(_ESCAPED.get(character, character) for character in text)
+    return text.replace(DASH, "–").translate(_PLAIN)
 
 
 def terminal(layout: Layout, width: int = 80) -> RenderableType:
@@ -193,7 +167,7 @@ def _terminal_part(layout: Layout, columns: Sequence[int]) -> RenderableType:
             table.add_row(Text(_plain(row.cells[0].text), style="bold italic"))
         else:
             shown = (row.cells[column] for column in columns)
-            table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in shown))
+            table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in shown), end_section=bool(row.rule))
     return table
 
 

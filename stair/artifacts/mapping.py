@@ -29,6 +29,12 @@ CONDITIONS = {
 }
 """The paper's labels of conditions, for those that a configuration does not name."""
 
+PRINTED = {
+    "Qwen3-4B-Instruct-2507": "Qwen3-4B Instruct",
+    "K-V pairing permutation": "K--V pairing permutation",
+}
+"""Labels that the paper's tables print otherwise than its values are spelled."""
+
 REPETITIONS = {"native_again": "native", "stair_null": "native"}
 """Conditions that ask another one again, for rows without a configuration."""
 

@@ -12,7 +12,8 @@ import pandas as pd
 from stair.artifacts.figures import overview
 from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
-from stair.artifacts.layout import latex, markdown
+from stair.artifacts.latex import latex
+from stair.artifacts.layout import markdown
 from stair.artifacts.names import FIGURES, table_names
 from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
 from stair.artifacts.tables.table import Table, nothing
@@ -24,7 +25,7 @@ from stair.records.files import write_text
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table
-from stair.scoring.grid import COLUMNS, Responses
+from stair.scoring.grid import COLUMNS, Gap, Responses
 
 BY_MODEL = {"turns_": turns.build, "history_": history.build}
 """Tables of one model each, by the prefix of their names."""
@@ -62,21 +63,29 @@ def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses
 def build(config: Config, paths: RunPaths, name: str) -> Table:
     """One table of a run; an empty one, which says so, where the run has nothing that it compares."""
     rows, labels = scored_rows(config, paths), Labels.of(config)
-    table = assemble(name, _responses(config, paths, rows), labels, config, _trained(config, paths))
+    table = assemble(name, _responses(config, paths, rows), labels, config, trained_parameters(config, paths))
     table = table or nothing(name, labels)
     return _with_mixed_engines(with_time_outs(table, rows), config, paths)
 
 
-def _trained(config: Config, paths: RunPaths) -> dict[tuple[str, str], int]:
-    """How many parameters each condition's controller trained on each model, from the controllers' manifests."""
-    found = {}
+def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str], int | Gap]:
+    """The parameters that each (model, condition) trained, from the controllers' manifests.
+
+    Without a manifest, a small backbone's count is a gap: the backbone has the key of a model of
+    the paper, but not its shape.
+    """
+    found: dict[tuple[str, str], int | Gap] = {}
     for condition, settings in config.conditions.items():
         if settings.controller is None:
             continue
-        for model in config.models:
+        for model, backbone in config.models.items():
             path = manifest_path(paths.controller(model, settings.controller))
             if path.is_file():
                 found[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+            elif backbone.tiny is not None:
+                found[model, condition] = Gap(
+                    f"{model}, {condition}: the controller has no manifest with its parameters"
+                )
     return found
 
 
@@ -98,14 +107,22 @@ def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
 
 
 def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
-    """The table with a note that says how many verdicts were time-outs; they count as wrong.
+    """The table with a note that counts the time-outs among the verdicts behind its own cells.
 
-    `rows` are the scored rows; without the column `verdict` nothing is known and nothing is said.
+    `rows` are the scored rows. There is no note without a time-out, and none where a verdict of
+    the table's rows is unknown.
     """
-    if "verdict" not in rows.columns or rows["verdict"].isna().any():
+    if "verdict" not in rows.columns or not table.sources:
         return table
-    count = int((rows["verdict"] == "timeout").sum())
-    note = f"The comparison of answers timed out for {count:,} of {len(rows):,} responses."
+    grids = pd.MultiIndex.from_frame(rows[["model", "benchmark", "condition", "turn"]])
+    verdicts = rows.loc[grids.isin(table.sources), "verdict"]
+    count = int((verdicts == "timeout").sum())
+    if verdicts.isna().any() or not count:
+        return table
+    note = (
+        f"The comparison of answers timed out for {count:,} of this table's {len(verdicts):,} scored rows; "
+        "a time-out counts as wrong."
+    )
     return replace(table, layout=replace(table.layout, notes=(*table.layout.notes, note)))
 
 
@@ -122,7 +139,7 @@ def assemble(
     responses: Responses,
     labels: Labels,
     config: Config,
-    trained: Mapping[tuple[str, str], int] | None = None,
+    trained: Mapping[tuple[str, str], int | Gap] | None = None,
 ) -> Table | None:
     """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
     if name == "continuous_summary":

@@ -1,4 +1,4 @@
-"""Rounding, and a small table in Markdown, LaTeX and the terminal."""
+"""Rounding, and a small table in Markdown and the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from stair.artifacts.layout import Cell, Layout, Row, latex, markdown, rounded, terminal
+from stair.artifacts.layout import Cell, Layout, Row, markdown, rounded, terminal
 from stair.scoring.grid import Gap
 
 
@@ -22,7 +22,8 @@ from stair.scoring.grid import Gap
         (100 * 57 / 120, "47.50"),
         (100 / 3, "33.33"),
         (200 / 3, "66.67"),
-        (-0.125, "-0.12"),
+        (-0.125, "−0.12"),  # with a minus, not a hyphen
+        (-1e-7, "0.00"),
         (0.0, "0.00"),
         (100.0, "100.00"),
         (5, "5.00"),
@@ -54,11 +55,17 @@ SMALL = Layout(
     rows=(
         Row((Cell("A model"),), heading=True),
         Row((Cell("Vanilla"), Cell("50.00"), Cell("--")), shaded="vanillarow"),
-        Row((Cell("STAIR", bold=True), Cell("61.25", bold=True, underline=True), Cell("70.00")), shaded="stairrow"),
+        Row(
+            (Cell("STAIR", bold=True), Cell("61.25", bold=True, underline=True), Cell("70.00")),
+            shaded="stairrow",
+            rule="midrule",
+        ),
         Row((Cell("Another"),), heading=True),
-        Row((Cell("Native"), Cell("1.00"), Cell("2.00", underline=True))),
+        Row((Cell("Native"), Cell("−1.00"), Cell("2.00", underline=True, shaded="stairrow"))),
     ),
-    notes=("Not reported: a response is missing.",),
+    notes=("Not reported: a response is missing.", "† Problems are left out."),
+    separation=3,
+    stretch=1.12,
 )
 
 
@@ -72,36 +79,17 @@ def test_markdown() -> None:
         "| Vanilla | 50.00 | – |\n"
         "| **STAIR** | **<u>61.25</u>** | 70.00 |\n"
         "| ***Another*** |  |  |\n"
-        "| Native | 1.00 | <u>2.00</u> |\n"
+        "| Native | −1.00 | <u>2.00</u> |\n"
         "\n"
         "Not reported: a response is missing.\n"
+        "\n"
+        "† Problems are left out.\n"
     )
 
 
-def test_latex() -> None:
-    assert latex(SMALL).splitlines() == [
-        r"\begin{table}[H]",
-        r"\centering",
-        r"\setlength{\tabcolsep}{3pt}",
-        r"\caption{Accuracy (\%) of T2--T4 \& more.}",
-        r"\label{tab:small}",
-        r"\begin{tabular}{@{}lrr@{}}",
-        r"\toprule",
-        r" & \multicolumn{2}{c}{MATH\_500$^{\dagger}$}\\",
-        r"\cmidrule(lr){2-3}",
-        r"Condition & Avg@4 & Pass@4\\",
-        r"\midrule",
-        r"\multicolumn{3}{@{}l}{\textbf{\textit{A model}}}\\",
-        r"\rowcolor{vanillarow}Vanilla & 50.00 & --\\",
-        r"\rowcolor{stairrow}\textbf{STAIR} & \underline{\textbf{61.25}} & 70.00\\",
-        r"\midrule",
-        r"\multicolumn{3}{@{}l}{\textbf{\textit{Another}}}\\",
-        r"Native & 1.00 & \underline{2.00}\\",
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\par\smallskip\noindent Not reported: a response is missing.",
-        r"\end{table}",
-    ]
+def test_markdown_prints_symbols_plainly_and_keeps_its_columns() -> None:
+    table = Layout("tab:x", "𝑛 counts.", ((("a|b", 1), ("𝑛", 1)),), (Row((Cell("T2--T4|x"), Cell("Δ −0.50"))),))
+    assert markdown(table) == "**n counts.**\n\n| a\\|b | n |\n|---|---:|\n| T2–T4\\|x | Δ −0.50 |\n"
 
 
 @pytest.mark.parametrize("width", [24, 60, 200])
@@ -115,6 +103,7 @@ def test_the_terminal_shows_every_number(width: int) -> None:
         "50.00",
         "61.25",
         "70.00",
+        "−1.00",
         "2.00",
         "–",
         "STAIR",

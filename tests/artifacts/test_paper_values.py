@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-import pytest
 
 from stair.artifacts.from_rows import tables_from
 from stair.artifacts.labels import Labels
 from stair.artifacts.tables.lora import build_comparison, trainable_parameters
 from stair.artifacts.tables.table import gap_reasons
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.records.manifest import manifest_path
 from stair.scoring.grid import Gap, Responses
-from tests.scoring.paper_rows import PAPER_VALUES, grid_rows, grid_with, rows_by_first_answer, rows_by_turn
+from tests.scoring.paper_rows import PAPER_VALUES, rows_by_first_answer, rows_by_turn, shared_t1_rows, write_rows
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["artifact", "model", "benchmark", "condition", "turn", "group", "metric", "unit"]
-
-
-def written(rows: pd.DataFrame, folder: Path) -> None:
-    """Rows as files of scored rows."""
-    for (model, benchmark, condition), part in rows.groupby(["model", "benchmark", "condition"], sort=False):
-        (folder / model / benchmark).mkdir(parents=True, exist_ok=True)
-        part.to_parquet(folder / model / benchmark / f"{condition}.parquet")
 
 
 def joined(folder: Path, out: Path, artifacts: list[str]) -> pd.DataFrame:
@@ -47,7 +41,7 @@ def assert_equal(found: pd.DataFrame, count: int) -> None:
 
 
 def test_what_depends_on_the_first_answer(tmp_path: Path) -> None:
-    written(rows_by_first_answer(), tmp_path)
+    write_rows(rows_by_first_answer(), tmp_path)
     found = joined(tmp_path, tmp_path / "out", ["tab:history-.*", "tab:native-accuracy", "tab:continuous-summary"])
     # Avg@4 of Native and STAIR follows from these counts, Pass@4 and Vanilla's do not.
     summary = found["artifact"] == "tab:continuous-summary"
@@ -56,13 +50,13 @@ def test_what_depends_on_the_first_answer(tmp_path: Path) -> None:
 
 
 def test_turns_and_their_means(tmp_path: Path) -> None:
-    written(rows_by_turn("tab:turns-.*"), tmp_path)
+    write_rows(rows_by_turn("tab:turns-.*"), tmp_path)
     found = joined(tmp_path, tmp_path / "out", ["tab:turns-.*", "tab:continuous-summary"])
     assert_equal(found, 264 + 72)
 
 
 def test_lora(tmp_path: Path) -> None:
-    written(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
+    write_rows(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
     assert_equal(joined(tmp_path, tmp_path / "out", ["tab:lora-.*"]), 32 + 16)
     text = (tmp_path / "out" / "lora_comparison.md").read_text()
     assert "| **LoRA + STAIR** | 4,141,056 | **43.33** | **+3.89** | **63.33** | **+4.44** |" in text
@@ -84,24 +78,29 @@ def test_what_a_run_has_trained_goes_before_the_papers_counts() -> None:
     assert counts == {"native": 0, "stair": 192, "lora": 29_184, "lora_stair": 4_141_056}
 
 
-@pytest.fixture
-def shared_rows() -> pd.DataFrame:
-    """The shared-T1 study and its bank prefixes, with bank lengths that are cut as often as the paper says."""
-    rows = rows_by_turn("tab:shared-t1")
-    single = rows[~rows["condition"].isin(["random_reflector", "kv_permutation"])]
-    seeded = {"random_reflector": [(44, 18), (45, 19), (45, 20)], "kv_permutation": [(39, 18), (40, 18), (40, 19)]}
-    frames = [single, rows_by_turn("tab:bank-prefix-accuracy").query("condition.str.startswith('stair_prefix')")]
-    for family, counts in seeded.items():
-        for seed, (correct, passed) in enumerate(counts):
-            grid = grid_with(30, correct, passed)
-            frames.append(grid_rows("qwen3.5-4b", "aime2025", f"{family}-{seed}", 2, grid, np.arange(30)))
-    whole = pd.concat(frames, ignore_index=True)
-    lengths = np.repeat([5_000, 20_000, 60_000], [120 - 114, 114 - 81, 81])
-    return whole.assign(bank_tokens=[lengths[seed] for seed in whole["seed"]])
+def counted(folder: Path, out: Path) -> dict[str, str]:
+    """The trainable parameters in the tables of the tiny run's rows, by condition."""
+    tables_from(folder, out, resolve(ROOT, {"run": "tiny"}))
+    values = pd.read_csv(out / "lora_comparison.csv", dtype=str, keep_default_na=False)
+    values = values[values["metric"] == "trainable parameters"]
+    return dict(zip(values["condition"], values["value"], strict=True))
 
 
-def test_the_shared_t1_study(shared_rows: pd.DataFrame, tmp_path: Path) -> None:
-    written(shared_rows, tmp_path / "shared_t1")
+def test_rows_of_another_model_under_a_papers_key_do_not_count_the_papers_parameters(tmp_path: Path) -> None:
+    """The tiny run's models have the paper's keys; the controllers' manifests count their parameters."""
+    write_rows(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
+    assert counted(tmp_path, tmp_path / "out") == {"Native": "0", "STAIR": "", "LoRA": "", "LoRA + STAIR": ""}
+    assert "no manifest" in (tmp_path / "out" / "lora_comparison.md").read_text()
+    for controller, count in (("stair", 192), ("lora", 29_184), ("lora_stair", 29_376)):
+        manifest = manifest_path(RunPaths(tmp_path).controller("qwen3-4b-instruct", controller))
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        manifest.write_text(json.dumps({"parameters": count}))
+    found = counted(tmp_path, tmp_path / "out")
+    assert found == {"Native": "0", "STAIR": "192", "LoRA": "29184", "LoRA + STAIR": "29376"}
+
+
+def test_the_shared_t1_study(tmp_path: Path) -> None:
+    write_rows(shared_t1_rows(), tmp_path / "shared_t1")
     found = joined(tmp_path, tmp_path / "out", ["tab:shared-t1", "tab:bank-prefix-accuracy"])
     assert_equal(found, 18 + 14)
     text = (tmp_path / "out" / "shared_t1.md").read_text()
@@ -112,8 +111,8 @@ def test_the_shared_t1_study(shared_rows: pd.DataFrame, tmp_path: Path) -> None:
     assert "| Native | – | 21.67 | 56.67 |" in prefixes
 
 
-def test_without_bank_lengths_the_cut_banks_are_a_gap(shared_rows: pd.DataFrame, tmp_path: Path) -> None:
-    written(shared_rows.drop(columns="bank_tokens"), tmp_path / "shared_t1")
+def test_without_bank_lengths_the_cut_banks_are_a_gap(tmp_path: Path) -> None:
+    write_rows(shared_t1_rows().drop(columns="bank_tokens"), tmp_path / "shared_t1")
     tables = tables_from(tmp_path, tmp_path / "out", resolve(ROOT, {"run": "paper"}))
     assert [reason for table in tables for reason in gap_reasons(table.values)] == [
         "bank lengths are not recorded in these rows"

@@ -1,4 +1,4 @@
-"""The tables of intervals and comparisons, and the note of time-outs."""
+"""The tables of intervals and comparisons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, markdown, rounded, signed
-from stair.artifacts.stage import with_time_outs
 from stair.artifacts.tables import uncertainty
 from stair.scoring.estimates import condition_comparisons, turn_intervals
 from stair.scoring.grid import Gap, Responses
@@ -110,14 +109,5 @@ def test_without_native_there_is_nothing_to_compare() -> None:
     assert uncertainty.comparisons(Responses.from_frame(frame[frame["condition"] != "native"]), LABELS) is None
 
 
-def test_time_outs_are_told_under_every_table(frame: pd.DataFrame) -> None:
-    table = uncertainty.intervals(Responses.from_frame(frame), LABELS)
-    assert with_time_outs(table, frame) == table, "rows without verdicts say nothing of them"
-    verdicts = frame.assign(verdict="wrong")
-    verdicts.loc[3, "verdict"] = "timeout"
-    note = with_time_outs(table, verdicts).layout.notes[-1]
-    assert note == f"The comparison of answers timed out for 1 of {len(frame)} responses."
-
-
 def test_a_difference_of_nothing_has_no_sign() -> None:
-    assert (signed(-1e-12), signed(0.004), signed(-0.004), signed(-0.006)) == ("0.00", "0.00", "0.00", "-0.01")
+    assert (signed(-1e-12), signed(0.004), signed(-0.004), signed(-0.006)) == ("0.00", "0.00", "0.00", "−0.01")

@@ -163,3 +163,29 @@ def rows_by_turn(artifact: str) -> pd.DataFrame:
         grid = grid_with(problems, round(share["Avg@4"] * problems * SAMPLES), round(share["Pass@4"] * problems))
         frames.append(grid_rows(model, benchmark, condition, int(turn[1]), grid, pd.RangeIndex(problems).to_numpy()))
     return pd.concat(frames, ignore_index=True)
+
+
+def shared_t1_rows() -> pd.DataFrame:
+    """The shared-T1 study and its bank prefixes; prefixes cut as many banks as in the paper.
+
+    Random-reflector's 37.22 and K--V pairing's 33.06 are 134 and 119 of 360 responses; 63.33 and
+    61.11 are 57 and 55 of 90 problems.
+    """
+    rows = rows_by_turn("tab:shared-t1")
+    seeded = {"random_reflector": [(44, 18), (45, 19), (45, 20)], "kv_permutation": [(39, 18), (40, 18), (40, 19)]}
+    frames = [rows[~rows["condition"].isin(seeded)]]
+    frames.append(rows_by_turn("tab:bank-prefix-accuracy").query("condition.str.startswith('stair_prefix')"))
+    for family, counts in seeded.items():
+        for seed, (correct, passed) in enumerate(counts):
+            grid = grid_with(30, correct, passed)
+            frames.append(grid_rows("qwen3.5-4b", "aime2025", f"{family}-{seed}", 2, grid, np.arange(30)))
+    whole = pd.concat(frames, ignore_index=True)
+    lengths = np.repeat([5_000, 20_000, 60_000], [120 - 114, 114 - 81, 81])
+    return whole.assign(bank_tokens=[lengths[seed] for seed in whole["seed"]])
+
+
+def write_rows(rows: pd.DataFrame, folder: Path) -> None:
+    """Rows as files of scored rows, one a model, benchmark and condition."""
+    for (model, benchmark, condition), part in rows.groupby(["model", "benchmark", "condition"], sort=False):
+        (folder / model / benchmark).mkdir(parents=True, exist_ok=True)
+        part.to_parquet(folder / model / benchmark / f"{condition}.parquet")

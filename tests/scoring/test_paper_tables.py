@@ -15,11 +15,10 @@ from stair.scoring.transitions import answer_transitions
 from .paper_rows import (
     BENCHMARKS,
     MODELS,
-    grid_rows,
-    grid_with,
     paper_values,
     rows_by_first_answer,
     rows_by_turn,
+    shared_t1_rows,
 )
 
 KEYS = ["model", "benchmark", "condition", "turn", "group", "metric"]
@@ -92,16 +91,7 @@ def test_bank_prefixes() -> None:
 
 
 def test_shared_t1_averages_test_time_seeds() -> None:
-    rows = rows_by_turn("tab:shared-t1")
-    single = rows[~rows["condition"].isin(["random_reflector", "kv_permutation"])]
-    # 37.22 and 33.06 are 134 and 119 of 360 responses; 63.33 and 61.11 are 57 and 55 of 90 problems.
-    seeded = {"random_reflector": [(44, 18), (45, 19), (45, 20)], "kv_permutation": [(39, 18), (40, 18), (40, 19)]}
-    frames = [single]
-    for family, counts in seeded.items():
-        for seed, (correct, passed) in enumerate(counts):
-            grid = grid_with(30, correct, passed)
-            sessions = pd.RangeIndex(30).to_numpy()
-            frames.append(grid_rows("qwen3.5-4b", "aime2025", f"{family}-{seed}", 2, grid, sessions))
-    responses = Responses.from_frame(pd.concat(frames, ignore_index=True))
+    rows = shared_t1_rows()
+    responses = Responses.from_frame(rows[~rows["condition"].str.startswith("stair_prefix")])
     values = shared_t1_metrics(responses, "qwen3.5-4b", "aime2025")
     assert_equal_to_paper(values, paper_values("tab:shared-t1"), 18)

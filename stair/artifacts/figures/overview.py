@@ -53,7 +53,7 @@ def build(responses: Responses, labels: Labels, models: Sequence[str]) -> Figure
         handles, names = axes[0][0].get_legend_handles_labels()
         drawing.legend(handles, names, loc="upper center", ncols=len(names), frameon=False, bbox_to_anchor=(0.5, 1.07))
         shown = [benchmark for model in models for benchmark in responses.benchmarks(model)]
-        drawing.text(0.01, -0.02, "\n".join(notes(labels, values, shown)), fontsize=5.5, va="top", wrap=True)
+        drawing.text(0.01, -0.02, "\n".join(notes(labels, responses, values, shown)), fontsize=5.5, va="top", wrap=True)
         pyplot.close(drawing)
     return Figure("overview", ARTIFACT, tuple(values), drawing)
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import Cell, Layout, Row
-from stair.artifacts.tables.table import REFERENCE, SHOWN, Table, benchmark_title, by_place, notes, number_cells
+from stair.artifacts.tables.table import (
+    REFERENCE,
+    SHOWN,
+    Table,
+    benchmark_title,
+    by_place,
+    notes,
+    number_cells,
+    reported,
+    sources,
+    stacked,
+)
 from stair.scoring.grid import Gap, Responses
 from stair.scoring.metrics import MEAN, metric_names, turn_metrics
 from stair.scoring.tidy import Value
@@ -26,9 +37,8 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         return None
     numbers = by_place(turn_metrics(responses))
     values: list[Value] = []
-    rows: list[Row] = []
+    blocks: list[tuple[str, list[Row]]] = []
     for model in responses.models:
-        rows.append(Row((Cell(labels.model(model)),), heading=True))
         columns: list[dict[str, Cell]] = []
         for benchmark in benchmarks:
             for metric in metrics:
@@ -39,10 +49,12 @@ def build(responses: Responses, labels: Labels) -> Table | None:
                     column[condition] = numbers.get(place, Gap(f"{model}, {benchmark}, {condition}: no responses"))
                     values.append(Value(model, benchmark, condition, turn, "", metric, column[condition], "%"))
                 columns.append(_cells(column))
+        rows: list[Row] = []
         for condition in shown:
             shade = "vanillarow" if condition == REFERENCE else "stairrow" if condition == "stair" else None
-            name = Cell(labels.condition(condition), bold=condition == "stair")
+            name = Cell(labels.printed_condition(condition), bold=condition == "stair")
             rows.append(Row((name, *(cells[condition] for cells in columns)), shaded=shade))
+        blocks.append((labels.printed_model(model), rows))
     caption = (
         "Continuous reasoning results (%). Vanilla reports T1; Native and STAIR average T2--T4. Bold marks the better "
         "Native/STAIR score for each metric, including ties. Underlined STAIR scores exceed the corresponding Vanilla reference."
@@ -51,8 +63,19 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         (("", 1), *((benchmark_title(labels, benchmark), len(metrics)) for benchmark in benchmarks)),
         (("Condition", 1), *((metric, 1) for _ in benchmarks for metric in metrics)),
     )
-    layout = Layout(ARTIFACT, caption, header, tuple(rows), notes(labels, values, benchmarks))
-    return Table("continuous_summary", ARTIFACT, tuple(values), layout)
+    layout = Layout(
+        ARTIFACT,
+        caption,
+        header,
+        stacked(blocks, "midrule"),
+        notes(labels, responses, values, benchmarks),
+        columns="l" + "c" * len(benchmarks) * len(metrics),
+        trimmed=False,
+        separation=3,
+        stretch=1.12,
+    )
+    shows = sources(responses, lambda key: key.condition in shown and reported(key))
+    return Table("continuous_summary", ARTIFACT, tuple(values), layout, shows)
 
 
 def _cells(column: dict[str, float | Gap]) -> dict[str, Cell]:

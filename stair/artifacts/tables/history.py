@@ -5,24 +5,32 @@ from __future__ import annotations
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row, rounded
-from stair.artifacts.tables.table import Table, benchmark_title, notes
+from stair.artifacts.tables.table import (
+    REFERENCE,
+    Table,
+    benchmark_title,
+    in_words,
+    notes,
+    reported,
+    sources,
+    stacked,
+)
 from stair.scoring.conditioning import GROUPS, history_tables, pooled_history
-from stair.scoring.grid import Gap, Responses
+from stair.scoring.grid import Gap, Responses, TurnKey
 from stair.scoring.tidy import Value
 
-REFERENCE = "vanilla"
 COMPARED = ("native", "stair")
 
 
 def build(responses: Responses, labels: Labels, model: str) -> Table | None:
     """One model's table over its benchmarks; None where no benchmark has all conditions."""
     values: list[Value] = []
-    rows: list[Row] = []
+    blocks: list[tuple[str, list[Row]]] = []
     benchmarks = [b for b in responses.benchmarks(model) if _complete(responses, model, b)]
     for benchmark in benchmarks:
         of_benchmark = history_tables(responses, model, benchmark, conditions=COMPARED, reference=REFERENCE)
         values += of_benchmark
-        rows.append(Row((Cell(benchmark_title(labels, benchmark)),), heading=True))
+        rows: list[Row] = []
         numbers = {(v.turn, v.group, v.condition, v.metric): v.value for v in of_benchmark}
         for turn in ("T2", "T3", "T4"):
             for group in GROUPS:
@@ -36,19 +44,29 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
                 for condition in (REFERENCE, *COMPARED):
                     accuracy = numbers[turn, group, condition, "accuracy"]
                     text = DASH if isinstance(accuracy, Gap) else f"{_count(correct[condition])} ({rounded(accuracy)})"
-                    cells.append(Cell(text, bold=condition in COMPARED and text != DASH and correct[condition] == best))
+                    bold = condition in COMPARED and text != DASH and correct[condition] == best
+                    cells.append(Cell(text, bold=bold, shaded=_shade(condition)))
                 rows.append(Row(tuple(cells)))
-    if not rows:
+        blocks.append((benchmark_title(labels, benchmark), rows))
+    if not blocks:
         return None
     artifact = mapping.history(model)
     caption = (
-        f"{labels.model(model)}: current-answer correct counts and conditional accuracy (%) by actual T1 correctness. Bold "
-        "compares Native and STAIR within each group, including ties."
+        f"{labels.printed_model(model)}: current-answer correct counts and conditional accuracy (%) by actual T1 correctness. "
+        "Bold compares Native and STAIR within each group, including ties."
     )
-    columns = ("Turn", "T1 answer", "n", *(labels.condition(c) for c in (REFERENCE, *COMPARED)))
-    header = (tuple((name, 1) for name in columns),)
-    layout = Layout(artifact, caption, header, tuple(rows), notes(labels, values, benchmarks), left_columns=2)
-    return Table(f"history_{model}", artifact, tuple(values), layout)
+    columns = ("Turn", "T1 answer", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *COMPARED)))
+    layout = Layout(
+        artifact,
+        caption,
+        (tuple((name, 1) for name in columns),),
+        stacked(blocks, "addlinespace"),
+        notes(labels, responses, values, benchmarks),
+        columns="llcccc",
+        separation=6,
+    )
+    shows = sources(responses, lambda key: key.model == model and key.benchmark in benchmarks and _counted(key))
+    return Table(f"history_{model}", artifact, tuple(values), layout, shows)
 
 
 def build_pooled(responses: Responses, labels: Labels) -> Table | None:
@@ -66,15 +84,33 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
         accuracies = {c: numbers[group, c, "accuracy"] for c in (REFERENCE, *COMPARED)}
         best = max((a for c in COMPARED if not isinstance(a := accuracies[c], Gap)), default=None)
         cells = [Cell(group.removeprefix("T1 ").capitalize()), Cell(_count(numbers[group, "", "n"]))]
-        cells += [Cell(rounded(a), bold=c in COMPARED and a == best) for c, a in accuracies.items()]
+        cells += [Cell(rounded(a), bold=c in COMPARED and a == best, shaded=_shade(c)) for c, a in accuracies.items()]
         rows.append(Row(tuple(cells)))
-    header = (tuple((name, 1) for name in ("T1", "n", *(labels.condition(c) for c in (REFERENCE, *COMPARED)))),)
-    number = {1: "one model", 2: "two models", 3: "three models"}.get(
-        len(responses.models), f"{len(responses.models)} models"
+    columns = ("T1", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *COMPARED)))
+    models, benchmarks = (
+        f"{in_words(count)} {noun}{'s' if count > 1 else ''}"
+        for count, noun in ((len(responses.models), "model"), (len(mathematical), "mathematical benchmark"))
     )
-    caption = f"Accuracy (%) pooled over T2--T4 across {number} and the mathematical benchmarks; n counts responses."
-    layout = Layout(mapping.POOLED, caption, header, tuple(rows), notes(labels, values, mathematical))
-    return Table("history_correctness_summary", mapping.POOLED, tuple(values), layout)
+    # No benchmark is named, so none carries the dagger that a note would explain.
+    layout = Layout(
+        mapping.POOLED,
+        f"Accuracy (%) pooled over T2--T4 across {models} and {benchmarks}; 𝑛 counts responses.",
+        (tuple((name, 1) for name in columns),),
+        tuple(rows),
+        notes(labels, responses, values),
+        columns="lcccc",
+        separation=3,
+    )
+    shows = sources(responses, lambda key: key.benchmark in mathematical and _counted(key))
+    return Table("history_correctness_summary", mapping.POOLED, tuple(values), layout, shows)
+
+
+def _shade(condition: str) -> str | None:
+    return "stairrow" if condition == "stair" else None
+
+
+def _counted(key: TurnKey) -> bool:
+    return key.condition in (REFERENCE, *COMPARED) and reported(key)
 
 
 def _complete(responses: Responses, model: str, benchmark: str) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row, signed
-from stair.artifacts.tables.table import Table, by_place, notes, number_cells
+from stair.artifacts.tables.table import Table, by_place, comparison_title, notes, number_cells, sources, stacked
 from stair.backbones.parameters import controller_parameters, lora_parameters
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
-from stair.scoring.grid import Gap, Responses
+from stair.scoring.grid import Gap, Responses, TurnKey
 from stair.scoring.metrics import MEAN, gains, metric_names, turn_metrics
 from stair.scoring.tidy import Value
 
@@ -21,10 +22,10 @@ RANK = 2
 _TURNS = ("T2", "T3", "T4", MEAN)
 
 
-def compared(responses: Responses) -> tuple[str, str] | None:
-    """The model and benchmark that have LoRA's rows: the first, where there are several."""
-    pairs = ((m, b) for m in responses.models for b in responses.benchmarks(m))
-    return next(((m, b) for m, b in pairs if {"lora", "lora_stair"} & set(responses.conditions(m, b))), None)
+def compared(responses: Responses) -> list[tuple[str, str]]:
+    """The pairs of a model and a benchmark that have LoRA's rows."""
+    pairs = [(m, b) for m in responses.models for b in responses.benchmarks(m)]
+    return [(m, b) for m, b in pairs if {"lora", "lora_stair"} & set(responses.conditions(m, b))]
 
 
 def trainable_parameters(model: str, condition: str) -> int | Gap:
@@ -41,100 +42,143 @@ def trainable_parameters(model: str, condition: str) -> int | Gap:
 
 
 def build_comparison(
-    responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int] | None = None
+    responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int | Gap] | None = None
 ) -> Table | None:
     """Means over T2 to T4 with the gains, computed before rounding; None without LoRA's rows.
 
-    `trained` says how many parameters (model, condition) trains; what it does not say is known of the paper's models alone.
+    Each pair of a model and a benchmark has its block. `trained` gives the parameters that
+    (model, condition) trains; for pairs it lacks, they are known for the paper's models alone.
     """
-    pair = compared(responses)
-    if pair is None:
+    pairs = compared(responses)
+    if not pairs:
         return None
-    model, benchmark = pair
     metrics = tuple(metric_names(responses.samples))
-    numbers = by_place(turn_metrics(responses))
-    scores = {
-        m: {c: numbers.get((*pair, c, MEAN, m), Gap(f"{model}, {benchmark}, {c}: no responses")) for c in SHOWN}
-        for m in metrics
-    }
-    added = {
-        (condition, value.metric): value
-        for condition, base in BASES.items()
-        for value in gains(responses, condition, base, model=model, benchmark=benchmark)
-    }
-    known = {condition: (trained or {}).get((model, condition)) for condition in SHOWN}
-    parameters = {c: trainable_parameters(model, c) if count is None else count for c, count in known.items()}
     values: list[Value] = []
-    for condition in SHOWN:
-        values.append(Value(*pair, condition, MEAN, "", "trainable parameters", parameters[condition], ""))
-        for metric in metrics:
-            values.append(Value(*pair, condition, MEAN, "", metric, scores[metric][condition], "%"))
-            if condition in BASES:
-                values.append(added[condition, f"{metric} gain"])
-    columns: list[dict[str, Cell]] = []
-    for metric in metrics:
-        columns.append(number_cells(scores[metric], SHOWN))
-        gained = {condition: added[condition, f"{metric} gain"].value for condition in BASES}
-        marks = number_cells(gained, BASES)
-        columns.append({c: Cell(signed(value), bold=marks[c].bold) for c, value in gained.items()})
-    rows = []
-    for condition in SHOWN:
-        count = parameters[condition]
-        ours = condition in BASES
-        rows.append(
-            Row(
-                (
-                    Cell(labels.condition(condition), bold=ours),
-                    Cell(DASH if isinstance(count, Gap) else f"{count:,}"),
-                    *(column.get(condition, Cell(DASH)) for column in columns),
-                ),
-                shaded="stairrow" if ours else None,
-            )
-        )
+    blocks = []
+    for pair in pairs:
+        of_pair = _comparison(responses, *pair, trained or {})
+        values += of_pair
+        blocks.append((comparison_title(labels, *pair), _comparison_rows(of_pair, labels, metrics)))
     header = (
         (("", 1), ("", 1), *((metric, 2) for metric in metrics)),
         (("Condition", 1), ("Trainable params", 1), *(((name, 1)) for _ in metrics for name in ("Score", "Δ (pp)"))),
     )
+    several = len(pairs) > 1
+    subject = "STAIR, LoRA and both trained jointly" if several else blocks[0][0]
     caption = (
-        f"{labels.model(model)} on {labels.benchmark(benchmark)} (%). Scores average T2--T4. Δ is computed before rounding, "
-        "relative to Native for STAIR and to LoRA for LoRA + STAIR. Bold marks the highest score and gain for each metric, "
+        f"{subject} (%). Scores average T2--T4. Δ is computed before rounding, relative to Native for STAIR and to LoRA for "
+        f"LoRA + STAIR. Bold marks the highest score and gain for each metric{' in each block' if several else ''}, "
         "including ties."
     )
-    layout = Layout(mapping.LORA, caption, header, tuple(rows), notes(labels, values, [benchmark]))
-    return Table("lora_comparison", mapping.LORA, tuple(values), layout)
+    layout = Layout(
+        mapping.LORA,
+        caption,
+        header,
+        stacked(blocks, "midrule", headed=several),
+        notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
+        columns="lc" + "cc" * len(metrics),
+        trimmed=False,
+        separation=6,
+        stretch=1.12,
+    )
+    return Table("lora_comparison", mapping.LORA, tuple(values), layout, _sources(responses, pairs))
+
+
+def _comparison(
+    responses: Responses, model: str, benchmark: str, trained: Mapping[tuple[str, str], int | Gap]
+) -> list[Value]:
+    """Parameters, means over T2 to T4 and gains of every condition on one model and benchmark."""
+    numbers = by_place(turn_metrics(responses))
+    values: list[Value] = []
+    for condition in SHOWN:
+        keys = (model, benchmark, condition, MEAN, "")
+        known = trained.get((model, condition))
+        count = trainable_parameters(model, condition) if known is None else known
+        values.append(Value(*keys, "trainable parameters", count, ""))
+        added = (
+            gains(responses, condition, BASES[condition], model=model, benchmark=benchmark)
+            if condition in BASES
+            else []
+        )
+        for metric in metric_names(responses.samples):
+            score = numbers.get((*keys[:4], metric), Gap(f"{model}, {benchmark}, {condition}: no responses"))
+            values.append(Value(*keys, metric, score, "%"))
+            values += [gain for gain in added if gain.metric == f"{metric} gain"]
+    return values
+
+
+def _comparison_rows(values: Sequence[Value], labels: Labels, metrics: Sequence[str]) -> list[Row]:
+    """One block: the four conditions, a rule between those without LoRA and those with it."""
+    by_metric: dict[str, dict[str, float | Gap]] = {}
+    for value in values:
+        by_metric.setdefault(value.metric, {})[value.condition] = value.value
+    columns: list[dict[str, Cell]] = []
+    for metric in metrics:
+        columns.append(number_cells(by_metric[metric], SHOWN))
+        gained = by_metric[f"{metric} gain"]
+        marks = number_cells(gained, BASES)
+        columns.append({c: Cell(signed(value), bold=marks[c].bold) for c, value in gained.items()})
+    rows = []
+    for condition in SHOWN:
+        count = by_metric["trainable parameters"][condition]
+        cells = (
+            Cell(DASH if isinstance(count, Gap) else f"{count:,}"),
+            *(column.get(condition, Cell(DASH)) for column in columns),
+        )
+        rows.append(_row(condition, cells, labels))
+    rows[1] = replace(rows[1], rule="midrule")
+    return rows
+
+
+def _row(condition: str, cells: Sequence[Cell], labels: Labels) -> Row:
+    ours = condition in BASES
+    name = Cell(labels.printed_condition(condition), bold=ours)
+    return Row((name, *cells), shaded="stairrow" if ours else None)
+
+
+def _sources(responses: Responses, pairs: Sequence[tuple[str, str]]) -> frozenset[TurnKey]:
+    return sources(responses, lambda key: key[:2] in pairs and key.condition in SHOWN and key.turn > 1)
 
 
 def build_turns(responses: Responses, labels: Labels) -> Table | None:
-    """T2, T3, T4 and their mean; None without LoRA's rows."""
-    pair = compared(responses)
-    if pair is None:
+    """T2, T3, T4 and their mean, a block for each pair; None without LoRA's rows."""
+    pairs = compared(responses)
+    if not pairs:
         return None
-    model, benchmark = pair
     metrics = tuple(metric_names(responses.samples))
     numbers = by_place(turn_metrics(responses))
     values: list[Value] = []
-    lines: dict[str, list[Cell]] = {condition: [] for condition in SHOWN}
-    for turn in _TURNS:
-        for metric in metrics:
-            column = {
-                c: numbers.get((*pair, c, turn, metric), Gap(f"{model}, {benchmark}, {c}, {turn}: no responses"))
-                for c in SHOWN
-            }
-            values += [Value(*pair, c, turn, "", metric, value, "%") for c, value in column.items()]
-            for condition, cell in number_cells(column, SHOWN).items():
-                lines[condition].append(cell)
-    rows = tuple(
-        Row((Cell(labels.condition(c), bold=c in BASES), *lines[c]), shaded="stairrow" if c in BASES else None)
-        for c in SHOWN
-    )
+    blocks = []
+    for model, benchmark in pairs:
+        lines: dict[str, list[Cell]] = {condition: [] for condition in SHOWN}
+        for turn in _TURNS:
+            for metric in metrics:
+                column: dict[str, float | Gap] = {}
+                for condition in SHOWN:
+                    missing = Gap(f"{model}, {benchmark}, {condition}, {turn}: no responses")
+                    column[condition] = numbers.get((model, benchmark, condition, turn, metric), missing)
+                    values.append(Value(model, benchmark, condition, turn, "", metric, column[condition], "%"))
+                for condition, cell in number_cells(column, SHOWN).items():
+                    lines[condition].append(cell)
+        rows = [_row(condition, cells, labels) for condition, cells in lines.items()]
+        blocks.append((comparison_title(labels, model, benchmark), rows))
     titles = ("T2", "T3", "T4", "Mean")
     header = (
         (("", 1), *((title, len(metrics)) for title in titles)),
         (("Condition", 1), *((metric, 1) for _ in titles for metric in metrics)),
     )
+    several = len(pairs) > 1
+    subject = "Standalone" if several else f"{blocks[0][0]}: standalone"
     caption = (
-        f"{labels.model(model)} on {labels.benchmark(benchmark)}: standalone and jointly trained adapters by turn (%). Mean "
-        "averages T2--T4; bold marks the highest score in each column, including ties."
+        f"{subject} and jointly trained adapters by turn (%). Mean averages T2--T4; bold marks the highest score in each "
+        f"column{' of each block' if several else ''}, including ties."
     )
-    layout = Layout(mapping.LORA_TURNS, caption, header, rows, notes(labels, values, [benchmark]))
-    return Table("lora_turns", mapping.LORA_TURNS, tuple(values), layout)
+    layout = Layout(
+        mapping.LORA_TURNS,
+        caption,
+        header,
+        stacked(blocks, "addlinespace", headed=several),
+        notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
+        separation=2,
+    )
+    return Table("lora_turns", mapping.LORA_TURNS, tuple(values), layout, _sources(responses, pairs))

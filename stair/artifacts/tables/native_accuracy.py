@@ -5,7 +5,7 @@ from __future__ import annotations
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row, signed
-from stair.artifacts.tables.table import Table, notes
+from stair.artifacts.tables.table import Table, comparison_title, notes, reported, sources
 from stair.scoring.grid import Gap, Responses
 from stair.scoring.transitions import answer_transitions
 
@@ -29,12 +29,24 @@ def build(responses: Responses, labels: Labels, model: str, benchmark: str) -> T
         for turn in ("T2", "T3", "T4")
     )
     caption = (
-        f"{labels.model(model)} on {labels.benchmark(benchmark)}: answer transitions relative to Vanilla T1. C and W denote "
+        f"{comparison_title(labels, model, benchmark)}: answer transitions relative to Vanilla T1. C and W denote "
         "correct and wrong answers. Net changes are in percentage points."
     )
     header = (tuple((name, 1) for name in ("Turn", *_COLUMNS.values())),)
-    layout = Layout(mapping.TRANSITIONS, caption, header, rows, notes(labels, values, [benchmark]))
-    return Table("native_accuracy", mapping.TRANSITIONS, tuple(values), layout)
+    layout = Layout(
+        mapping.TRANSITIONS,
+        caption,
+        header,
+        rows,
+        notes(labels, responses, values, [benchmark]),
+        columns="lrrrrl",
+        trimmed=False,
+    )
+    shows = sources(
+        responses,
+        lambda key: key[:2] == (model, benchmark) and key.condition in ("vanilla", "native") and reported(key),
+    )
+    return Table("native_accuracy", mapping.TRANSITIONS, tuple(values), layout, shows)
 
 
 def _text(metric: str, value: float | Gap) -> str:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import pandas as pd
 
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
-from stair.artifacts.layout import DASH, Cell, Layout, Row, signed
-from stair.artifacts.tables.table import Table, notes, number_cells
+from stair.artifacts.layout import DASH, Cell, Layout, Row, rounded, signed
+from stair.artifacts.tables.table import (
+    Table,
+    benchmark_title,
+    comparison_title,
+    in_words,
+    notes,
+    number_cells,
+    sources,
+    stacked,
+)
 from stair.scoring.grid import Gap, Responses
 from stair.scoring.metrics import at_turn, metric_names
-from stair.scoring.shared_t1 import TURN, shared_t1_metrics, truncated_banks
+from stair.scoring.shared_t1 import TURN, condition_family, shared_t1_metrics, truncated_banks
 from stair.scoring.tidy import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
@@ -21,92 +30,154 @@ FULL = "stair_prefix-full"
 """The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
 
 
-def studied(responses: Responses) -> tuple[str, str] | None:
-    """The model and benchmark of the study: the first, where there are several."""
-    return next(((m, b) for m in responses.models for b in responses.benchmarks(m)), None)
+def studied(responses: Responses) -> list[tuple[str, str]]:
+    """The pairs of a model and a benchmark that have the study's rows."""
+    return [(m, b) for m in responses.models for b in responses.benchmarks(m)]
 
 
 def build(responses: Responses, labels: Labels) -> Table | None:
-    """The controls beside Native and STAIR; None where no control has rows."""
-    pair = studied(responses)
-    if pair is None:
+    """The controls beside Native and STAIR; None where no control has rows.
+
+    Each pair of a model and a benchmark has its block.
+    """
+    values: list[Value] = []
+    blocks: list[tuple[str, list[Row]]] = []
+    pairs: list[tuple[str, str]] = []
+    for pair in studied(responses):
+        found = [value for value in shared_t1_metrics(responses, *pair) if value.condition in SHOWN]
+        if not {"native", "stair"} < {value.condition for value in found}:
+            continue
+        of_pair = sorted(found, key=lambda value: SHOWN.index(value.condition))
+        values += of_pair
+        pairs.append(pair)
+        blocks.append((comparison_title(labels, *pair), _rows(of_pair, responses, labels)))
+    if not pairs:
         return None
-    found = [value for value in shared_t1_metrics(responses, *pair) if value.condition in SHOWN]
-    there = [c for c in SHOWN if any(value.condition == c for value in found)]
-    if not {"native", "stair"} < set(there):
-        return None
-    values = sorted(found, key=lambda value: SHOWN.index(value.condition))
-    numbers: Mapping[tuple[str, str], float | Gap] = {(v.condition, v.metric): v.value for v in values}
+    average, passed = metric_names(responses.samples)
+    header = (tuple((name, 1) for name in ("Condition", average, "Δ (pp)", passed)),)
+    several = len(pairs) > 1
+    (model, benchmark), counts = pairs[0], {len(responses.problems[benchmark]) for _, benchmark in pairs}
+    subject = f" {benchmark_title(labels, benchmark)} results for {labels.printed_model(model)}"
+    caption = (
+        f"Shared-T1{' results' if several else subject} at T2 (%). Conditions share "
+        f"{f'{counts.pop()} problems' if len(counts) == 1 else 'their problems'} and {in_words(responses.samples)} matched "
+        "trajectories per problem. Random-reflector and K--V pairing average three test-time seeds; other conditions use one "
+        f"evaluation. Δ is the {average} difference from Native."
+    )
+    layout = Layout(
+        mapping.SHARED_T1,
+        caption,
+        header,
+        stacked(blocks, "midrule", headed=several),
+        notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
+        columns="lccc",
+        trimmed=False,
+        separation=7,
+        stretch=1.12,
+    )
+    shows = sources(
+        responses,
+        lambda key: key[:2] in pairs and condition_family(key.condition) in SHOWN and key.turn == TURN,
+    )
+    return Table("shared_t1", mapping.SHARED_T1, tuple(values), layout, shows)
+
+
+def _rows(values: Sequence[Value], responses: Responses, labels: Labels) -> list[Row]:
+    """One block: Avg@k, its difference from Native, and Pass@k of every condition."""
     average, passed = metric_names(responses.samples)
     columns = []
-    for metric, text in ((average, None), (f"{average} minus Native", signed), (passed, None)):
-        column = {c: numbers[c, metric] for c in there}
-        cells = number_cells(column, there)
-        columns.append(cells if text is None else {c: Cell(text(v), bold=cells[c].bold) for c, v in column.items()})
-    rows = tuple(
+    for metric, text in ((average, rounded), (f"{average} minus Native", signed), (passed, rounded)):
+        column = {value.condition: value.value for value in values if value.metric == metric}
+        marks = number_cells(column, column)
+        columns.append({c: Cell(text(value), bold=marks[c].bold) for c, value in column.items()})
+    return [
         Row(
-            (Cell(labels.condition(c), bold=c == "stair"), *(column[c] for column in columns)),
+            (Cell(labels.printed_condition(c), bold=c == "stair"), *(column[c] for column in columns)),
             shaded="stairrow" if c == "stair" else None,
         )
-        for c in there
-    )
-    header = (tuple((name, 1) for name in ("Condition", average, "Δ (pp)", passed)),)
-    model, benchmark = pair
-    grid = responses.grid(model, benchmark, "native", TURN)
-    count = f"{len(grid.problems)} problems" if not isinstance(grid, Gap) else "the problems"
-    caption = (
-        f"Shared-T1 {labels.benchmark(benchmark)} results for {labels.model(model)} at T2 (%). Conditions share {count} and "
-        f"{responses.samples} matched trajectories per problem. Random-reflector and K--V pairing average three test-time seeds; "
-        f"other conditions use one evaluation. Δ is the {average} difference from Native."
-    )
-    layout = Layout(mapping.SHARED_T1, caption, header, rows, notes(labels, values, [benchmark]))
-    return Table("shared_t1", mapping.SHARED_T1, tuple(values), layout)
+        for c in columns[0]
+    ]
 
 
 def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) -> Table | None:
     """Accuracy by how many of the bank's first entries are readable; None where no prefix has rows.
 
-    `frame` holds the rows; with the column `bank_tokens`, which generated rows carry, banks longer than the budget are counted.
+    Each pair of a model and a benchmark has its block. `frame` holds the rows; with the column
+    `bank_tokens`, which generated rows carry, banks longer than the budget are counted.
     """
-    pair = studied(responses)
-    if pair is None:
-        return None
-    model, benchmark = pair
-    prefixes = sorted(
-        (c for c in responses.conditions(model, benchmark) if c.startswith(PREFIX)),
-        key=lambda c: int(c.removeprefix(PREFIX)),
-    )
-    if not prefixes:
-        return None
-    cut = {value.condition: value for value in truncated_banks(frame, model, benchmark)}
-    order = {"native": "native", **{c: c for c in prefixes}, "stair": FULL}
-    names = metric_names(responses.samples)
     values: list[Value] = []
-    columns: dict[str, dict[str, float | Gap]] = {name: {} for name in names}
-    cells: dict[str, str] = {}
-    for condition, key in order.items():
-        counted = cut.get(condition)
-        cells[key] = DASH
-        if counted is not None:
-            values.append(Value(model, benchmark, key, f"T{TURN}", "", "truncated", counted.value, counted.unit))
-            if not isinstance(counted.value, Gap):
-                cells[key] = f"{int(counted.value)}/{counted.unit.removeprefix('inputs of ')}"
-        for name, metric in names.items():
+    blocks: list[tuple[str, list[Row]]] = []
+    prefixes = {
+        pair: sorted(
+            (c for c in responses.conditions(*pair) if c.startswith(PREFIX)), key=lambda c: int(c.removeprefix(PREFIX))
+        )
+        for pair in studied(responses)
+    }
+    pairs = [pair for pair, conditions in prefixes.items() if conditions]
+    for pair in pairs:
+        of_pair = _prefix_values(responses, frame, *pair, prefixes[pair])
+        values += of_pair
+        blocks.append((comparison_title(labels, *pair), _prefix_rows(of_pair, labels)))
+    if not pairs:
+        return None
+    names = tuple(metric_names(responses.samples))
+    several = len(pairs) > 1
+    on = "" if several else f" {benchmark_title(labels, pairs[0][1])}"
+    caption = (
+        f"Bank-prefix accuracy on shared-T1{on} at T2 (%). Each condition uses {in_words(responses.samples)} matched sample "
+        "seeds per problem. Truncated counts banks longer than the access budget."
+    )
+    layout = Layout(
+        mapping.BANK_PREFIXES,
+        caption,
+        (tuple((name, 1) for name in ("Readable bank", "Truncated", *names)),),
+        stacked(blocks, "addlinespace", headed=several),
+        notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
+        separation=8,
+    )
+    shows = sources(
+        responses,
+        lambda key: (
+            key[:2] in pairs
+            and key.condition in ("native", "stair", *prefixes[key.model, key.benchmark])
+            and key.turn == TURN
+        ),
+    )
+    return Table("bank_prefix_accuracy", mapping.BANK_PREFIXES, tuple(values), layout, shows)
+
+
+def _prefix_values(
+    responses: Responses, frame: pd.DataFrame, model: str, benchmark: str, prefixes: Sequence[str]
+) -> list[Value]:
+    """Truncated banks, Avg@k and Pass@k of Native, every prefix and the full bank."""
+    cut = {value.condition: value for value in truncated_banks(frame, model, benchmark)}
+    values: list[Value] = []
+    for condition in ("native", *prefixes, "stair"):
+        place = (model, benchmark, FULL if condition == "stair" else condition, f"T{TURN}", "")
+        if condition in cut:
+            values.append(Value(*place, "truncated", cut[condition].value, cut[condition].unit))
+        for name, metric in metric_names(responses.samples).items():
             score = at_turn(metric, responses, model, benchmark, condition, TURN)
-            columns[name][key] = score
-            values.append(Value(model, benchmark, key, f"T{TURN}", "", name, score, "%"))
-    marked = {name: number_cells(column, column) for name, column in columns.items()}
-    rows = tuple(
+            values.append(Value(*place, name, score, "%"))
+    return values
+
+
+def _prefix_rows(values: Sequence[Value], labels: Labels) -> list[Row]:
+    """One block: Native without a bank, then the prefixes of the bank."""
+    cut = {
+        value.condition: f"{int(value.value)}/{value.unit.removeprefix('inputs of ')}"
+        for value in values
+        if value.metric == "truncated" and not isinstance(value.value, Gap)
+    }
+    columns: dict[str, dict[str, float | Gap]] = {}
+    for value in values:
+        if value.metric != "truncated":
+            columns.setdefault(value.metric, {})[value.condition] = value.value
+    marked = [number_cells(column, column) for column in columns.values()]
+    return [
         Row(
-            (Cell(labels.condition(key)), Cell(cells[key]), *(marked[name][key] for name in names)),
+            (Cell(labels.printed_condition(key)), Cell(cut.get(key, DASH)), *(cells[key] for cells in marked)),
             shaded=None if key == "native" else "stairrow",
         )
-        for key in order.values()
-    )
-    header = (tuple((name, 1) for name in ("Readable bank", "Truncated", *names)),)
-    caption = (
-        f"Bank-prefix accuracy on shared-T1 {labels.benchmark(benchmark)} at T2 (%). Each condition uses {responses.samples} "
-        "matched sample seeds per problem. Truncated counts banks longer than the access budget."
-    )
-    layout = Layout(mapping.BANK_PREFIXES, caption, header, rows, notes(labels, values, [benchmark]))
-    return Table("bank_prefix_accuracy", mapping.BANK_PREFIXES, tuple(values), layout)
+        for key in marked[0]
+    ]

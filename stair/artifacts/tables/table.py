@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from stair.artifacts.labels import Labels
-from stair.artifacts.layout import Cell, Layout, rounded
-from stair.scoring.grid import Gap
+from stair.artifacts.layout import Cell, Layout, Row, rounded
+from stair.scoring.grid import Gap, Responses, TurnKey
 from stair.scoring.tidy import Value
 
 REFERENCE = "vanilla"
@@ -25,6 +25,28 @@ class Table:
     """The paper's label."""
     values: tuple[Value, ...]
     layout: Layout
+    sources: frozenset[TurnKey] = frozenset()
+    """The grids of responses behind the cells that the layout shows."""
+
+
+def sources(responses: Responses, shown: Callable[[TurnKey], bool]) -> frozenset[TurnKey]:
+    """The grids that a table shows, complete or not."""
+    return frozenset(key for key in responses.grids if shown(key))
+
+
+def reported(key: TurnKey) -> bool:
+    """Whether a continuous comparison reports a grid: Vanilla's T1, and later turns of the others."""
+    return (key.turn == 1) == (key.condition == REFERENCE)
+
+
+def stacked(blocks: Sequence[tuple[str, Sequence[Row]]], rule: str, *, headed: bool = True) -> tuple[Row, ...]:
+    """Blocks of rows, each under a heading of its own, with a LaTeX rule between blocks."""
+    rows: list[Row] = []
+    for title, block in blocks:
+        if rows:
+            rows[-1] = replace(rows[-1], rule=rule)
+        rows += [Row((Cell(title),), heading=True), *block] if headed else block
+    return tuple(rows)
 
 
 def by_place(values: Iterable[Value]) -> dict[tuple[str, str, str, str, str], float | Gap]:
@@ -42,11 +64,16 @@ def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digit
     }
 
 
-def notes(labels: Labels, values: Iterable[Value], benchmarks: Iterable[str]) -> tuple[str, ...]:
-    """What stands under a table: left-out problems, gaps with their reasons, the run's own note."""
-    lines = []
-    if labels.marked & set(benchmarks):
-        lines.append("† Problems that overlap the training set are left out.")
+def notes(
+    labels: Labels, responses: Responses, values: Iterable[Value], benchmarks: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The notes below a table: problems left out of `benchmarks`, reasons of gaps, the run's note."""
+    lines = [
+        f"† {labels.benchmark(benchmark)} excludes problems overlapping the training set, "
+        f"leaving {len(responses.problems[benchmark])} problems."
+        for benchmark in dict.fromkeys(benchmarks)
+        if benchmark in labels.marked
+    ]
     gaps = gap_reasons(values)
     lines += [f"Not reported: {reason}." for reason in gaps[:5]]
     if len(gaps) > 5:
@@ -64,9 +91,20 @@ def gap_reasons(values: Iterable[Value]) -> list[str]:
 def nothing(name: str, labels: Labels) -> Table:
     """A table without rows: a run of fewer conditions or benchmarks than it compares still has it, and it says why."""
     caption = "Nothing to show: this run has not all the conditions and benchmarks that the table compares."
-    return Table(name, name, (), Layout(name, caption, ((("No rows", 1),),), (), notes(labels, (), ())))
+    return Table(name, name, (), Layout(name, caption, ((("No rows", 1),),), (), (labels.note,) if labels.note else ()))
 
 
 def benchmark_title(labels: Labels, benchmark: str) -> str:
     """A benchmark's label, with a dagger where problems are left out."""
     return labels.benchmark(benchmark) + ("†" if benchmark in labels.marked else "")
+
+
+def comparison_title(labels: Labels, model: str, benchmark: str) -> str:
+    """The heading of one model's block on one benchmark."""
+    return f"{labels.printed_model(model)} on {benchmark_title(labels, benchmark)}"
+
+
+def in_words(count: int) -> str:
+    """A small number as captions write it."""
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    return words[count] if count < len(words) else f"{count:,}"

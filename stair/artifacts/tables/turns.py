@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row
-from stair.artifacts.tables.table import SHOWN, Table, benchmark_title, by_place, notes, number_cells
+from stair.artifacts.tables.table import SHOWN, Table, benchmark_title, by_place, notes, number_cells, sources, stacked
 from stair.scoring.grid import Gap, Responses
 from stair.scoring.metrics import MEAN, metric_names, turn_metrics
 from stair.scoring.tidy import Value
@@ -18,10 +20,9 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
     metrics = tuple(metric_names(responses.samples))
     numbers = by_place(turn_metrics(responses))
     values: list[Value] = []
-    rows: list[Row] = []
+    blocks: list[tuple[str, list[Row]]] = []
     for benchmark in responses.benchmarks(model):
         shown = [condition for condition in SHOWN if condition in responses.conditions(model, benchmark)]
-        rows.append(Row((Cell(benchmark_title(labels, benchmark)),), heading=True))
         lines: dict[str, list[Cell]] = {condition: [] for condition in shown}
         for turn in _TURNS:
             for metric in metrics:
@@ -38,10 +39,14 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
                 cells = number_cells(column, column if turn != "T1" else ())
                 for condition in shown:
                     lines[condition].append(cells.get(condition, Cell(DASH)))
+        block = []
         for condition in shown:
-            name = Cell(labels.condition(condition), bold=condition == "stair")
-            rows.append(Row((name, *lines[condition]), shaded="stairrow" if condition == "stair" else None))
-    if not rows:
+            name = Cell(labels.printed_condition(condition), bold=condition == "stair")
+            block.append(Row((name, *lines[condition]), shaded="stairrow" if condition == "stair" else None))
+        # In the paper's tables by turn, the last block is followed by a space, too.
+        block[-1] = replace(block[-1], rule="addlinespace")
+        blocks.append((benchmark_title(labels, benchmark), block))
+    if not blocks:
         return None
     titles = ("T1", "T2", "T3", "T4", "Mean")
     header = (
@@ -49,6 +54,14 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
         (("Condition", 1), *((metric, 1) for _ in titles for metric in metrics)),
     )
     artifact = mapping.turns(model)
-    caption = f"{labels.model(model)}: results by turn (%). Mean averages T2--T4."
-    layout = Layout(artifact, caption, header, tuple(rows), notes(labels, values, responses.benchmarks(model)))
-    return Table(f"turns_{model}", artifact, tuple(values), layout)
+    caption = f"{labels.printed_model(model)}: results by turn (%). Mean averages T2--T4."
+    layout = Layout(
+        artifact,
+        caption,
+        header,
+        stacked(blocks, "addlinespace"),
+        notes(labels, responses, values, responses.benchmarks(model)),
+        separation=2,
+    )
+    shows = sources(responses, lambda key: key.model == model and key.condition in SHOWN)
+    return Table(f"turns_{model}", artifact, tuple(values), layout, shows)

@@ -10,7 +10,7 @@ import pandas as pd
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row, rounded, signed
 from stair.artifacts.tables.history import COMPARED, REFERENCE
-from stair.artifacts.tables.table import Table, benchmark_title, notes
+from stair.artifacts.tables.table import Table, benchmark_title, notes, sources, stacked
 from stair.scoring.comparison import false_discoveries
 from stair.scoring.estimates import condition_comparisons, history_intervals, turn_intervals
 from stair.scoring.grid import Gap, Responses
@@ -34,7 +34,7 @@ def intervals(responses: Responses, labels: Labels) -> Table:
             if REFERENCE in there and compared:
                 frames.append(history_intervals(responses, model, benchmark, conditions=compared, reference=REFERENCE))
     values: list[Value] = []
-    rows: list[Row] = []
+    blocks: list[tuple[str, list[Row]]] = []
     for frame in frames:
         for row in _records(frame):
             keys = (row["model"], row["benchmark"], row["condition"], row["turn"], row["group"])
@@ -44,7 +44,7 @@ def intervals(responses: Responses, labels: Labels) -> Table:
     shown = frames[0]
     average = f"Avg@{responses.samples}"
     for model in responses.models:
-        rows.append(Row((Cell(labels.model(model)),), heading=True))
+        rows: list[Row] = []
         of_model = shown[(shown["model"] == model) & (shown["metric"] == average)]
         for benchmark in responses.benchmarks(model):
             for condition in responses.conditions(model, benchmark):
@@ -58,15 +58,28 @@ def intervals(responses: Responses, labels: Labels) -> Table:
                         f"{rounded(row['low'], 1)} to {rounded(row['high'], 1)}",
                         f"{rounded(row['rerun_low'], 1)} to {rounded(row['rerun_high'], 1)}",
                     ]
-                names = (benchmark_title(labels, benchmark), labels.condition(condition), turn.replace("-", "--"))
+                names = (
+                    benchmark_title(labels, benchmark),
+                    labels.printed_condition(condition),
+                    turn.replace("-", "--"),
+                )
                 rows.append(Row(tuple(Cell(text) for text in (*names, *cells))))
+        blocks.append((labels.printed_model(model), rows))
     header = (tuple((n, 1) for n in ("Benchmark", "Condition", "Turns", average, "Other problems", "Another run")),)
     caption = (
         f"{average} (%) with 95% intervals: for other problems of the same kind (bootstrap over problems), and for another run "
         "of the same design on these problems (both runs' sampling noise). The CSV has every turn, group and metric."
     )
-    layout = Layout("intervals", caption, header, tuple(rows), _notes(labels, values, responses), left_columns=3)
-    return Table("intervals", "intervals", tuple(values), layout)
+    layout = Layout(
+        "intervals",
+        caption,
+        header,
+        stacked(blocks, "midrule"),
+        _notes(labels, responses, values),
+        columns="lllrcc",
+        separation=3,
+    )
+    return Table("intervals", "intervals", tuple(values), layout, sources(responses, lambda key: True))
 
 
 def comparisons(responses: Responses, labels: Labels) -> Table | None:
@@ -107,11 +120,11 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
         floor = floors.get(_place(row))
         if floor is not None and row["condition"] not in again:
             values.append(Value(*keys, f"{row['metric']} minus Native noise floor", floor, "pp"))
-    rows: list[Row] = []
+    blocks: list[tuple[str, list[Row]]] = []
     for model in responses.models:
         if not (shown["model"] == model).any():
             continue
-        rows.append(Row((Cell(labels.model(model)),), heading=True))
+        rows: list[Row] = []
         for row in _records(shown[shown["model"] == model]):
             cells = [DASH] * 5
             if not row["gap"]:
@@ -120,19 +133,31 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
                 cells = [signed(row["value"]), interval, rounded(row["p"], 3), rounded(row["detectable"])]
                 cells.append(DASH if floor is None else rounded(floor))
             different = bool(called.get(row["place"], False))
-            names = (benchmark_title(labels, row["benchmark"]), labels.condition(row["condition"]))
+            names = (benchmark_title(labels, row["benchmark"]), labels.printed_condition(row["condition"]))
             rows.append(Row((*(Cell(name) for name in names), *(Cell(text, bold=different) for text in cells))))
+        blocks.append((labels.printed_model(model), rows))
     header = (
-        tuple((n, 1) for n in ("Benchmark", "Condition", "Difference", "95% interval", "p", "Detectable", "Noise")),
+        tuple((n, 1) for n in ("Benchmark", "Condition", "Difference", "95% interval", "𝑝", "Detectable", "Noise")),
     )
     caption = (
-        f"{average} over T2--T4 minus Native's, in percentage points, paired by problem: bootstrap interval, p of the "
+        f"{average} over T2--T4 minus Native's, in percentage points, paired by problem: bootstrap interval, 𝑝 of the "
         "sign-flip test, the smallest true difference that this many problems show in four runs of five, and the greatest "
         "difference of conditions that ask Native again, where there are any. Bold: different "
         "from Native with at most 5% false discoveries over the table. The CSV has every turn and metric."
     )
-    layout = Layout("comparisons", caption, header, tuple(rows), _notes(labels, values, responses), left_columns=2)
-    return Table("comparisons", "comparisons", tuple(values), layout)
+    layout = Layout(
+        "comparisons",
+        caption,
+        header,
+        stacked(blocks, "midrule"),
+        _notes(labels, responses, values),
+        columns="llrcrrr",
+        separation=3,
+    )
+    compared = {tuple(keys) for keys in found[["model", "benchmark", "condition"]].to_numpy()}
+    compared |= {(model, benchmark, BASE) for model, benchmark, _ in compared}
+    shows = sources(responses, lambda key: key[:3] in compared and key.turn > 1)
+    return Table("comparisons", "comparisons", tuple(values), layout, shows)
 
 
 def _place(row: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -149,8 +174,8 @@ def _noise_floors(again: pd.DataFrame) -> dict[tuple[str, str, str, str], float]
     return floors
 
 
-def _notes(labels: Labels, values: Iterable[Value], responses: Responses) -> tuple[str, ...]:
-    return notes(labels, values, {b for model in responses.models for b in responses.benchmarks(model)})
+def _notes(labels: Labels, responses: Responses, values: Iterable[Value]) -> tuple[str, ...]:
+    return notes(labels, responses, values, (b for model in responses.models for b in responses.benchmarks(model)))
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
