@@ -55,7 +55,7 @@ class RowReadout:
         """Return the output projection's input times (1 + s) at the controlled tokens.
 
         `attention` [controlled, query_heads * head_dim] is that input as the model has it, after the gate. The
-        arithmetic is float32; the result is rounded once to the dtype of `attention`.
+        arithmetic is float32 or wider; the result is rounded once to the dtype of `attention`.
         """
         controller = self.control.controller
         assert isinstance(controller, BankFree)

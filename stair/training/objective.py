@@ -10,9 +10,8 @@ from torch import Tensor
 from stair.training.memory import CHUNK_TOKENS
 
 _CHUNK_TOKENS = CHUNK_TOKENS
-_WIDENED_ROWS = (
-    8192  # rows of the output layer that are widened at once where no kernel does it: 80 MiB of 2,560 channels
-)
+# Rows of the output layer that are widened at once where no kernel does it; 80 MiB at 2,560 channels.
+_WIDENED_ROWS = 8192
 
 
 class ObjectiveParts(NamedTuple):
@@ -43,10 +42,10 @@ def response_objective(
 
     The output layer is frozen, so the gradient of the hidden states is formed chunk by chunk in the forward pass.
 
-    In 16 bits the numbers that are multiplied have 16 bits, and everything that is summed has 32: logits and all that
-    follows are FP32. The slope in the logits is rounded to 16 bits for its product with the output layer. The gradient of
-    the hidden states stays FP32 until the backward pass, which multiplies it with what the loss was multiplied with (the
-    response weight w_r / |U|) and rounds once.
+    For 16-bit inputs, products have 16-bit operands, FP32 sums and FP32 results: logits are never rounded to 16 bits. The
+    slope in the logits is rounded once, as an operand of its product with the output layer. The gradient of the hidden
+    states stays FP32 until the backward pass. That multiplies it in FP32 with the factor of the loss (w_r / |U|, eq.
+    method-weighted-objective) and rounds it once.
 
     Args:
         student: `[tokens, hidden]` last hidden states of the student at the positions that predict the targets.
@@ -113,7 +112,7 @@ def _chunk(
 
 
 def _logits(states: Tensor, head: Tensor) -> Tensor:
-    """`states @ head.T` [tokens, vocabulary], in FP32 or wider: of 16-bit numbers the sums are not rounded to 16 bits."""
+    """`states @ head.T` [tokens, vocabulary] in FP32 or wider; the product of 16-bit operands is not rounded to 16 bits."""
     if not _narrow(states):
         return states @ head.T
     if states.is_cuda:
@@ -127,7 +126,7 @@ def _logits(states: Tensor, head: Tensor) -> Tensor:
 
 
 def _states(slope: Tensor, head: Tensor) -> Tensor:
-    """`slope @ head` [tokens, hidden], as `_logits`."""
+    """`slope @ head` [tokens, hidden] in FP32 or wider, as `_logits`."""
     if not _narrow(slope):
         return slope @ head
     if slope.is_cuda:
