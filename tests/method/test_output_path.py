@@ -214,3 +214,20 @@ def test_a_rows_readout_is_the_same_bits_whatever_the_other_rows_are(model: PreT
         alone = outputs([each if number == row else None for number, each in enumerate(controls)])
         assert torch.equal(together[row], alone[row])
         assert not torch.equal(alone[row], native[row])
+
+
+@pytest.mark.parametrize("name", ["qwen3-4b-instruct", "qwen3.5-4b"])
+def test_the_benchmark_holds_the_bits_at_the_real_widths(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks import addition
+
+    words = ["--models", name, "--tokens", "16", "--entries", "32", "--signals", "0.03", "0.003"]
+    monkeypatch.setattr("sys.argv", ["addition.py", *words])
+    assert addition.main() == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(name)]
+    assert len(rows) == 2
+    for row in rows:
+        before, behind = float(row[2]), float(row[3])
+        assert row[-1] == "equal"
+        assert behind < 0.7 * before
