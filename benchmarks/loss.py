@@ -1,10 +1,15 @@
-"""The chunked objective beside the whole one: time, and memory above the inputs.
+"""The chunked objective beside the whole one: time, and memory above the inputs; in 16 bits, what FP32 logits cost and gain.
 
-    python benchmarks/loss.py                                  # small sizes that a laptop holds
-    python benchmarks/loss.py --tokens 32768 --hidden 2560     # the real shape, for a GPU
+    python benchmarks/loss.py                                                     # small sizes that a laptop holds
+    python benchmarks/loss.py --dtype bfloat16 --hidden 2560                      # logits in FP32 and rounded to BF16
+    python benchmarks/loss.py --dtype bfloat16 --tokens 32768 --hidden 2560       # the real shape, for a GPU
 
 Every case runs in a process of its own, whose peak memory is that case's alone: what is allocated on the GPU, or what the
 process holds. `above` is the peak above the inputs (student, teacher, output layer, targets), the gradient included.
+
+In 16 bits the form `rounded` is the chunked one with logits and gradient rounded to 16 bits as they leave their products,
+which is not what the objective does. Errors of both are relative to FP64 on the same 16-bit numbers: logits have a
+standard deviation of 4, and the teacher is close to the student.
 """
 
 from __future__ import annotations
@@ -16,6 +21,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LIMIT_GIB = 2.0
 
@@ -28,18 +37,28 @@ def main() -> None:
     options.add_argument("--hidden", type=int, default=256)
     options.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     options.add_argument("--threads", type=int, default=1)
-    options.add_argument("--one", choices=["chunked", "whole"], help=argparse.SUPPRESS)
+    options.add_argument("--error-tokens", type=int, default=64, help="tokens at which errors are measured, in 16 bits")
+    options.add_argument("--one", choices=["chunked", "whole", "rounded", "errors"], help=argparse.SUPPRESS)
     chosen = options.parse_args()
+    if chosen.one == "errors":
+        print(json.dumps(errors(chosen)))
+        return
     if chosen.one:
         print(json.dumps(measure(chosen)))
         return
     print(f"vocabulary {chosen.vocabulary}, hidden {chosen.hidden}, {chosen.dtype}, forward and backward")
-    both = {form: run(chosen, form, chosen.whole_tokens) for form in ("whole", "chunked")}
+    narrow = chosen.dtype == "bfloat16"
+    forms = ("whole", "chunked", "rounded") if narrow else ("whole", "chunked")
+    both = {form: run(chosen, form, chosen.whole_tokens) for form in forms}
     for form, found in both.items():
         print(
             f"{form:8} {chosen.whole_tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs"
         )
     print(f"time, chunked to whole: {both['chunked']['seconds'] / both['whole']['seconds']:.2f}")
+    if narrow:
+        print(f"time, FP32 logits to rounded ones: {both['chunked']['seconds'] / both['rounded']['seconds']:.2f}")
+        for name, error in run(chosen, "errors", chosen.error_tokens).items():
+            print(f"relative error, {name}: {error:.1e}")
     found = run(chosen, "chunked", chosen.tokens)
     print(
         f"chunked  {chosen.tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs "
@@ -65,6 +84,30 @@ def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
 
     from stair.training.objective import response_objective, response_objective_naive
 
+    student, teacher, head, targets = inputs(chosen)
+    device = student.device.type
+    if chosen.one == "rounded":
+        round_products()
+    function = response_objective_naive if chosen.one == "whole" else response_objective
+    peak = Peak(device)
+    # On the CPU the process's own time, which other work on the machine disturbs less.
+    clock = time.perf_counter if device == "cuda" else time.process_time
+    seconds = []
+    for _ in range(2 if chosen.tokens <= 4096 else 1):
+        student.grad = None
+        begun = clock()
+        function(student, teacher, head, targets).loss.backward()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(clock() - begun)
+    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {chosen.threads} thread"
+    return {"seconds": min(seconds), "gib": peak.above() / 2**30, "device": name}
+
+
+def inputs(chosen: argparse.Namespace) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Student, teacher, output layer and targets."""
+    import torch
+
     torch.set_num_threads(chosen.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = getattr(torch, chosen.dtype)
@@ -73,21 +116,46 @@ def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
         torch.randn(rows, chosen.hidden, generator=generator, device=device, dtype=dtype)
         for rows in (chosen.tokens, chosen.tokens, chosen.vocabulary)
     )
-    head *= chosen.hidden**-0.5
+    teacher.mul_(0.05).add_(student)
+    head *= 4 * chosen.hidden**-0.5
     targets = torch.randint(0, chosen.vocabulary, (chosen.tokens,), generator=generator, device=device)
-    student.requires_grad_()
-    function = response_objective if chosen.one == "chunked" else response_objective_naive
-    peak = Peak(device)
-    seconds = []
-    for _ in range(2 if chosen.tokens <= 4096 else 1):
-        student.grad = None
-        begun = time.monotonic()
-        function(student, teacher, head, targets).loss.backward()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        seconds.append(time.monotonic() - begun)
-    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {chosen.threads} thread"
-    return {"seconds": min(seconds), "gib": peak.above() / 2**30, "device": name}
+    return student.requires_grad_(), teacher, head, targets
+
+
+def round_products() -> None:
+    """Let the objective's products leave in the precision of what is multiplied."""
+    from stair.training import objective
+
+    objective._logits = lambda states, head: (states @ head.T).float()
+    objective._states = lambda slope, head: (slope @ head).float()
+
+
+def errors(chosen: argparse.Namespace) -> dict[str, float]:
+    """Relative errors of loss, divergence and gradient against FP64, by form."""
+    from stair.training.objective import response_objective
+
+    student, teacher, head, targets = inputs(chosen)
+
+    def values(*tensors: Tensor) -> tuple[float, float, Tensor]:
+        leaf = tensors[0].detach().requires_grad_()
+        parts = response_objective(leaf, *tensors[1:], targets)
+        parts.loss.backward()
+        assert leaf.grad is not None
+        return float(parts.loss.detach()), float(parts.kl), leaf.grad.double()
+
+    exact = values(student.double(), teacher.double(), head.double())
+    found = {}
+    for form in ("FP32 logits", "rounded logits"):
+        if form == "rounded logits":
+            round_products()
+        for name, one, other in zip(
+            ("loss", "divergence", "gradient"), values(student, teacher, head), exact, strict=True
+        ):
+            distance, size = (
+                float(abs(value)) if name != "gradient" else float(value.norm()) for value in (one - other, other)
+            )
+            found[f"{form}, {name}"] = distance / size
+    return found
 
 
 class Peak:

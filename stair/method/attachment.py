@@ -114,31 +114,46 @@ class Attachment:
             both = output.view(*output.shape[:2], architecture.query_heads, 2 * architecture.head_dim)
             gates[:] = [both[..., architecture.head_dim :].flatten(2)]
 
-        def add_readouts(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        # Under LoRA the readout passes through the frozen weight alone (Appendix B.3), not through the adapter beside it.
+        frozen = getattr(module.o_proj, "base_layer", module.o_proj)
+
+        def scale_inputs(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             attention, changed = args[0], None
             assert attention.shape[:2] == self.positions.shape, "the forward's tokens are not those of `positions`"
-            for row, readout in enumerate(self._readouts):
-                if readout is None or readout.controlled == 0:
-                    continue
+            for row, readout in self._at_work(scales=True):
                 here = (row, readout.columns)
-                gate = torch.sigmoid(gates[0][here]) if architecture.gated else None
-                controlled = readout.apply(index, queries[0][here], attention[here], gate)
-                if controlled is not None:
-                    changed = attention.clone() if changed is None else changed
-                    changed[here] = controlled
-            queries.clear()
-            gates.clear()
+                changed = attention.clone() if changed is None else changed
+                changed[here] = readout.scaled(index, attention[here])
             return args if changed is None else (changed, *args[1:])
 
-        # Under LoRA the readout passes through the frozen weight alone (appendix B.3), not through the adapter beside it.
-        frozen = getattr(module.o_proj, "base_layer", module.o_proj)
+        def add_updates(_: nn.Module, args: Any, output: Tensor) -> Tensor:
+            changed = None
+            for row, readout in self._at_work(scales=False):
+                here = (row, readout.columns)
+                gate = torch.sigmoid(gates[0][here]) if architecture.gated else None
+                update = readout.update(index, queries[0][here], gate, frozen.weight)
+                if update is not None:
+                    changed = output.clone() if changed is None else changed
+                    changed[here] = output[here] + update
+            queries.clear()
+            gates.clear()
+            return output if changed is None else changed
+
         handles = [
             module.q_norm.register_forward_hook(keep_queries),
-            frozen.register_forward_pre_hook(add_readouts),
+            frozen.register_forward_pre_hook(scale_inputs),
+            # Outside the adapter's wrapper: what the projection computes by itself stays as it is.
+            module.o_proj.register_forward_hook(add_updates),
         ]
         if architecture.gated:
             handles.append(module.q_proj.register_forward_hook(keep_gates))
         return handles
+
+    def _at_work(self, *, scales: bool) -> Iterator[tuple[int, RowReadout]]:
+        """Yield the batch rows whose control acts in this chunk, by where it acts."""
+        for row, readout in enumerate(self._readouts):
+            if readout is not None and readout.controlled and readout.scales == scales:
+                yield row, readout
 
     # Capturing
 

@@ -55,7 +55,7 @@ class RowControl:
 class Receipt:
     """What a control did to one row.
 
-    controlled_tokens  tokens whose attention output was changed, at each controlled layer
+    controlled_tokens  tokens whose attention output the control acts on, at each controlled layer
     bank_tokens        M, the entries that the bank held (the limit not applied); 0 without a bank
     """
 
@@ -73,5 +73,9 @@ class Receipt:
 
     @property
     def readout_norm(self) -> float:
-        """Frobenius norm of what was added to the attention outputs (before the gate), over positions and layers."""
+        """Frobenius norm over controlled positions and layers, before the output projection.
+
+        Under a reflector it is that of the readouts z, before the gate. Under bank-free control it is that of the
+        attention output times s, after the gate.
+        """
         return sum(float(square) for square in self._squares.values()) ** 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from stair.method.bank import permuted_order
 from stair.method.control import Receipt, RowControl
@@ -45,25 +46,40 @@ class RowReadout:
         consecutive = self.controlled and int(columns[-1]) - first + 1 == self.controlled
         self.columns = slice(first, first + self.controlled) if consecutive else columns
 
-    def apply(self, index: int, queries: Tensor, attention: Tensor, gate: Tensor | None) -> Tensor | None:
-        """Return the output projection's input at the controlled tokens, or None where it stays as it is.
+    @property
+    def scales(self) -> bool:
+        """Whether the control scales the output projection's input; otherwise it adds a readout to the output."""
+        return isinstance(self.control.controller, BankFree)
 
-        `queries` [controlled, query_heads, head_dim] are normalised and not rotated; `attention` is that input as the
-        model has it (after the gate), and `gate` the sigmoid gate, both [controlled, query_heads * head_dim].
+    def scaled(self, index: int, attention: Tensor) -> Tensor:
+        """Return the output projection's input times (1 + s) at the controlled tokens.
+
+        `attention` [controlled, query_heads * head_dim] is that input as the model has it, after the gate. The
+        arithmetic is float32 or wider; the result is rounded once to the dtype of `attention`.
         """
-        control = self.control
-        if isinstance(control.controller, BankFree):
-            scales = control.controller.scales[index].flatten().to(attention.device)
-            self._note(index, attention * scales)
-            return (attention * (1.0 + scales)).to(attention.dtype)
+        controller = self.control.controller
+        assert isinstance(controller, BankFree)
+        scales = controller.scales[index].flatten().to(attention.device)
+        self._note(index, attention * scales)
+        return (attention * (1.0 + scales)).to(attention.dtype)
+
+    def update(self, index: int, queries: Tensor, gate: Tensor | None, weight: Tensor) -> Tensor | None:
+        """Return the paper's W_O (g * z) at the controlled tokens (Eq. 20), or None where nothing is read.
+
+        queries  [controlled, query_heads, head_dim], normalised and not rotated
+        gate     [controlled, query_heads * head_dim], the sigmoid gate g; None for an architecture without one
+        weight   [hidden, query_heads * head_dim], the frozen weight of the output projection
+
+        The readout z leaves the read in the dtype of `queries`; every step after it works in that dtype. The product
+        has this row's controlled tokens alone, so that its bits do not depend on the other rows of the batch.
+        """
         if self.bank_tokens == 0:
             return None
         readout = self._read(index, queries).transpose(0, 1).flatten(1)
-        if control.variant == "null":
+        if self.control.variant == "null":
             readout = readout * 0.0
         self._note(index, readout)
-        readout = readout.to(attention.dtype)
-        return attention + (readout if gate is None else readout * gate)
+        return F.linear(readout if gate is None else readout * gate, weight)
 
     def _read(self, index: int, queries: Tensor) -> Tensor:
         control, bank = self.control, self.control.bank

@@ -71,7 +71,7 @@ def turn_memory(
     again = tokens * (max(mlp + 2 * hidden, attention + 2 * hidden) * width + adapter)
     if not prefix:
         again = max(again, tokens * (_recurrent(text, width) + 4 * hidden * width))
-    loss = CHUNK_TOKENS * facts.vocabulary * (3 * _WIDE + width)
+    loss = CHUNK_TOKENS * facts.vocabulary * 3 * _WIDE
     return {
         "weights": weights * width,
         "trained": trained * 4 * _WIDE,
@@ -80,7 +80,8 @@ def turn_memory(
         "attention mask": tokens * whole * (1 + width) if prefix and not adapts and not flash else 0,
         "bank": 2 * turn.bank * kv * len(layers) * width,
         "layers' inputs": (facts.layers - first) * tokens * hidden * width,
-        "hidden states": 3 * turn.response * hidden * width,
+        # The student's and the teacher's, and the student's gradient, which is FP32 until it is scaled.
+        "hidden states": turn.response * hidden * (2 * width + _WIDE),
         "one layer again, or a chunk of the objective": max(again, loss),
     }
 

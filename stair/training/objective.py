@@ -10,6 +10,8 @@ from torch import Tensor
 from stair.training.memory import CHUNK_TOKENS
 
 _CHUNK_TOKENS = CHUNK_TOKENS
+# Rows of the output layer that are widened at once where no kernel does it; 80 MiB at 2,560 channels.
+_WIDENED_ROWS = 8192
 
 
 class ObjectiveParts(NamedTuple):
@@ -40,6 +42,11 @@ def response_objective(
 
     The output layer is frozen, so the gradient of the hidden states is formed chunk by chunk in the forward pass.
 
+    For 16-bit inputs, products have 16-bit operands, FP32 sums and FP32 results: logits are never rounded to 16 bits. The
+    slope in the logits is rounded once, as an operand of its product with the output layer. The gradient of the hidden
+    states stays FP32 until the backward pass. That multiplies it in FP32 with the factor of the loss (w_r / |U|, eq.
+    method-weighted-objective) and rounds it once.
+
     Args:
         student: `[tokens, hidden]` last hidden states of the student at the positions that predict the targets.
         teacher: the same of the native teacher; detached.
@@ -62,7 +69,7 @@ class _Chunked(torch.autograd.Function):
         wide = torch.promote_types(student.dtype, torch.float32)
         tokens = student.shape[0]
         wanted = ctx.needs_input_grad[0]
-        gradient = torch.empty_like(student) if wanted else student.new_empty(0)
+        gradient = torch.empty_like(student, dtype=wide) if wanted else student.new_empty(0)
         ce = torch.zeros((), dtype=wide, device=student.device)
         divergence = torch.zeros_like(ce)
         for start in range(0, tokens, _CHUNK_TOKENS):
@@ -70,9 +77,11 @@ class _Chunked(torch.autograd.Function):
             sums, slope = _chunk(student[part], teacher[part], head, targets[part, None], cross_entropy, kl, wanted)
             ce, divergence = ce + sums[0], divergence + sums[1]
             if slope is not None:
-                gradient[part] = slope.div_(tokens).to(head.dtype) @ head
+                gradient[part] = _states(slope.to(head.dtype), head)
             del slope  # or it would live beside the next chunk's
-        ctx.save_for_backward(gradient)
+        # Behind the product: 1 / tokens is no 16-bit number, and the slope at the target is near -1, which is one.
+        ctx.save_for_backward(gradient.div_(tokens))
+        ctx.dtype = student.dtype
         ce, divergence = ce / tokens, divergence / tokens
         ctx.mark_non_differentiable(ce, divergence)
         return cross_entropy * ce + kl * divergence, ce, divergence
@@ -80,7 +89,8 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, loss: Tensor, *_: Any) -> tuple[Tensor, None, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        return gradient * loss.to(gradient.dtype), None, None, None, None, None
+        scaled = torch.mul(gradient, loss, out=torch.empty_like(gradient, dtype=ctx.dtype))
+        return scaled, None, None, None, None, None
 
 
 def _chunk(
@@ -88,8 +98,8 @@ def _chunk(
 ) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
     """Sums of both parts over a chunk, and the slope of the objective in its logits; at most four wide tensors live."""
     wide = torch.promote_types(student.dtype, torch.float32)
-    student_log = torch.log_softmax(student @ head.T, -1, dtype=wide)
-    teacher_log = torch.log_softmax(teacher @ head.T, -1, dtype=wide)
+    student_log = torch.log_softmax(_logits(student, head), -1)
+    teacher_log = torch.log_softmax(_logits(teacher, head), -1)
     ce = -student_log.gather(1, index).sum()
     teacher_p = teacher_log.exp()
     divergence = teacher_log.sub_(student_log).mul_(teacher_p).sum()
@@ -99,3 +109,34 @@ def _chunk(
     slope = student_log.exp_().mul_(cross_entropy + kl).sub_(teacher_p, alpha=kl)
     slope.scatter_add_(1, index, torch.full_like(index, -1, dtype=wide) * cross_entropy)
     return (ce, divergence), slope
+
+
+def _logits(states: Tensor, head: Tensor) -> Tensor:
+    """`states @ head.T` [tokens, vocabulary] in FP32 or wider; the product of 16-bit operands is not rounded to 16 bits."""
+    if not _narrow(states):
+        return states @ head.T
+    if states.is_cuda:
+        return torch.mm(states, head.T, out_dtype=torch.float32)
+    logits = torch.empty(len(states), len(head), dtype=torch.float32, device=states.device)
+    wide = states.float()
+    for start in range(0, len(head), _WIDENED_ROWS):
+        rows = slice(start, start + _WIDENED_ROWS)
+        logits[:, rows] = wide @ head[rows].float().T
+    return logits
+
+
+def _states(slope: Tensor, head: Tensor) -> Tensor:
+    """`slope @ head` [tokens, hidden] in FP32 or wider, as `_logits`."""
+    if not _narrow(slope):
+        return slope @ head
+    if slope.is_cuda:
+        return torch.mm(slope, head, out_dtype=torch.float32)
+    states = torch.zeros(len(slope), head.shape[1], dtype=torch.float32, device=slope.device)
+    for start in range(0, len(head), _WIDENED_ROWS):
+        rows = slice(start, start + _WIDENED_ROWS)
+        states.addmm_(slope[:, rows].float(), head[rows].float())
+    return states
+
+
+def _narrow(tensor: Tensor) -> bool:
+    return tensor.element_size() < 4

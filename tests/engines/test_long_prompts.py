@@ -13,7 +13,7 @@ from stair.engines.base import Read, Replay, Request
 from stair.engines.transformers import TransformersEngine
 from stair.method import deviation
 from tests.conftest import LAYERS, TOKENS
-from tests.engines.engine_cases import random_bank, reflector, request
+from tests.engines.engine_cases import assert_same, random_bank, reflector, request
 
 Models = Callable[..., PreTrainedModel]
 
@@ -80,3 +80,19 @@ def test_prompts_in_chunks_give_what_whole_ones_give(small_model: Models, archit
         bank = chunked[replay.key].bank
         assert bank is not None
         assert deviation(segment, bank) < 1e-5
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_in_chunks_a_response_is_the_same_bits_alone_and_among_others(
+    small_model: Models, architecture: str, width: int
+) -> None:
+    """FP32: the update of the attention output is a product of a row's own controlled tokens, in every chunk."""
+    model, requests = small_model(architecture), long_requests(torch.float32)
+    for chunk in (64, 128):
+        together = {done.key: done for done in engine(model, chunk, width).run(requests)}
+        reverse = {done.key: done for done in engine(model, chunk, width).run(requests[::-1])}
+        for each in requests:
+            (alone,) = engine(model, chunk, width).run([each])
+            assert_same(together[each.key], alone)
+            assert_same(reverse[each.key], alone)

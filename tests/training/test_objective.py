@@ -92,4 +92,4 @@ def test_low_precision_sums_in_single_precision(dtype: torch.dtype) -> None:
             )
         )
     for chunked, written in zip(*errors, strict=True):
-        assert chunked <= 2 * written + (1e-6 if dtype == torch.float32 else 2e-3)
+        assert chunked <= 2 * written + 1e-6

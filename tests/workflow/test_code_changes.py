@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.records.keys import PROTOCOL_VERSION
 from tests.workflow.conftest import MICRO, ROOT, assert_ran, environment, jobs_of, timings
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -26,6 +27,7 @@ EMBEDDED = {
     **PROTOCOL,
 }
 TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}
+RAISED = (f"PROTOCOL_VERSION = {PROTOCOL_VERSION}", f"PROTOCOL_VERSION = {PROTOCOL_VERSION + 1}")
 CURVES = {"training_figure": 1, "provenance": 1, "all": 1}
 
 
@@ -71,7 +73,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),
         ("stair/rollouts/stage.py", "", "\nADDED = 1\n", {}),
-        ("stair/records/keys.py", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 2", PROTOCOL),
+        ("stair/records/keys.py", *RAISED, PROTOCOL),
         ("stair/config/params.py", "EMBEDDED_VERSION = 2", "EMBEDDED_VERSION = 3", EMBEDDED),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
@@ -94,7 +96,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
         ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", {}),
         ("stair/artifacts/tables/turns.py", "Mean averages", "The mean averages", "tables", {"table": 7}),
         ("stair/artifacts/figures/figure.py", "#2f8f6b", "#2f8f6c", "figures", {"figure": 1, "training_figure": 1}),
-        ("stair/records/keys.py", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 2", "rollouts", rollouts),
+        ("stair/records/keys.py", *RAISED, "rollouts", rollouts),
     ):
         path, ended = package / file, timings(results)
         text = path.read_text()
