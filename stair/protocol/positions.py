@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from stair.records.files import read_mapping
+from stair.records.manifest import manifest_path
+
+KEY = "auxiliary_positions"
+"""The manifest's key; its value is null for a condition that reads no bank."""
 
 
 class Beyond(NamedTuple):
@@ -46,6 +53,13 @@ class AuxiliaryPositions:
     """Responses with a position beyond the context."""
     queries: int = 0
     entries: int = 0
+
+    @classmethod
+    def recorded(cls, responses: Path) -> Self | None:
+        """The counts in the manifest of sealed responses; None where it has none."""
+        path = manifest_path(responses)
+        found = read_mapping(path).get(KEY) if path.is_file() else None
+        return None if found is None else cls(**found)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a generated row."""
