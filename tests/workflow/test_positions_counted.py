@@ -42,3 +42,16 @@ def test_scored_rows_carry_the_banks_length_and_the_count(finished_run: Path) ->
         )
         assert [row["bank_tokens"] for row in scored] == [row["bank_tokens"] for row in rows]
         assert {row["beyond_context"] for row in scored} == {0 if condition == "stair" else None}
+
+
+def test_the_card_is_part_of_the_run(finished_run: Path) -> None:
+    results = finished_run / "results/micro"
+    positions = manifest(results, "stair")["auxiliary_positions"]
+    (line,) = [
+        line
+        for line in (results / f"responses/{MODEL}.README.md").read_text().splitlines()
+        if line.startswith("| math500 | stair |") and line.endswith("| 0 | 0 | 0 |")
+    ]
+    assert f"| {positions['largest']:,} | {positions['context']:,} |" in line
+    outputs = json.loads((results / "provenance.json").read_text())
+    assert f"responses/{MODEL}.README.md" in json.dumps(outputs)
