@@ -66,7 +66,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
 def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) -> Table | None:
     """Accuracy by how many of the bank's first entries are readable; None where no prefix has rows.
 
-    `frame` holds the rows; with the column `bank_tokens`, which generated rows carry, banks longer than the budget are counted.
+    `frame` holds the rows; with the column `bank_tokens`, which scored rows carry, banks longer than the budget are counted.
     """
     pair = studied(responses)
     if pair is None:
