@@ -86,7 +86,8 @@ def tables(
     """Lay tables out from scored rows: one of a run (--run), or all that a folder of rows gives (--responses --out).
 
     With --run, writes tables/NAME.csv, .md and .tex. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
-    MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage.
+    MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
+    accepted; the number of truncated banks is then not reported.
     """
     from stair.artifacts.labels import Labels
     from stair.artifacts.stage import build, write

@@ -203,18 +203,26 @@ def train(
 def evaluate(
     run: RunOption,
     model: ModelOption,
-    benchmark: BenchmarkOption,
-    condition: ConditionOption,
+    benchmark: Annotated[str, typer.Option(help="The benchmark's key; not with --card.")] = "",
+    condition: Annotated[str, typer.Option(help="The condition's key; not with --card.")] = "",
     shard: ShardOption = 0,
     of: OfOption = 1,
     seal: Annotated[bool, typer.Option("--seal", help="Write the responses from the logs, without a model.")] = False,
+    card: Annotated[bool, typer.Option("--card", help="Write the data card responses/MODEL.README.md.")] = False,
     threads: ThreadsOption = 1,
 ) -> None:
     """Generate a condition's responses: one shard, or the seal of all. Writes responses/MODEL/BENCHMARK/CONDITION.parquet."""
     set_threads(threads)
     from stair.evaluation import stage
 
-    if seal:
+    if bool(benchmark) + bool(condition) != (0 if card else 2):
+        raise ValueError("give --benchmark and --condition, or --card")
+    if card:
+        from stair.evaluation.card import write_card
+
+        write_card(*asked(run, "response_card", model), model)
+        record(run, "response_card", model)
+    elif seal:
         if not taken_over(run, "responses", model, benchmark, condition, runs=False):
             stage.seal(*open_run(run), model, benchmark, condition)
             record(run, "responses", model, benchmark, condition)

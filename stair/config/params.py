@@ -157,6 +157,15 @@ def data_card(config: Config, model: str) -> Settings:
     }
 
 
+def response_card(config: Config, model: str) -> Settings:
+    """The data card of a model's evaluation responses, and the code that writes it."""
+    return {
+        f"models.{model}.label": config.models[model].label,
+        "note": config.note,
+        CODE: modules_digest("stair.evaluation.card"),
+    }
+
+
 def sessions(config: Config) -> Settings:
     """Any sessions."""
     return {"sessions.seed": config.sessions.seed}

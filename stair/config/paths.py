@@ -178,6 +178,10 @@ class RunPaths:
         """The data card of a model's training responses."""
         return self.folder / "rollouts" / f"{model}.README.md"
 
+    def response_card(self, model: str) -> Path:
+        """The data card of a model's evaluation responses."""
+        return self.folder / "responses" / f"{model}.README.md"
+
     def preflight(self, model: str) -> Path:
         """What a model's tokenizer, template and configuration were seen to do."""
         return self.folder / "preflight" / f"{model}.json"

@@ -20,6 +20,7 @@ from stair.data.publishing import example
 from stair.data.revisions import hub_sources, marked_commit
 from stair.records.files import write_json, write_text
 from stair.records.manifest import manifest_path, write_manifest
+from stair.records.markdown import markdown_table
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import read_table
 
@@ -232,7 +233,7 @@ def _page(
 ) -> str:
     parts = [f"# Data of the run {config.run}", ""]
     parts += [config.note, ""] if config.note else []
-    parts += ["## Sources", "", *_table(("data set", "source", "commit", "text may be published"), (
+    parts += ["## Sources", "", *markdown_table(("data set", "source", "commit", "text may be published"), (
         (row["name"], f"{row['source']} {row['file'] or ''}".strip(), row["commit"] or "", "yes" if row["publish_text"] else "no")
         for row in found["sources"]
     )), ""]  # fmt: skip
@@ -247,7 +248,7 @@ def _page(
         for row in found["counts"]
     )
     head = ("model", "step", "rows", "records", "problems", "the paper", "why")
-    parts += ["## What each step left", "", *_table(head, steps), ""]
+    parts += ["## What each step left", "", *markdown_table(head, steps), ""]
     parts += _removed(found["removed"], texts)
     parts += _unwrapped(found["without_fixed_texts"], pools, texts)
     parts += _several(pools, texts)
@@ -358,7 +359,7 @@ def _near(near: Sequence[NearDuplicate], texts: _Texts) -> list[str]:
     )
     return [
         *parts,
-        *_table(("problem", "question", "Jaccard", "containment", "training text", "benchmark text"), rows),
+        *markdown_table(("problem", "question", "Jaccard", "containment", "training text", "benchmark text"), rows),
         "",
     ]
 
@@ -367,12 +368,7 @@ def _letters(letters: Mapping[str, Mapping[str, int]]) -> list[str]:
     if not letters:
         return []
     rows = [(key, *(str(counts.get(letter, 0)) for letter in LETTERS)) for key, counts in letters.items()]
-    return ["## Where the right choice stands", "", *_table(("benchmark", *LETTERS), rows), ""]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    cells = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in cells]
+    return ["## Where the right choice stands", "", *markdown_table(("benchmark", *LETTERS), rows), ""]
 
 
 def _number(value: int | None) -> str:

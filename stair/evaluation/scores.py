@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.protocol.positions import AuxiliaryPositions, beyond_context
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
@@ -14,8 +18,10 @@ from stair.scoring.pool import score_many
 def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, workers: int) -> None:
     """Scores the responses of one condition."""
     problems = {row["problem_id"]: row for row in read_table(paths.benchmark(benchmark), BENCHMARK)}
-    columns = [name for name in SCORED.names if name not in ("answer", "verdict", "correct")]
-    rows = read_table(paths.responses(model, benchmark, condition), RESPONSES, columns)
+    columns = [name for name in SCORED.names if name in RESPONSES.names]
+    responses = paths.responses(model, benchmark, condition)
+    rows = read_table(responses, RESPONSES, [*columns, "controlled_tokens"])
+    positions = AuxiliaryPositions.recorded(responses)
     items = []
     for row in rows:
         problem = problems[row["problem_id"]]
@@ -31,7 +37,9 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
         )
     scores = score_many(items, workers=workers)
     scored = [
-        row | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
+        {name: row[name] for name in columns}
+        | dict(beyond_context=_beyond_context(row, positions))
+        | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
         for row, score in zip(rows, scores, strict=True)
     ]
     output = paths.evaluation(model, benchmark, condition)
@@ -41,3 +49,10 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
     }
     write_manifest(output, stage="scores", settings={"kind": config.benchmarks[benchmark].kind}, verdicts=counts)
     print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+def _beyond_context(row: Mapping[str, Any], positions: AuxiliaryPositions | None) -> int | None:
+    """A response's auxiliary positions beyond the recorded context, of queries and of bank entries together."""
+    if positions is None:
+        return None
+    return sum(beyond_context(row["bank_tokens"], row["controlled_tokens"], row["prompt_tokens"], positions.context))

@@ -16,6 +16,8 @@ from stair.config.training import Controller
 from stair.engines.base import Engine, Variant
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
+from stair.protocol.positions import KEY as POSITIONS
+from stair.protocol.positions import AuxiliaryPositions
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
 from stair.records.files import read_mapping, write_json
@@ -194,18 +196,20 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     """Writes a condition's responses from the logs, without a model."""
     study = _Study(config, paths, model, benchmark, condition)
     output = paths.responses(model, benchmark, condition)
-    count = write_table(output, RESPONSES, _checked(study, output))
+    positions = AuxiliaryPositions(study.backbone.architecture.context)
+    count = write_table(output, RESPONSES, _checked(study, output, positions))
     settings = {
         "sampling": study.backbone.settings.sampling_for(benchmark).model_dump(),
         "condition": study.settings.model_dump(mode="json"),
         "model_revision": study.backbone.revision,
     }
-    write_manifest(output, stage="evaluation", settings=settings, responses=count)
+    counted = {POSITIONS: positions.as_dict() if config.reads_bank(condition) else None}
+    write_manifest(output, stage="evaluation", settings=settings, responses=count, **counted)
     tidy(study.work)
 
 
-def _checked(study: _Study, output: Path) -> Iterator[dict[str, Any]]:
-    """The condition's rows in the order of the table, then its checks.
+def _checked(study: _Study, output: Path, positions: AuxiliaryPositions) -> Iterator[dict[str, Any]]:
+    """The condition's rows in the order of the table, added to `positions`, then its checks.
 
     Raises:
         ValueError: after the last row, when a check fails.
@@ -217,6 +221,7 @@ def _checked(study: _Study, output: Path) -> Iterator[dict[str, Any]]:
         # What the checks look at, without what makes rows large: of the ids their number counts.
         light.append({name: row[name] for name in _CHECKED} | {"response_ids": range(len(row["response_ids"]))})
         wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads)
+        positions.add(row)
         yield row
     scope = f"{study.model}/{study.benchmark}/{study.condition}"
     samples = study.config.evaluation.samples

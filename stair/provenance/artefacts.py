@@ -65,6 +65,7 @@ class Artefacts:
         self._everything, self._restored = everything, Restored(config, paths)
         self._trained = tuple(m for m in config.models if everything or self._restored.training_data_wanted(m))
         self._reported = len(self._trained) == len(config.models)
+        self._answering = tuple(m for m in config.models if config.benchmarks_of(m))
         self._used = tuple(m for m in config.models if everything or self._restored.model_wanted(m))
 
     @cached_property
@@ -130,6 +131,8 @@ class Artefacts:
         for condition in config.conditions:
             for model, benchmark in config.evaluated(condition):
                 yield from self._evaluation(model, benchmark, condition)
+        for model in self._answering:
+            yield self._response_card(model)
         yield from self._results()
         yield from self._summary()
 
@@ -245,6 +248,12 @@ class Artefacts:
             partial(params.scores, config, benchmark), schemas.SCORED, (), rows,
         )  # fmt: skip
 
+    def _response_card(self, model: str) -> Artefact:
+        config, paths = self._config, self._paths
+        sealed = (paths.responses(m, b, c) for c in config.conditions for m, b in config.evaluated(c) if m == model)
+        settings = partial(params.response_card, config, model)
+        return self._file("response_card", (model,), paths.response_card(model), tuple(sealed), settings)
+
     def _results(self) -> Iterator[Artefact]:
         config, paths = self._config, self._paths
         evaluated = [(m, b, c) for c in config.conditions for m, b in config.evaluated(c)]
@@ -289,7 +298,8 @@ class Artefacts:
         curves = [TRAINING_FIGURE + model for model in config.models if paths.curves(config, model)]
         figures = [paths.figure(name, ".csv") for name in (*FIGURES, *curves)]
         # Nothing else leads to these.
-        reports = [paths.data_card(model) for model in self._trained]
+        reports = [paths.response_card(model) for model in self._answering]
+        reports += [paths.data_card(model) for model in self._trained]
         reports += [paths.preflight_limits(model, name) for model in self._used for name, _ in self._problems_of(model)]
         reports += [paths.data_report(".md")] if self._reported else []
         inputs = (*tables, *figures, *reports)

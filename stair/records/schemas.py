@@ -78,13 +78,15 @@ _TURN = dict(
     problem_id=pa.string(),
 )
 
+_BANK_TOKENS = _nullable(pa.int32())  # entries stored before this turn; null where no bank is kept
+
 RESPONSES = _schema(
     **_TURN,
     **_GENERATED,
     **_PROOF,
     history_retokenised=pa.bool_(),  # an earlier answer, decoded and encoded again, gave other ids
     captured_tokens=_nullable(pa.int32()),  # states that this turn gave to the bank; null where none is kept
-    bank_tokens=_nullable(pa.int32()),  # entries stored before this turn; null where no bank is kept
+    bank_tokens=_BANK_TOKENS,
     bank_sha256=_nullable(pa.string()),
     bank_source=_nullable(pa.string()),  # of the entries that the turn before added: decoded, replayed
     controlled_tokens=pa.int32(),
@@ -94,6 +96,8 @@ RESPONSES = _schema(
 SCORED = _schema(
     **_TURN,
     **_GENERATED,
+    bank_tokens=_BANK_TOKENS,
+    beyond_context=_nullable(pa.int32()),  # auxiliary positions beyond the context; null where none are counted
     answer=_nullable(pa.string()),
     verdict=pa.string(),  # correct, wrong, no_answer, timeout
     correct=pa.bool_(),

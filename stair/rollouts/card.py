@@ -12,6 +12,7 @@ from stair.config.paths import RunPaths
 from stair.data.revisions import hub_sources, marked_commit
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
+from stair.records.markdown import markdown_table
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import read_table
 
@@ -57,9 +58,9 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
         "",
         "## What is in it",
         "",
-        *_table(("split", "records", "problems", "responses"), _splits(rows, split)),
+        *markdown_table(("split", "records", "problems", "responses"), _splits(rows, split)),
         "",
-        *_table(
+        *markdown_table(
             ("ending", "responses", "share"),
             [(name, f"{count:,}", f"{count / len(rows):.1%}") for name, count in sorted(endings.items())],
         ),
@@ -70,7 +71,7 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
         "",
         "## How it was made",
         "",
-        *_table(
+        *markdown_table(
             ("setting", "value"),
             [
                 ("model", settings.repository or settings.path or "a small model that the run trained itself"),
@@ -87,7 +88,9 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
         "",
         "## Columns",
         "",
-        *_table(("column", "meaning"), [(name, _MEANINGS.get(name, "how it was made")) for name in ROLLOUTS.names]),
+        *markdown_table(
+            ("column", "meaning"), [(name, _MEANINGS.get(name, "how it was made")) for name in ROLLOUTS.names]
+        ),
         "",
         "## What to know before using it",
         "",
@@ -135,10 +138,4 @@ def _splits(rows: Sequence[dict[str, Any]], split: dict[str, str]) -> list[tuple
     return [
         (name, _distinct(some, "record_id"), _distinct(some, "problem_id"), f"{len(some):,}")
         for name, some in sorted(by.items())
-    ]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, ["---"] * len(head), *rows)
     ]

@@ -46,7 +46,7 @@ def shared_t1_metrics(
 def truncated_banks(frame: pd.DataFrame, model: str, benchmark: str, *, full: str = "stair") -> list[Value]:
     """How many banks are longer than each prefix condition's number of readable entries (0 for the full bank).
 
-    `frame` holds the study's rows with the column `bank_tokens`, which generated rows carry; without it, a gap. Reads
+    `frame` holds the study's rows with the column `bank_tokens`, which scored rows carry; without it, a gap. Reads
     the bank lengths from the `full` condition's rows, since all conditions share their banks.
     """
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]

@@ -37,6 +37,8 @@ class UpdateRecord:
     responses: int | None = None
     tokens: int | None = None
     """Supervised tokens."""
+    beyond_context: int | None = None
+    """Auxiliary positions beyond the model's context; None where no bank is read."""
     tokens_per_second: float | None = None
     peak_memory_mib: float | None = None
     """Of the first worker so far: allocated on its GPU, or the process's memory."""
@@ -93,7 +95,7 @@ class Training:
         started = time.monotonic()
         # The update's mean runs over the responses that it really has, on all workers together.
         count = sum(len(session) - 1 for session in sessions)
-        sums, tokens = torch.zeros(4, dtype=torch.float64), 0
+        sums = torch.zeros(5, dtype=torch.float64)
 
         def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
             share = parts.loss * (turn.weight / count)
@@ -103,15 +105,14 @@ class Training:
             sums[:3] += torch.tensor(means, dtype=torch.float64)
 
         for session in self.workers.share(sessions, session_cost):
-            tokens += self.replay.run(session, supervise)
-        sums[3] = tokens
+            sums[3:] += torch.tensor(self.replay.run(session, supervise), dtype=torch.float64)
         parameters = self.optimizers.parameters
         # One worker goes the same way: what nothing was learned for has a gradient of zero, and its step counts.
         total = self.workers.total(gradients(parameters))
         set_gradients(parameters, total)
         sums = self.workers.total(sums.to(total.device)).cpu()
         norm = float(total.norm())
-        loss, cross_entropy, kl, tokens = (*sums[:3].tolist(), int(sums[3]))
+        (loss, cross_entropy, kl), (tokens, beyond) = sums[:3].tolist(), map(int, sums[3:])
         if not (abs(loss) < float("inf") and norm < float("inf")):
             raise FloatingPointError(f"update {number + 1}: the loss is {loss}, its gradient's norm {norm}")
         self.optimizers.step(number)
@@ -125,6 +126,7 @@ class Training:
             sessions=len(sessions),
             responses=count,
             tokens=tokens,
+            beyond_context=beyond if self.replay.student.reads else None,
             tokens_per_second=round(rate, 1),
             peak_memory_mib=round(peak_memory(self.replay.device) / 2**20, 1),
         )

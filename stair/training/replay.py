@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from stair.backbones.architecture import describe
 from stair.conversation.renderer import Exchange, Renderer
 from stair.conversation.spans import control_span
 from stair.method import Bank, Segment, capture_length
+from stair.protocol.positions import beyond_context
 from stair.training.activations import checkpointed
 from stair.training.history import NativeHistory
 from stair.training.objective import ObjectiveParts, response_objective
@@ -31,6 +33,15 @@ class RecordedTurn:
     """As stored: end markers included; an incomplete response has what it has."""
     weight: float
     """The problem-balancing weight w_r."""
+
+
+class Replayed(NamedTuple):
+    """What the replay of one session went through."""
+
+    tokens: int
+    """Supervised tokens."""
+    beyond_context: int
+    """Auxiliary positions beyond the model's context, of queries and of bank entries; 0 where no bank is read."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,8 @@ class SessionReplay:
     checkpoint_activations: bool = False
     timer: Timer = lambda part: nullcontext()
 
-    def run(self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]) -> int:
-        """Replays a session; returns the number of supervised tokens.
+    def run(self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]) -> Replayed:
+        """Replays a session.
 
         T1 gives history and bank. T2 to T4 run on the student path, supervised: `supervise` is called with each one's
         objective while its graph is alive. The bank grows by detached states of the student path and ends with the call.
@@ -71,7 +82,7 @@ class SessionReplay:
                 tokens += len(turn.response_ids)
                 session.supervised(turn, supervise, last)
             session.history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
-        return tokens
+        return Replayed(tokens, session.beyond_context)
 
     @property
     def device(self) -> torch.device:
@@ -91,6 +102,7 @@ class _Session:
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
         reuse = replay.reuse_history and NativeHistory.supported(self.facts)
         self.native = NativeHistory() if reuse else None
+        self.beyond_context = 0
 
     def first(self, turn: RecordedTurn) -> None:
         """T1: the native path, or the adapter's; no loss. Without a bank to fill, its text alone matters."""
@@ -112,6 +124,9 @@ class _Session:
         replay, student = self.replay, self.student
         prompt, ids = self._ids(turn)
         span = control_span(prompt, replay.renderer.user_header)
+        if self.bank is not None:
+            beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
+            self.beyond_context += sum(beyond)
         known = self.native.shared(ids[0].tolist(), span[0]) if self.native is not None else 0
         with replay.timer("teacher"), student.native():
             teacher = self._native_hidden(ids, len(prompt) - 1, known)

@@ -186,6 +186,15 @@ class _Course:
             check(kept)
             raise Interrupted(f"another worker was asked to stop; {kept}; run the same command again to go on")
 
+    def _positions(self, context: int) -> dict[str, int | None] | None:
+        """Auxiliary positions beyond the context, in all updates; None where no bank is read."""
+        if not self.settings.reads:
+            return None
+        counts = [record.beyond_context for record in self.curve[1:]]
+        # Updates from a checkpoint that an earlier version wrote have no count.
+        known = [count for count in counts if count is not None]
+        return {"context": context, "beyond": sum(known) if len(known) == len(counts) else None}
+
     def write(self, student: Student, backbone: Backbone, facts: dict[str, Any], seconds: float, device: str) -> None:
         """Writes the controller's folder whole, then removes the checkpoints."""
         settings, output = self.settings, self.paths.controller(self.model, self.controller)
@@ -201,6 +210,11 @@ class _Course:
             part: sum(parameter.numel() for parameter in named.values()) for part, named in student.parts().items()
         }
         told = {**facts, **{f"{name} loss": line for name, line in change_lines(objective).items()}}
+        positions = self._positions(backbone.architecture.context)
+        if positions is not None:
+            beyond = positions["beyond"]
+            counted = "not recorded" if beyond is None else f"{beyond:,}"
+            told[f"auxiliary positions beyond the context of {positions['context']:,}"] = counted
         text = card(
             self.controller, settings, backbone.settings, revision=backbone.revision, parameters=parameters, facts=told
         )
@@ -215,6 +229,7 @@ class _Course:
             model_revision=backbone.revision,
             parameters=sum(parameters.values()),
             objective=objective,
+            auxiliary_positions=positions,
             seconds=round(seconds, 1),
             device=device,
             **facts,

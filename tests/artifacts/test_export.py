@@ -25,7 +25,8 @@ def row(benchmark: str, number: int) -> dict[str, Any]:
     return dict(
         model=MODEL, benchmark=benchmark, condition="vanilla", session_id=f"s-p{number}", turn=1, sample=0,
         problem_id=f"p{number}", seed=number, prompt_tokens=5, response_tokens=7,
-        response=f"{SECRET} the answer is \\boxed{{C}}.", finish_reason="stop", answer="C", verdict="correct", correct=True,
+        response=f"{SECRET} the answer is \\boxed{{C}}.", finish_reason="stop",
+        bank_tokens=None, beyond_context=None, answer="C", verdict="correct", correct=True,
     )  # fmt: skip
 
 

@@ -111,6 +111,18 @@ def test_the_shared_t1_study(tmp_path: Path) -> None:
     assert "| Native | – | 21.67 | 56.67 |" in prefixes
 
 
+def test_bank_lengths_are_counted_where_conditions_without_a_bank_have_none(tmp_path: Path) -> None:
+    """Native keeps no bank, so its scored rows hold null; a file of someone else's can lack the column."""
+    rows = shared_t1_rows()
+    banks = rows["bank_tokens"].astype("Int32").mask(rows["condition"] == "native")
+    write_rows(rows.assign(bank_tokens=banks), tmp_path / "shared_t1")
+    path = tmp_path / "shared_t1/qwen3.5-4b/aime2025/bank_free.parquet"
+    pd.read_parquet(path).drop(columns="bank_tokens").to_parquet(path)
+    found = joined(tmp_path, tmp_path / "out", ["tab:shared-t1", "tab:bank-prefix-accuracy"])
+    assert_equal(found, 18 + 14)
+    assert "| STAIR 8K | 114/120 |" in (tmp_path / "out" / "bank_prefix_accuracy.md").read_text()
+
+
 def test_without_bank_lengths_the_cut_banks_are_a_gap(tmp_path: Path) -> None:
     write_rows(shared_t1_rows().drop(columns="bank_tokens"), tmp_path / "shared_t1")
     tables = tables_from(tmp_path, tmp_path / "out", resolve(ROOT, {"run": "paper"}))

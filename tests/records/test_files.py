@@ -161,13 +161,13 @@ def test_a_table_of_other_columns_is_refused_on_reading(tmp_path: Path) -> None:
 def test_the_columns_that_users_rely_on() -> None:
     turn = ["model", "benchmark", "condition", "session_id", "turn", "sample", "problem_id"]
     drawn = ["seed", "prompt_tokens", "response_tokens", "response", "finish_reason"]
-    assert SCORED.names == [*turn, *drawn, "answer", "verdict", "correct"]
+    assert SCORED.names == [*turn, *drawn, "bank_tokens", "beyond_context", "answer", "verdict", "correct"]
     assert RESPONSES.names[: len(turn) + len(drawn)] == [*turn, *drawn]
     proof = {"prompt_ids_sha256", "response_ids", "engine", "engine_version", "attention", "dtype", "device"}
     bank = {"history_retokenised", "bank_tokens", "bank_sha256", "bank_source", "controlled_tokens", "readout_norm"}
     assert proof | bank <= set(RESPONSES.names)
     assert proof | {"record_id", "problem_id", "sample"} <= set(ROLLOUTS.names)
-    assert {field.name for field in SCORED if field.nullable} == {"answer"}
+    assert {field.name for field in SCORED if field.nullable} == {"bank_tokens", "beyond_context", "answer"}
 
 
 def test_a_manifest_says_what_an_output_is_and_notices_a_change(tmp_path: Path) -> None:

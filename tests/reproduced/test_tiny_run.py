@@ -111,7 +111,7 @@ def test_what_is_published_holds_no_text_that_may_not_be(run: tuple[Config, RunP
     secrets |= {" ".join(text.split()) for table in answered for text in table.response if len(text) > 40}
     export(config, paths, tmp_path / "out")
     published = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    published += [paths.data_card(model) for model in config.models]
+    published += [card(model) for model in config.models for card in (paths.data_card, paths.response_card)]
     assert len(published) > 40
     for path in published:
         if path.suffix == ".parquet":

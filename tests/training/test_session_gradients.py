@@ -128,9 +128,9 @@ def test_the_first_turn_gives_history_and_bank_and_no_loss(backbone: tuple[PreTr
     turns, seen = session(renderer), []
     with student_of(model, "stair") as student:
         replay = replaying(student, renderer)
-        tokens = replay.run(turns, lambda turn, parts: seen.append((turn, parts)))
+        replayed = replay.run(turns, lambda turn, parts: seen.append((turn, parts)))
         assert [turn for turn, _ in seen] == turns[1:]
-        assert tokens == sum(len(turn.response_ids) for turn in turns[1:])
+        assert replayed.tokens == sum(len(turn.response_ids) for turn in turns[1:])
         assert all(parts.loss.requires_grad for _, parts in seen)
         # But its answer matters: through the bank and the visible history.
         other = [RecordedTurn(turns[0].user, tuple(reversed(turns[0].response_ids[:-1])), 0.0), *turns[1:]]

@@ -88,6 +88,9 @@ def test_a_trained_controller_is_its_files_and_they_load_in_one_line(trained: Ru
     assert manifest["parameters"] == sum(tensor.numel() for tensor in weights_of(trained, kind).values())
     text = (folder / "README.md").read_text()
     assert f"tags: [stair, {kind}]" in text
+    reads = kind in ("stair", "lora_stair")
+    assert manifest["auxiliary_positions"] == ({"context": 512, "beyond": 0} if reads else None)
+    assert ("- auxiliary positions beyond the context of 512: 0\n" in text) == reads
     assert ("load_adapter" in text, "load_controller" in text) == ("lora" in kind, kind != "lora")
 
 
@@ -104,6 +107,7 @@ def test_the_curve_has_a_line_an_update_and_the_validation_loss_where_it_was_mea
         assert float(row["tokens_per_second"]) > 0.0
         assert float(row["peak_memory_mib"]) > 50.0
         assert int(row["responses"]) == 6
+        assert row["beyond_context"] == ("0" if kind in ("stair", "lora_stair") else "")
     measured = json.loads((trained.controller(MODEL, kind) / "manifest.json").read_text())["objective"]
     change = measured["training"]["change"]
     assert change["low"] <= change["loss"] <= change["high"]

@@ -24,9 +24,10 @@ TABLES = {"table": 7, "figure": 1, "provenance": 1, "all": 1}
 def evaluated(conditions: int, **more: int) -> dict[str, int]:
     """The jobs when so many conditions are generated again."""
     again = dict.fromkeys(("evaluation_shard", "seal_evaluation", "score_condition"), conditions)
-    return {**again, "check": 1, **TABLES, **more}
+    return {**again, "response_card": 1, "check": 1, **TABLES, **more}
 
 
+CARDS = {"data_card": 1, "response_card": 1}
 GENERATES = ("train_controller", "evaluation_shard", "seal_evaluation")
 CONTROLLER = {"train_controller": 1, "training_figure": 1, **evaluated(1)}
 TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER}
@@ -39,7 +40,7 @@ ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
     [
         ((), {}),
         (("conditions={native: {label: Plain}}",), TABLES),
-        (("note=Another note.",), {"data_card": 1, "data_report": 1, "training_figure": 1, **TABLES}),
+        (("note=Another note.",), {**CARDS, "data_report": 1, "training_figure": 1, **TABLES}),
         (("transformers={batch_width: 4, prefill_width: 2}",), {}),
         (("rollouts={shards: 3}",), {}),
         (("evaluation={shards: 2}",), {}),
@@ -73,7 +74,7 @@ def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: P
     for change, target, expected in (
         ("conditions={native: {label: Plain}}", "all", TABLES),
         ("training={kl: 0.5}", "training", {"train_controller": 1, "train_lora": 1, "train_lora_stair": 1}),
-        ("controllers={stair: {layers: [1, 2]}}", "evaluation", dict.fromkeys(GENERATES, 1)),
+        ("controllers={stair: {layers: [1, 2]}}", "evaluation", dict.fromkeys((*GENERATES, "response_card"), 1)),
     ):
         words += ["--set", change]
         before = timings(results)

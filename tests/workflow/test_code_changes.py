@@ -19,7 +19,7 @@ PROTOCOL = {
     **{"data_report": 1},  # it uses the same module's digests of files
     **{"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, "training_sessions": 1},
     **{"train_controller": 1, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1},
-    **{"evaluation_shard": 3, "seal_evaluation": 3, "check": 1, **SCORES},
+    **{"evaluation_shard": 3, "seal_evaluation": 3, "response_card": 1, "check": 1, **SCORES},
 }
 EMBEDDED = {
     **{"raw": 2, "backbone": 1, "benchmark": 1, "training_pool": 1, "evaluation_sessions": 1},
@@ -69,6 +69,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/artifacts/figures/training.py", "Updates", "Update", CURVES),
         ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "all": 1}),
         ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "all": 1}),
+        ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card": 1, "provenance": 1, "all": 1}),
         ("stair/engines/transformers/engine.py", "", "\nADDED = 1\n", {}),
         ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),

@@ -36,6 +36,7 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
     native.unlink()
     expected = {
         "seal_evaluation": 1,
+        "response_card": 1,
         "check": 1,
         "score_condition": 1,
         "table": 7,

@@ -56,6 +56,11 @@ def of_each_model(path):
     return [path(model) for model in cfg.models]
 
 
+def response_cards():
+    """The cards of all models that answer a benchmark."""
+    return [paths.response_card(m) for m in cfg.models if cfg.benchmarks_of(m)]
+
+
 def of_each_trained_model(*kinds, models=tuple(cfg.models)):
     """Paths for each model whose training data is to be made."""
     trained = [model for model in models if restored.training_data_wanted(model)]
@@ -128,6 +133,16 @@ def evaluation_shards(wildcards):
     )
     place = ("evaluation", *place)
     return [paths.shard(str(shard), str(of), *place) for shard in range(of)]
+
+
+def sealed_responses(wildcards):
+    """The responses of a model, of every benchmark and condition."""
+    return [
+        paths.responses(m, b, condition)
+        for condition in cfg.conditions
+        for m, b in cfg.evaluated(condition)
+        if m == wildcards.model
+    ]
 
 
 def first_turns(wildcards):
@@ -257,6 +272,10 @@ def limit_settings(wildcards):
 
 def card_settings(wildcards):
     return digests.digest(digests.data_card(cfg, wildcards.model))
+
+
+def response_card_settings(wildcards):
+    return digests.digest(digests.response_card(cfg, wildcards.model))
 
 
 def rollout_settings(wildcards):

@@ -2,6 +2,7 @@
 rule evaluation:
     input:
         evaluated(paths.responses),
+        response_cards(),
 
 
 rule evaluation_shard:
@@ -73,3 +74,21 @@ rule seal_evaluation:
     shell:
         "stair evaluate --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
         " --condition {wildcards.condition} --seal > {log} 2>&1"
+
+
+rule response_card:
+    input:
+        sealed_responses,
+    output:
+        str(paths.response_card("{model}")),
+    log:
+        str(paths.log("evaluation", "{model}", "card")),
+    benchmark:
+        str(paths.timing("response_card", "{model}"))
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=response_card_settings,
+    shell:
+        "stair evaluate --run {params.run} --model {wildcards.model} --card > {log} 2>&1"

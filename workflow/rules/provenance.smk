@@ -5,6 +5,7 @@ rule provenance:
         figures=[paths.figure(name, ".csv") for name in (*FIGURES, *DRAWN_CURVES)],
         # Nothing else leads to these.
         cards=of_each_trained_model(paths.data_card),
+        response_cards=response_cards(),
         limits=[
             path
             for model in cfg.models

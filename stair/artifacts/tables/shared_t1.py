@@ -103,7 +103,7 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
     """Accuracy by how many of the bank's first entries are readable; None where no prefix has rows.
 
     Each pair of a model and a benchmark has its block. `frame` holds the rows; with the column
-    `bank_tokens`, which generated rows carry, banks longer than the budget are counted.
+    `bank_tokens`, which scored rows carry, banks longer than the budget are counted.
     """
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
