@@ -1,4 +1,4 @@
-"""How much of a readout BF16 rounds away, by where it is added to the attention output (Appendix B.3).
+"""How much of a readout BF16 rounds away, by where the output path adds it (appendix B.3).
 
     python benchmarks/addition.py                    # both architectures at their real widths, on the CPU; a minute
     python benchmarks/addition.py --device cuda

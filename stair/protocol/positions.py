@@ -1,4 +1,4 @@
-"""Auxiliary positions beyond the model's context (Section 3.1, Appendix B.2): counted, never clamped."""
+"""Auxiliary positions beyond the model's context (section 3.1, appendix B.2): counted, never clamped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def beyond_context(bank_tokens: int | None, controlled_tokens: int, prompt_token
     """Counts the auxiliary positions of one response that the model's context does not have.
 
     A read of M bank entries places the entries at 0 to M - 1 and the token at position p of the conversation at M + p
-    (Section 3.1). The control span is the prompt's last `controlled_tokens` tokens. A context of N tokens has the
+    (section 3.1). The control span is the prompt's last `controlled_tokens` tokens. A context of N tokens has the
     positions 0 to N - 1, so every position of N or more counts, once for all layers and heads. A response that reads
     no bank, or an empty one, has no auxiliary positions.
 

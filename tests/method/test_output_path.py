@@ -1,4 +1,4 @@
-"""The output path (Appendix B.3): W_O (g * z) is formed by itself and added to the attention output."""
+"""The output path (appendix B.3): W_O (g * z) is formed by itself and added to the attention output."""
 
 from __future__ import annotations
 
