@@ -1,18 +1,20 @@
 """How much of a readout BF16 rounds away, by where the output path adds it (appendix B.3).
 
-    python benchmarks/addition.py                    # both architectures at their real widths, on the CPU; a minute
+    python benchmarks/addition.py                    # both architectures, real widths, CPU; a minute
     python benchmarks/addition.py --device cuda
 
-A model of four layers with random weights prefills one prompt natively and with a bank whose values are scaled, so that
-g * z has the given share of the attention (both before the output projection, Frobenius norms over the control span).
-Lost is |change - W_O (g * z)| / |W_O (g * z)|: the change of the attention output against FP64, and the change of the
-residual stream behind it, which has the norm of the attention output here. The orders:
+A model of four layers with random weights prefills one prompt natively and with a bank. The bank's
+values are scaled so that g * z has the given share of the attention; both are Frobenius norms before
+the output projection, over the control span. Lost is |change - W_O (g * z)| / |W_O (g * z)| against
+FP64: of the attention output, and of the residual stream behind it. That stream is random and as
+large as the attention output. The orders:
 
     input     W_O (a + g * z): added to the input of the output projection
-    output    W_O a + W_O (g * z), each in BF16: the paper's order, measured on what `stair.method` does
+    output    W_O a + W_O (g * z), each in BF16: the paper's order, as `stair.method` computes it
     fp32      the same sum in FP32, rounded once; behind the residual addition, rounded there alone
 
-Ends with status 1 unless the input of the projection is native's and its output that of the paper's order, bit for bit.
+Ends with status 1 unless the input of the projection is native's and its output that of the paper's
+order, bit for bit.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The chunked objective beside the whole one: time, and memory above the inputs; in 16 bits, what FP32 logits cost and gain.
+"""The chunked objective beside the whole one: time, memory, and in 16 bits the worth of FP32 logits.
 
-    python benchmarks/loss.py                                                     # small sizes that a laptop holds
-    python benchmarks/loss.py --dtype bfloat16 --hidden 2560                      # logits in FP32 and rounded to BF16
-    python benchmarks/loss.py --dtype bfloat16 --tokens 32768 --hidden 2560       # the real shape, for a GPU
+    python benchmarks/loss.py                                  # small sizes that a laptop holds
+    python benchmarks/loss.py --tokens 32768 --hidden 2560     # the real shape, for a GPU
+    python benchmarks/loss.py --dtype bfloat16 --hidden 2560   # logits in FP32 and rounded to BF16
 
 Every case runs in a process of its own, whose peak memory is that case's alone: what is allocated on the GPU, or what the
 process holds. `above` is the peak above the inputs (student, teacher, output layer, targets), the gradient included.
 
-In 16 bits the form `rounded` is the chunked one with logits and gradient rounded to 16 bits as they leave their products,
-which is not what the objective does. Errors of both are relative to FP64 on the same 16-bit numbers: logits have a
-standard deviation of 4, and the teacher is close to the student.
+In 16 bits the form `rounded` is the chunked one with logits and gradient rounded to 16 bits behind
+their products. The objective does not round them. Errors of both forms are relative to FP64 on the
+same 16-bit numbers. Logits have a standard deviation of 4, and the teacher is close to the student.
 """
 
 from __future__ import annotations

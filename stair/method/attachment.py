@@ -114,7 +114,7 @@ class Attachment:
             both = output.view(*output.shape[:2], architecture.query_heads, 2 * architecture.head_dim)
             gates[:] = [both[..., architecture.head_dim :].flatten(2)]
 
-        # Under LoRA the readout passes through the frozen weight alone (appendix B.3), not through the adapter beside it.
+        # Under LoRA the readout passes through the frozen weight alone (appendix B.3), not the adapter.
         frozen = getattr(module.o_proj, "base_layer", module.o_proj)
 
         def scale_inputs(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

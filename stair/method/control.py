@@ -75,7 +75,7 @@ class Receipt:
     def readout_norm(self) -> float:
         """Frobenius norm over controlled positions and layers, before the output projection.
 
-        Under a reflector it is that of the readouts z, before the gate. Under bank-free control it is that of the
-        attention output times s, after the gate.
+        Under a reflector it is that of the readouts z, before the gate. Under bank-free control it is
+        that of the attention output times s, after the gate.
         """
         return sum(float(square) for square in self._squares.values()) ** 0.5

@@ -48,14 +48,14 @@ class RowReadout:
 
     @property
     def scales(self) -> bool:
-        """Whether the control scales the output projection's input; otherwise it adds a readout to the output."""
+        """Whether the control scales the output projection's input; else it adds to the output."""
         return isinstance(self.control.controller, BankFree)
 
     def scaled(self, index: int, attention: Tensor) -> Tensor:
         """Return the output projection's input times (1 + s) at the controlled tokens.
 
-        `attention` [controlled, query_heads * head_dim] is that input as the model has it, after the gate. The
-        arithmetic is float32 or wider; the result is rounded once to the dtype of `attention`.
+        `attention` [controlled, query_heads * head_dim] is that input as the model has it, after the
+        gate. The arithmetic is float32 or wider; the result is rounded once to the dtype of `attention`.
         """
         controller = self.control.controller
         assert isinstance(controller, BankFree)
@@ -64,14 +64,14 @@ class RowReadout:
         return (attention * (1.0 + scales)).to(attention.dtype)
 
     def update(self, index: int, queries: Tensor, gate: Tensor | None, weight: Tensor) -> Tensor | None:
-        """Return the paper's W_O (g * z) at the controlled tokens (Eq. 20), or None where nothing is read.
+        """Return W_O (g * z) at the controlled tokens (Eq. 20), or None where nothing is read.
 
         queries  [controlled, query_heads, head_dim], normalised and not rotated
-        gate     [controlled, query_heads * head_dim], the sigmoid gate g; None for an architecture without one
+        gate     [controlled, query_heads * head_dim], the sigmoid gate g; None without a gate
         weight   [hidden, query_heads * head_dim], the frozen weight of the output projection
 
-        The readout z leaves the read in the dtype of `queries`; every step after it works in that dtype. The product
-        has this row's controlled tokens alone, so that its bits do not depend on the other rows of the batch.
+        The readout z leaves the read in the dtype of `queries`, and every later step has that dtype. The
+        product has the controlled tokens of this row alone: its bits do not depend on other rows.
         """
         if self.bank_tokens == 0:
             return None

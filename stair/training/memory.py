@@ -80,7 +80,7 @@ def turn_memory(
         "attention mask": tokens * whole * (1 + width) if prefix and not adapts and not flash else 0,
         "bank": 2 * turn.bank * kv * len(layers) * width,
         "layers' inputs": (facts.layers - first) * tokens * hidden * width,
-        # The student's and the teacher's, and the student's gradient, which is FP32 until it is scaled.
+        # The student's and the teacher's; the student's gradient is FP32 until it is scaled.
         "hidden states": turn.response * hidden * (2 * width + _WIDE),
         "one layer again, or a chunk of the objective": max(again, loss),
     }

@@ -10,7 +10,7 @@ from torch import Tensor
 from stair.training.memory import CHUNK_TOKENS
 
 _CHUNK_TOKENS = CHUNK_TOKENS
-# Rows of the output layer that are widened at once where no kernel does it; 80 MiB at 2,560 channels.
+# Rows of the output layer that are widened at once on a CPU: 80 MiB at 2,560 channels.
 _WIDENED_ROWS = 8192
 
 
@@ -42,10 +42,10 @@ def response_objective(
 
     The output layer is frozen, so the gradient of the hidden states is formed chunk by chunk in the forward pass.
 
-    For 16-bit inputs, products have 16-bit operands, FP32 sums and FP32 results: logits are never rounded to 16 bits. The
-    slope in the logits is rounded once, as an operand of its product with the output layer. The gradient of the hidden
-    states stays FP32 until the backward pass. That multiplies it in FP32 with the factor of the loss (w_r / |U|, eq.
-    method-weighted-objective) and rounds it once.
+    For 16-bit inputs, products have 16-bit operands, FP32 sums and FP32 results: logits are never
+    rounded to 16 bits. The slope in the logits is rounded once, as an operand of its product with the
+    output layer. The gradient of the hidden states stays FP32 until the backward pass, which multiplies
+    it in FP32 with the factor of the loss (w_r / |U|, eq. method-weighted-objective) and rounds it once.
 
     Args:
         student: `[tokens, hidden]` last hidden states of the student at the positions that predict the targets.
@@ -79,7 +79,7 @@ class _Chunked(torch.autograd.Function):
             if slope is not None:
                 gradient[part] = _states(slope.to(head.dtype), head)
             del slope  # or it would live beside the next chunk's
-        # Behind the product: 1 / tokens is no 16-bit number, and the slope at the target is near -1, which is one.
+        # Behind the product: 1 / tokens is no 16-bit number; -1, near which the target's slope lies, is.
         ctx.save_for_backward(gradient.div_(tokens))
         ctx.dtype = student.dtype
         ce, divergence = ce / tokens, divergence / tokens
@@ -112,7 +112,7 @@ def _chunk(
 
 
 def _logits(states: Tensor, head: Tensor) -> Tensor:
-    """`states @ head.T` [tokens, vocabulary] in FP32 or wider; the product of 16-bit operands is not rounded to 16 bits."""
+    """`states @ head.T` [tokens, vocabulary] in FP32 or wider, from 16-bit operands too."""
     if not _narrow(states):
         return states @ head.T
     if states.is_cuda:

@@ -87,7 +87,7 @@ def test_prompts_in_chunks_give_what_whole_ones_give(small_model: Models, archit
 def test_in_chunks_a_response_is_the_same_bits_alone_and_among_others(
     small_model: Models, architecture: str, width: int
 ) -> None:
-    """FP32: the update of the attention output is a product of a row's own controlled tokens, in every chunk."""
+    """FP32: the attention output's update is a product of a row's own controlled tokens."""
     model, requests = small_model(architecture), long_requests(torch.float32)
     for chunk in (64, 128):
         together = {done.key: done for done in engine(model, chunk, width).run(requests)}

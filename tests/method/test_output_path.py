@@ -1,4 +1,4 @@
-"""The output path (appendix B.3): W_O (g * z) is formed by itself and added to the attention output."""
+"""The output path (appendix B.3): W_O (g * z) is a product of its own behind the native path."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(model: PreTrainedModel, case: Case, control: RowControl | None) -> Seen:
 
 
 def bf16(model: PreTrainedModel, signal: float) -> tuple[PreTrainedModel, Case, Seen, Seen]:
-    """The model in BF16, with its readout as strong as `signal` times its attention: native and controlled."""
+    """The model in BF16 and its case, with g * z at `signal` times the attention; both forwards."""
     model = copy.deepcopy(model).to(torch.bfloat16)
     case = scaled(random_case(), 1.0)
     native = run(model, case, None)
@@ -77,7 +77,7 @@ def control(case: Case, **options: object) -> RowControl:
 
 
 def readout(model: PreTrainedModel, case: Case, seen: Seen) -> Tensor:
-    """g * z (z without a gate) [1, controlled, channels], from the layer's own queries, by the same read."""
+    """g * z [1, controlled, channels] of the layer's own queries, by the same read; z without a gate."""
     rotary = Attachment(model, LAYERS).rotary
     queries = seen.queries[0, case.start :].transpose(0, 1)
     keys, values = case.bank.resident(queries.device, queries.dtype, rotary).layer(0)

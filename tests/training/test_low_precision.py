@@ -1,4 +1,4 @@
-"""The objective in BF16: FP32 logits of BF16 numbers, and one rounding of the gradient, the response weight included."""
+"""The objective in BF16: FP32 logits, and one rounding of the gradient with its response weight."""
 
 from __future__ import annotations
 
