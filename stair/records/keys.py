@@ -14,7 +14,7 @@ PROTOCOL_VERSION = 2
 """Raised by hand when a change of code changes what a response would be for the same settings; part of every response key.
 
 1  the first protocol
-2  W_O (g * z) is added to the attention output (appendix B.3), no longer g * z to the projection's input
+2  the output path (appendix B.3) adds W_O (g * z) to the attention output, no longer g * z to the projection's input
 """
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
