@@ -16,11 +16,10 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     Raises ValueError for an empty or overlong reference.
     """
     reference = bare_reference(reference)
-    stated = bare_text(clean(answer))
-    if stated == bare_text(clean(reference)):
+    if same_text(answer, reference):
         return True
     hint = Hint.of(problem_hint)
-    if hint.poses(stated):
+    if hint.poses(bare_text(clean(answer))):
         return False
     comparison = Comparison(hint)
     try:
@@ -30,6 +29,11 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
         )
     except TooComplex:
         return False
+
+
+def same_text(answer: str, reference: str) -> bool:
+    """Whether both are one text in different spellings."""
+    return bare_text(clean(answer)) == bare_text(clean(reference))
 
 
 def bare_reference(reference: str) -> str:
