@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
+from stair.scoring.answer_forms import answer_forms
 from stair.scoring.item import ScoreItem
 from stair.scoring.pool import score_many
 
@@ -39,5 +42,8 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
     counts = {
         name: sum(row["verdict"] == name for row in scored) for name in ("correct", "wrong", "no_answer", "timeout")
     }
-    write_manifest(output, stage="scores", settings={"kind": config.benchmarks[benchmark].kind}, verdicts=counts)
+    forms = answer_forms(items, scores)
+    settings = {"kind": config.benchmarks[benchmark].kind}
+    write_manifest(output, stage="scores", settings=settings, verdicts=counts, answer_forms=asdict(forms))
     print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    print(forms)

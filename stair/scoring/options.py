@@ -17,9 +17,9 @@ _FEWEST = 3
 _FONT = r"\\(?:text|textbf|textrm|mathrm|mathbf|bf)\s*\{\s*"
 _SPACE = r"(?:\\[,;:! ]|\\q?quad(?![A-Za-z])|\\\\|[\s~])"
 _LABELS = (
-    re.compile(rf"(?:{_FONT})?\(([A-Z])\){_SPACE}*\}}?"),  # (A), \textbf{(A)}
-    re.compile(r"(?:^|(?<=\s))([A-Z])\)"),  # A)
-    re.compile(r"^[ \t]*([A-Z])[.:](?=\s)", re.MULTILINE),  # A. on a line of its own
+    re.compile(rf"(?:{_FONT})?\(([A-J])\){_SPACE}*\}}?"),  # (A), \textbf{(A)}
+    re.compile(r"(?:^|(?<=\s))([A-J])\)"),  # A)
+    re.compile(r"^[ \t]*([A-J])[.:](?=\s)", re.MULTILINE),  # A. on a line of its own
 )
 _AROUND = re.compile(rf"^(?:{_SPACE}|\$)+|(?:{_SPACE}|[$.,;])+$")
 _AFTER_LAST = re.compile(r"\n|(?<=[.;?!])\s+(?=[A-Z])")
@@ -59,7 +59,7 @@ def _runs(labels: list[re.Match[str]], text: str) -> list[dict[str, str]]:
     for label, end in zip(labels, ends, strict=True):
         if label[1] == "A":
             runs.append({})
-        if len(runs[-1]) < len(ascii_uppercase) and label[1] == ascii_uppercase[len(runs[-1])]:
+        if label[1] == ascii_uppercase[len(runs[-1])]:
             runs[-1][label[1]] = text[label.end() : min(end, label.end() + _LONGEST_OPTION)]
     for run in runs:
         if run:
