@@ -28,8 +28,8 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     letter = choice_letter(reference, ascii_uppercase)
     if letter is not None and letter in reference:
         options = listed_options(problem_hint)
-        if letter in options and names_option(answer, letter, options, lambda one, other: _same(one, other, hint)):
-            return True
+        if letter in options:
+            return names_option(answer, letter, options, lambda one, other: _same(one, other, hint))
     return _same(answer, reference, hint)
 
 

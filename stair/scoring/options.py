@@ -23,7 +23,10 @@ _LABELS = (
 )
 _AROUND = re.compile(rf"^(?:{_SPACE}|\$)+|(?:{_SPACE}|[$.,;])+$")
 _AFTER_LAST = re.compile(r"\n|(?<=[.;?!])\s+(?=[A-Z])")
-_NOUN = re.compile(r"(?:the )?(?:correct |final )?(?:answer|option|choice|letter)(?: is)?:? +", re.IGNORECASE)
+_NOUN = re.compile(
+    r"(?:the )?(?:correct |final )?(?:answer|option|choice|letter|point|plan|graph|figure|statement)(?: is)?:? +",
+    re.IGNORECASE,
+)
 _BEFORE = re.compile(r"(\(?)([A-Za-z])(\s*[).:]\s*|\s+)(.+)", re.DOTALL)
 _BEHIND = re.compile(r"(.+?)\s+\(([A-Z])\)", re.DOTALL)
 
