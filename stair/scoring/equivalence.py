@@ -20,22 +20,23 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     Raises ValueError for an empty or overlong reference.
     """
     reference = bare_reference(reference)
-    if same_text(answer, reference):
+    stated = bare_text(clean(answer))
+    if stated == bare_text(clean(reference)):
         return True
     hint = Hint.of(problem_hint)
-    if hint.poses(bare_text(clean(answer))):
+    if hint.poses(stated):
         return False
-    letter = choice_letter(reference, ascii_uppercase)
+    letter = choice_letter(reference, ascii_uppercase) if hint else None
     if letter is not None and letter in reference:
         options = listed_options(problem_hint)
         if letter in options:
-            return names_option(answer, letter, options, lambda one, other: _same(one, other, hint))
+            return names_option(
+                answer, letter, options, lambda one, other: same_text(one, other) or _same(one, other, hint)
+            )
     return _same(answer, reference, hint)
 
 
 def _same(answer: str, reference: str, hint: Hint) -> bool:
-    if same_text(answer, reference):
-        return True
     comparison = Comparison(hint)
     try:
         return any(

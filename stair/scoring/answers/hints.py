@@ -199,6 +199,8 @@ class Hint:
 
     def poses(self, answer: str) -> bool:
         """Whether the answer only repeats the formula that the problem wants evaluated or in another form."""
+        if not self:
+            return False
         stated = _one_spelling(re.sub(r"\\?%", "percent", answer.lower()))
         posed = (next(filter(None, groups)) for groups in _POSED.findall(self.text))
         return any(_one_spelling(bare_text(clean(formula)).rstrip(".,;?=")) == stated for formula in posed)
