@@ -19,8 +19,8 @@ class AnswerForms:
     """further responses that `accept_choice_text` would make correct; None where no question lists its choices"""
 
     def __str__(self) -> str:
-        text = f"{self.several_boxes} end with several adjacent boxes, of which the last one counts"
-        added = "" if self.choice_text is None else f"; accept_choice_text would make {self.choice_text} more correct"
+        text = f"several adjacent boxes at the end, of which the last one counts: {self.several_boxes}"
+        added = "" if self.choice_text is None else f"; made correct by accept_choice_text: {self.choice_text}"
         return text + added
 
     def __add__(self, other: "AnswerForms") -> "AnswerForms":

@@ -65,7 +65,7 @@ def test_the_forms_of_answers_are_counted_and_not_scored(tmp_path: Path) -> None
     assert report.verdicts == {"correct": 1, "wrong": 2}
     assert report.forms == AnswerForms(several_boxes=1, choice_text=1)
     assert str(report.forms) == (
-        "1 end with several adjacent boxes, of which the last one counts; accept_choice_text would make 1 more correct"
+        "several adjacent boxes at the end, of which the last one counts: 1; made correct by accept_choice_text: 1"
     )
     accepted = score_file(source, tmp_path / "out.jsonl", accept_choice_text=True)
     assert accepted.verdicts["correct"] == report.verdicts["correct"] + report.forms.choice_text
