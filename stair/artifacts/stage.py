@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from stair.artifacts.answer_forms import with_answer_forms
 from stair.artifacts.figures import overview
 from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
@@ -65,6 +66,8 @@ def build(config: Config, paths: RunPaths, name: str) -> Table:
     rows, labels = scored_rows(config, paths), Labels.of(config)
     table = assemble(name, _responses(config, paths, rows), labels, config, trained_parameters(config, paths))
     table = table or nothing(name, labels)
+    if name == "intervals":
+        table = with_answer_forms(table, config, paths)
     return _with_mixed_engines(with_time_outs(table, rows), config, paths)
 
 

@@ -51,6 +51,7 @@ def score(
     told = ScoringProgress()
     report = score_file(source, target, progress=told, workers=threads, accept_choice_text=accept_choice_text)
     print(f"{report.scored} scored: " + ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items()))
+    print(report.forms)
     for line in report.malformed:
         print(f"stair: error: {source}, {line}", file=sys.stderr)
     if report.malformed:

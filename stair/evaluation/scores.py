@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from stair.config.model import Config
@@ -11,6 +12,7 @@ from stair.protocol.positions import AuxiliaryPositions, beyond_context
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
+from stair.scoring.answer_forms import answer_forms
 from stair.scoring.item import ScoreItem
 from stair.scoring.pool import score_many
 
@@ -47,8 +49,11 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
     counts = {
         name: sum(row["verdict"] == name for row in scored) for name in ("correct", "wrong", "no_answer", "timeout")
     }
-    write_manifest(output, stage="scores", settings={"kind": config.benchmarks[benchmark].kind}, verdicts=counts)
+    forms = answer_forms(items, scores)
+    settings = {"kind": config.benchmarks[benchmark].kind}
+    write_manifest(output, stage="scores", settings=settings, verdicts=counts, answer_forms=asdict(forms))
     print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    print(forms)
 
 
 def _beyond_context(row: Mapping[str, Any], positions: AuxiliaryPositions | None) -> int | None:

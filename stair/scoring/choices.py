@@ -45,12 +45,13 @@ def choice_matches(answer: str, reference: str, *, choices: Sequence[str] | None
 
 
 def _names_option(answer: str, letter: str, option: str) -> bool:
-    flat = _flatten(answer)
+    flat = flatten(answer)
     match = re.fullmatch(r"\(?([A-Za-z])(?:\s*[).:]\s*|\s+)(.+)", flat, re.DOTALL)
-    return match is not None and match[1].upper() == letter and match[2].strip(" .") == _flatten(option).strip(" .")
+    return match is not None and match[1].upper() == letter and match[2].strip(" .") == flatten(option).strip(" .")
 
 
-def _flatten(text: str) -> str:
+def flatten(text: str) -> str:
+    """Text in one line without fonts and dollar signs."""
     text = unicodedata.normalize("NFKC", text)
     while (unwrapped := _STYLED.sub(r"\1", text)) != text:
         text = unwrapped

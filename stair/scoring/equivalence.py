@@ -1,13 +1,17 @@
 """Whether an answer says the same as the reference, in the format that the problem asked for."""
 
+from string import ascii_uppercase
+
 from stair.scoring.answers.comparison import Comparison
 from stair.scoring.answers.hints import Hint
 from stair.scoring.answers.kinds import Collection
 from stair.scoring.answers.phrases import bare_text
 from stair.scoring.answers.reading import read_answer
 from stair.scoring.bounds import MAX_ANSWER_CHARACTERS, TooComplex
+from stair.scoring.choices import choice_letter
 from stair.scoring.expressions.clean import clean
 from stair.scoring.extraction import last_boxed
+from stair.scoring.options import listed_options, names_option
 
 
 def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> bool:
@@ -22,6 +26,17 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     hint = Hint.of(problem_hint)
     if hint.poses(stated):
         return False
+    letter = choice_letter(reference, ascii_uppercase) if hint else None
+    if letter is not None and letter in reference:
+        options = listed_options(problem_hint)
+        if letter in options:
+            return names_option(
+                answer, letter, options, lambda one, other: same_text(one, other) or _same(one, other, hint)
+            )
+    return _same(answer, reference, hint)
+
+
+def _same(answer: str, reference: str, hint: Hint) -> bool:
     comparison = Comparison(hint)
     try:
         return any(
@@ -30,6 +45,11 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
         )
     except TooComplex:
         return False
+
+
+def same_text(answer: str, reference: str) -> bool:
+    """Whether both are one text in different spellings."""
+    return bare_text(clean(answer)) == bare_text(clean(reference))
 
 
 def bare_reference(reference: str) -> str:

@@ -5,10 +5,15 @@ number in the prose is never an answer.
 """
 
 import re
+from collections import deque
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _END_OF_BARE_ARGUMENT = re.compile(r"[\s$]|\\[)\]]")
+_LONGEST_JOINT = 80
+_JOINT = re.compile(
+    r"(?:[\s$.,;:*&~]|\\[()\[\],;:! \\]|\\q?quad|\\(?:text|mathrm)\{ *(?:and|or) *\}|\band\b|\bor\b|[A-Za-z](?:_\{?\w\}?)? *=)*"
+)
 
 
 def last_boxed(response: str) -> str | None:
@@ -16,25 +21,43 @@ def last_boxed(response: str) -> str | None:
 
     A box without braces (`\boxed 5`, `\boxed\frac{1}{2}`) runs to the next space, dollar sign or end of the formula.
     """
-    start = _last_box_end(response)
-    if start is None:
-        return None
+    boxes = _last_boxes(response, 1)
+    argument = _argument(response, boxes[0].end()) if boxes else None
+    return argument[0] if argument else None
+
+
+def ends_in_several_boxes(response: str) -> bool:
+    r"""Whether the last box stands directly after one of another content: `\boxed{1}, \boxed{2}`.
+
+    Spaces, delimiters of formulas, punctuation, `and`, `or` and a name with its equals sign may stand between the two. The
+    last box alone is the answer all the same; reports say how many responses this concerns.
+    """
+    boxes = _last_boxes(response, 2)
+    if len(boxes) < 2:
+        return False
+    start = boxes[1].start()
+    before, last = (_argument(response, box.end()) for box in boxes)
+    if before is None or last is None or before[0] == last[0] or not 0 <= start - before[1] <= _LONGEST_JOINT:
+        return False
+    return _JOINT.fullmatch(response, before[1], start) is not None
+
+
+def _last_boxes(response: str, count: int) -> list[re.Match[str]]:
+    """The last boxes, in order. One pass, whatever stands there: responses can be megabytes long."""
+    return list(deque(_BOX.finditer(response), maxlen=count))
+
+
+def _argument(response: str, start: int) -> tuple[str, int] | None:
+    """The content of the box whose argument begins at `start`, and where the box ends; None if empty or never closed."""
     while start < len(response) and response[start].isspace():
         start += 1
     if start == len(response):
         return None
-    end = _closing_brace(response, start) if response[start] == "{" else None
-    if response[start] == "{":
-        return None if end is None else response[start + 1 : end].strip() or None
-    return _bare_argument(response, start)
-
-
-def _last_box_end(response: str) -> int | None:
-    """Where the argument of the last box begins. One pass, whatever stands there: responses can be megabytes long."""
-    end = None
-    for match in _BOX.finditer(response):
-        end = match.end()
-    return end
+    if response[start] != "{":
+        return _bare_argument(response, start)
+    end = _closing_brace(response, start)
+    content = "" if end is None else response[start + 1 : end].strip()
+    return (content, end + 1) if end is not None and content else None
 
 
 def _closing_brace(text: str, opening: int) -> int | None:
@@ -50,7 +73,7 @@ def _closing_brace(text: str, opening: int) -> int | None:
     return None
 
 
-def _bare_argument(response: str, start: int) -> str | None:
+def _bare_argument(response: str, start: int) -> tuple[str, int] | None:
     position = start
     while position < len(response):
         if response[position] == "{":
@@ -62,4 +85,5 @@ def _bare_argument(response: str, start: int) -> str | None:
             break
         else:
             position += 1
-    return response[start:position].rstrip(".,;:!") or None
+    content = response[start:position].rstrip(".,;:!")
+    return (content, start + len(content)) if content else None

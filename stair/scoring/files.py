@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from stair.scoring.answer_forms import AnswerForms, answer_forms
 from stair.scoring.item import ScoreItem
 from stair.scoring.pool import Progress, score_each
 from stair.scoring.score import KINDS
+from stair.scoring.verdict import Score
 
 FINISH_REASONS = ("stop", "length", "context")
 
@@ -35,6 +37,7 @@ class FileReport:
 
     verdicts: Counter[str] = field(default_factory=Counter)
     malformed: list[MalformedLine] = field(default_factory=list)
+    forms: AnswerForms = field(default_factory=lambda: AnswerForms(0, None))
 
     @property
     def scored(self) -> int:
@@ -113,6 +116,8 @@ def _score_batch(
         report.verdicts[result.verdict] += 1
         record = {"id": name, "answer": result.answer, "verdict": result.verdict, "correct": result.correct}
         output.write(json.dumps(record, ensure_ascii=False) + "\n")
+    settled = [(item, result) for item, result in zip(items, results, strict=True) if isinstance(result, Score)]
+    report.forms += answer_forms([item for item, _ in settled], [result for _, result in settled])
 
 
 def read_line(line: bytes) -> tuple[object, ScoreItem]:

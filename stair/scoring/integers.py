@@ -6,11 +6,13 @@ from stair.scoring.answers.hints import Hint
 from stair.scoring.answers.kinds import Answer, Based, Quantity, Relation
 from stair.scoring.answers.measures import same_measure
 from stair.scoring.answers.names import is_name
+from stair.scoring.answers.phrases import bare_text
 from stair.scoring.answers.reading import read_answer
 from stair.scoring.answers.regions import lone_symbol
 from stair.scoring.answers.units import PERCENT
 from stair.scoring.bounds import TooComplex
-from stair.scoring.equivalence import bare_reference
+from stair.scoring.equivalence import bare_reference, same_text
+from stair.scoring.expressions.clean import clean
 from stair.scoring.expressions.equality import equal, exact_value
 from stair.scoring.expressions.nodes import Number, PlusMinus, contains, symbols
 
@@ -26,6 +28,8 @@ def same_integer(answer: str, reference: str, problem_hint: str | None = None) -
     if expected is None or value is None or value.denominator != 1:
         raise ValueError(f"reference {reference!r} is not an integer")
     hint = Hint.of(problem_hint)
+    if hint.poses(bare_text(clean(answer))) and not same_text(answer, bare_reference(reference)):
+        return False
     try:
         given = _single(read_answer(answer))
         if given is None or (given.unit == PERCENT and not hint.wants_percent):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.scoring.answer_forms import AnswerForms
 from stair.scoring.files import Difference, compare_files, score_file
 
 GOOD = {"id": "a", "kind": "math", "response": r"\boxed{0.5}", "reference": r"\frac{1}{2}"}
@@ -45,7 +46,29 @@ def test_lines_are_scored_in_order(tmp_path: Path) -> None:
     ]
     assert (report.scored, report.malformed) == (5, [])
     assert report.verdicts == {"correct": 3, "no_answer": 1, "wrong": 1}
+    assert report.forms == AnswerForms(several_boxes=0, choice_text=0)
     assert seen[-1] == (source.stat().st_size,) * 2
+
+
+def test_the_forms_of_answers_are_counted_and_not_scored(tmp_path: Path) -> None:
+    asked = {"kind": "choice", "reference": "B", "choices": ["w", "x", "y", "z"]}
+    source = write(
+        tmp_path / "in.jsonl",
+        [
+            GOOD | {"response": r"\boxed{2}, \boxed{0.5}"},
+            asked | {"id": "b", "response": r"\boxed{B) x}"},
+            asked | {"id": "c", "response": r"\boxed{B) y}"},
+            b"{",
+        ],
+    )
+    report = score_file(source, tmp_path / "out.jsonl")
+    assert report.verdicts == {"correct": 1, "wrong": 2}
+    assert report.forms == AnswerForms(several_boxes=1, choice_text=1)
+    assert str(report.forms) == (
+        "several adjacent boxes at the end, of which the last one counts: 1; made correct by accept_choice_text: 1"
+    )
+    accepted = score_file(source, tmp_path / "out.jsonl", accept_choice_text=True)
+    assert accepted.verdicts["correct"] == report.verdicts["correct"] + report.forms.choice_text
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,16 @@ _FACTOR = re.compile(
     r"(?:^|[.?!:,]\s*|\bto |please |completely )factor(?:ize|ise)?\b|factored form|factori[sz]ation of|factor completely"
 )
 _EXPAND = re.compile(r"(?:^|[.?!:,]\s*|\bto |please |and )(?:fully )?expand\b|expanded form")
-_POSED = re.compile(
-    r"\b(?:express|write|rewrite|convert|simplify|change|rationalize|evaluate|compute|calculate)\b[a-z ]{0,60}:? ?"
-    r"\$+ ?([^$]{1,300}?)[ .,]*\$"
+_ASKING = (
+    r"\b(?:(?:express|write|rewrite|convert|simplify|change|rationalize|evaluate|compute|calculate)\b[a-z ]{0,60}|"
+    r"(?:value of|what is|find|determine)(?: the)?(?: following)?"
+    r"(?: expression| sum| product| quotient| difference| fraction| determinant| series)?):? ?"
 )
+_FORMULA = (
+    r"(?:\$+([^$]{1,600})\$|\\\((.{1,600}?)\\\)|\\\[(.{1,600}?)\\\]|"
+    r"\\begin ?\{(?:align|aligned|equation|gather|multline)\*?\}(.{1,600}?)\\end\b)"
+)
+_POSED = re.compile(_ASKING + _FORMULA)
 _UNIT = re.compile(
     r"(?:how many|number of|in|in terms of|nearest(?: whole| tenth of an?| hundredth of an?)?|express\w*[^.?]{0,40}? in|"
     r"units? (?:of|is|are)|what is[^.?]{0,60}?, in)\s+((?:square |cubic )?[a-z]+(?:\^\{?[23]\}?)?(?: per [a-z]+)?)\b"
@@ -192,13 +198,21 @@ class Hint:
         return UNITS[named.pop()] if len(named) == 1 else None
 
     def poses(self, answer: str) -> bool:
-        """Whether the answer only repeats the formula that the problem wants in another form."""
-        stated = re.sub(r"\\?%", "percent", answer.lower())
-        return any(bare_text(clean(formula)) == stated for formula in _POSED.findall(self.text))
+        """Whether the answer only repeats the formula that the problem wants evaluated or in another form."""
+        if not self:
+            return False
+        stated = _one_spelling(re.sub(r"\\?%", "percent", answer.lower()))
+        posed = (next(filter(None, groups)) for groups in _POSED.findall(self.text))
+        return any(_one_spelling(bare_text(clean(formula)).rstrip(".,;?=")) == stated for formula in posed)
 
     def mentions(self, text: str) -> bool:
         """Whether the problem contains a formula or word, regardless of spaces."""
         return bool(text) and re.sub(r"[\s{}$\\]", "", text.lower()) in re.sub(r"[\s{}$\\]", "", self.text)
+
+
+def _one_spelling(formula: str) -> str:
+    r"""One sign for products, and no braces around one character, so that `2^{9}` is `2^9`."""
+    return re.sub(r"\{(\w)\}", r"\1", re.sub(r"\\times|\*", r"\\cdot", formula))
 
 
 def _named_unit(phrase: str) -> Unit | None:

@@ -12,7 +12,7 @@ _NAMES = (
     rf"{_LETTER}(?:\^{{?-1}}?)?\(.*\)",  # f(2), P(A), f^{-1}(x)
     rf"{_LETTER}(?:[+*-]?{_LETTER}){{1,5}}",  # m+n, a-b, abc, AB
     rf"\\frac\{{{_LETTERS}\}}\{{{_LETTERS}\}}|{_LETTERS}[/:]{_LETTERS}",
-    rf"\\frac\{{(?:d|\\partial){_LETTER}?\}}\{{(?:d|\\partial){_LETTER}\}}",
+    rf"\\frac\{{(?:d|\\partial)(?:{_LETTER})?\}}\{{(?:d|\\partial){_LETTER}\}}(?:\(.*\))?",
     r"m?\\(?:angle|measuredangle|triangle|widehat)\{?[A-Za-z]+\}?",
     _ACCENTED,
     rf"{_FUNCTION}(?:\(.*\)|\{{?{_LETTER}\}}?|\\angle\{{?[A-Z]+\}}?)",

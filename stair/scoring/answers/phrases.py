@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 
+from stair.scoring.answers.denials import hedges
 from stair.scoring.answers.kinds import Answer, NamedSet, Quantity, Words
 from stair.scoring.answers.number_words import leading_number, ordinal_word, spoken_fraction
 from stair.scoring.expressions.nodes import Constant, Negative, Number, Symbol
@@ -13,12 +14,6 @@ _FONT = re.compile(
 )
 _ARTICLES = re.compile(r"^(?:the|an?|on(?=\s+[a-z]+day\b))\s+")
 _VERB = re.compile(r"\s(?:is|are)\s")
-_HEDGING = (
-    "not no never none neither nor if unless when except without than or and either less more between possibly perhaps "
-    "maybe isn't aren't wrong incorrect there what which whether false opposite"
-)
-HEDGING = frozenset(_HEDGING.split())
-"""Words beside which `is` states nothing."""
 _PHRASES: tuple[tuple[str, Answer], ...] = (
     (r"(?:there (?:is|are) )?no (?:real |integer |such |valid |possible )*(?:solutions?|roots?|values?|numbers?|answers?)"
      r"(?: exists?| of [a-z])?|none(?: exists?)?|(?:the )?(?:empty|null) set|unsolvable", NamedSet("empty")),
@@ -48,7 +43,7 @@ def sentence_states(answer: Answer, reference: Answer) -> bool:
     if not isinstance(answer, Words) or not isinstance(reference, Words):
         return False
     subject, *predicates = _VERB.split(answer.text)
-    if len(predicates) != 1 or not subject or _VERB.search(reference.text) or HEDGING & set(subject.split()):
+    if len(predicates) != 1 or not subject or _VERB.search(reference.text) or any(map(hedges, subject.split())):
         return False
     return normal_words(predicates[0]) == reference.text
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from stair.scoring.answers.based import read_based
 from stair.scoring.answers.brackets import closing_index, split, strip_punctuation, text_of
 from stair.scoring.answers.clocks import read_clock
+from stair.scoring.answers.denials import denies, hedges
 from stair.scoring.answers.kinds import (
     Answer,
     Collection,
@@ -20,7 +21,7 @@ from stair.scoring.answers.kinds import (
     SetOperator,
     Words,
 )
-from stair.scoring.answers.phrases import HEDGING, read_date, read_words, unreadable
+from stair.scoring.answers.phrases import read_date, read_words, unreadable
 from stair.scoring.answers.quantities import read_quantity, sum_of_parts
 from stair.scoring.answers.vectors import read_combination, read_transposed
 from stair.scoring.bounds import TooComplex
@@ -79,12 +80,19 @@ def _without_introduction(tokens: list[Token]) -> list[Token]:
 
 
 def _without_sentence(tokens: list[Token]) -> list[Token]:
-    r"""Drops `\text{The minimum is }` before a value; a sentence that says more than that stays."""
-    count = next((n for n, token in enumerate(tokens) if token.kind is not Kind.WORD), len(tokens))
+    r"""Drops `\text{The minimum is }` before a value, and reads `n \text{ is }` as `n =`; other sentences stay."""
+    named = bool(tokens) and tokens[0].kind is Kind.LETTERS and len(tokens[0].text) == 1
+    count = next((n for n, token in enumerate(tokens) if token.kind is not Kind.WORD and n >= named), len(tokens))
     words = [token.text.lower() for token in tokens[:count]]
-    if count < 2 or count == len(tokens) or words[-1] not in ("is", "are", "equals", "be") or HEDGING & set(words):
+    if words and words[-1] in ("exactly", "precisely", "just"):
+        words.pop()
+    if len(words) < 2 or count == len(tokens) or words[-1] not in _VERBS or any(map(hedges, words)):
         return tokens
-    return strip_punctuation(tokens[count:])
+    value = strip_punctuation(tokens[count:])
+    return [tokens[0], Token(Kind.SIGN, "="), *value] if named else value
+
+
+_VERBS = ("is", "are", "equals", "be")
 
 
 _INTRODUCTIONS = [
@@ -134,6 +142,8 @@ def _read_relation(tokens: list[Token]) -> Answer:
     parts, separators = split(tokens, lambda token: _relation(token) is not None)
     if not separators:
         return _read_side(tokens)
+    if parts[0] and parts[0][0].is_wordlike and denies(parts[0][0].text):
+        return unreadable(text_of(tokens))
     operators = tuple(_relation(separator) or "" for separator in separators)
     if not parts[0] and operators == ("approx",):
         inner = _read_side(parts[1])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from stair.scoring.answers.brackets import closing_index
+from stair.scoring.answers.denials import denies
 from stair.scoring.answers.kinds import Unit
 from stair.scoring.answers.units import (
     CURRENCY_COMMANDS,
@@ -24,10 +25,9 @@ def _words(text: str) -> frozenset[str]:
 
 _FILLERS = _words("of the a an in total exactly each only approximately about")
 _NO_UNIT = _words(
-    "or and not no to more less least most at than over under above below between from through until if when where for "
-    "with without except plus minus times divided squared cubed factorial is are was equals am pm base mod either "
-    "neither nor but maybe possibly unless left right false true "
-    "extraneous rejected invalid impossible incorrect wrong undefined unknown excluded"
+    "or and to more less least most at than over under above below between from through until if when where for "
+    "with plus minus times divided squared cubed factorial is are was equals am pm base mod either "
+    "but maybe possibly unless left right true unlikely unknown"
 )
 _DIMENSION_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _IRREGULAR = {"people": "person", "persons": "person", "children": "child", "men": "man", "women": "woman"}
@@ -140,7 +140,11 @@ class _PhraseReader:
         known = find_unit(token.text)
         if known is not None:
             return self._temperature() or known if known == DEGREE else known
-        if token.text.lower() in _NO_UNIT or (len(token.text) == 1 and token.kind is Kind.LETTERS):
+        if (
+            token.text.lower() in _NO_UNIT
+            or denies(token.text)
+            or (len(token.text) == 1 and token.kind is Kind.LETTERS)
+        ):
             return None
         return Unit(noun=singular(token.text.lower()))
 

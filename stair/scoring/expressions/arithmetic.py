@@ -85,6 +85,8 @@ class Arithmetic:
         if isinstance(left, Fraction) and isinstance(right, Fraction):
             return self.exact(left * right)
         if left == 0 or right == 0:
+            if any(self.context.isinf(self.inexact(factor)) for factor in (left, right)):
+                raise Undefined("zero times infinity")
             return Fraction(0)
         return self.tidy(self.inexact(left) * self.inexact(right))
 
