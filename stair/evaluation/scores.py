@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.records.manifest import write_manifest
+from stair.records.manifest import missing_responses, write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
 from stair.scoring.item import ScoreItem
@@ -39,5 +39,8 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
     counts = {
         name: sum(row["verdict"] == name for row in scored) for name in ("correct", "wrong", "no_answer", "timeout")
     }
-    write_manifest(output, stage="scores", settings={"kind": config.benchmarks[benchmark].kind}, verdicts=counts)
+    # Tables say why a response is missing, and read the files of this stage alone.
+    missing = missing_responses(paths.responses(model, benchmark, condition))
+    settings = {"kind": config.benchmarks[benchmark].kind}
+    write_manifest(output, stage="scores", settings=settings, verdicts=counts, missing=missing)
     print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
