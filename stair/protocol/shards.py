@@ -76,14 +76,14 @@ def run_shard(
         log = SharedLog(own, reuse or {})
         done, unfinished = finished(chains(False), log)
         told = Progress(*progress, total=responses, unit="responses", done=done)
-        list_of_failed = work / f"{name}.missing.yaml"
+        list_of_failed, under_way = work / f"{name}.missing.yaml", told.path.with_suffix(".under-way.json")
         failed = Failures()
         if unfinished or log.waiting:
             with WorkLogWriter(work / "log", name, claim.check) as writer:
                 log.write_to(writer)
                 if unfinished:
                     try:
-                        failed = _generate(chains, load(), log, writer, told)
+                        failed = _generate(chains, load(), log, writer, told, Attempts(under_way))
                     except Interrupted as stop:
                         kept = f"{told.done} of {responses} responses are in the log"
                         raise Interrupted(f"{told.job} ({kept}): {stop}") from None
@@ -91,20 +91,26 @@ def run_shard(
             print(f"{count} records taken over from the run '{run}'")
         if failed:
             raise failures.error(failed, told.job, missing, list_of_failed)
-        list_of_failed.unlink(missing_ok=True)
+        for path in (list_of_failed, under_way):
+            path.unlink(missing_ok=True)
         facts = {"shard": shard[0], "of": shard[1], "responses": responses, "reused": dict(log.reused)}
         write_json(marker, facts)
 
 
 def _generate(
-    chains: Callable[[bool], Iterable[Chain]], engine: Engine, log: SharedLog, writer: WorkLogWriter, told: Progress
+    chains: Callable[[bool], Iterable[Chain]],
+    engine: Engine,
+    log: SharedLog,
+    writer: WorkLogWriter,
+    told: Progress,
+    attempts: Attempts,
 ) -> Failures:
     """Runs chains to their ends: those that were under way when processes died come last, and alone.
 
     Raises:
         ResponsesFailed: the engine failed with several responses under way, or too many failed in a row.
     """
-    attempts, failed = Attempts(told.path.with_suffix(".under-way.json")), Failures()
+    failed = Failures()
     if attempts.found:
         print(f"{told.job}: the process of the last attempt died with {len(attempts.found)} responses under way")
     suspects = attempts.suspects
@@ -182,8 +188,8 @@ def sealed_rows(
             marker.unlink(missing_ok=True)
         raise ValueError(
             f"{work}: {unfinished} of {count} chains have not ended: the log lacks some of their responses, which were lost or "
-            "made under other settings; its shards are marked as unfinished, so run the same command again: it generates "
-            "what is missing, and nothing else"
+            "made under other settings; run the same command again, or the stage's shards again: what is missing is generated, "
+            "and nothing else"
         )
 
 

@@ -40,10 +40,11 @@ class UnsoundLogits(FloatingPointError):
 
     def __init__(self, keys: list[str], dtype: torch.dtype) -> None:
         self.keys = keys
-        super().__init__(
-            f"the model's logits became NaN or infinite in the responses {', '.join(key[:12] for key in keys)}: its weights "
-            f"are damaged, or {str(dtype).removeprefix('torch.')} is too narrow for it; finished responses are kept"
+        self.reason = (
+            f"the model's logits became NaN or infinite: its weights are damaged, or {str(dtype).removeprefix('torch.')} is too "
+            "narrow for it; finished responses are kept"
         )
+        super().__init__(f"responses {', '.join(key[:12] for key in keys)}: {self.reason}")
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ class TransformersEngine:
             except UnsoundLogits as error:
                 if self.failed is None:
                     raise
-                self._give_up(error.keys, self._batch.park() if self._batch is not None else [], str(error))
+                self._give_up(error.keys, self._batch.park() if self._batch is not None else [], error.reason)
             except RuntimeError as error:
                 self._make_room(error)
 
