@@ -25,6 +25,9 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 
 T = TypeVar("T")
 
+WITHDRAWN = ".withdrawn"
+"""The ending of a shard's marker that no longer counts, because the log has lost responses of the shard."""
+
 
 def share(items: Sequence[T], shard: int, of: int) -> list[T]:
     """The items of one shard: every `of`-th, so that shards are equally long.
@@ -91,7 +94,7 @@ def run_shard(
             print(f"{count} records taken over from the run '{run}'")
         if failed:
             raise failures.error(failed, told.job, missing, list_of_failed)
-        for path in (list_of_failed, under_way):
+        for path in (list_of_failed, under_way, marker.with_suffix(WITHDRAWN)):
             path.unlink(missing_ok=True)
         facts = {"shard": shard[0], "of": shard[1], "responses": responses, "reused": dict(log.reused)}
         write_json(marker, facts)
@@ -170,7 +173,7 @@ def sealed_rows(
 
     Raises:
         ValueError: chains have not ended; the message says how many and what to run. Then the log has lost responses of a
-            shard that had ended, so the shards' markers are removed: the workflow's next start runs the shards again. The
+            shard that had ended, so the shards' markers are withdrawn: the workflow's next start runs the shards again. The
             error comes after the last row, so what is written from the rows must be given up then, as `write_table` does.
     """
     log = WorkLog(work / "log")
@@ -185,11 +188,11 @@ def sealed_rows(
                 gaps += chain.gaps()
     if unfinished:
         for marker in work.glob("shard-*-of-*.json"):
-            marker.unlink(missing_ok=True)
+            marker.rename(marker.with_suffix(WITHDRAWN))
         raise ValueError(
             f"{work}: {unfinished} of {count} chains have not ended: the log lacks some of their responses, which were lost or "
-            "made under other settings; run the same command again, or the stage's shards again: what is missing is generated, "
-            "and nothing else"
+            "made under other settings; run the same command again (by hand: run the stage's shards again); it generates what "
+            "is missing, and nothing else"
         )
 
 
