@@ -13,6 +13,8 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.data.publishing import text_digest
+from stair.records.files import write_json
+from stair.records.manifest import manifest_path, missing_responses
 from stair.records.schemas import SCORED
 from stair.records.tables import write_table
 from stair.scoring.choices import choice_letter
@@ -52,7 +54,10 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
         raise ValueError(f"{paths.folder} has no scored rows; run the workflow up to 'scores' first")
     count = 0
     for path in present:
-        count += write_table(out / path.relative_to(paths.folder), SCORED, publishable(_rows(path), withheld))
+        target = out / path.relative_to(paths.folder)
+        count += write_table(target, SCORED, publishable(_rows(path), withheld))
+        if missing := missing_responses(path):
+            write_json(manifest_path(target), {"missing": missing})
     for name in _COPIED:
         source = paths.folder / name
         if source.is_dir():

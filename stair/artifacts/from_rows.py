@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from stair.artifacts.labels import Labels
+from stair.artifacts.missing import missing_reasons
 from stair.artifacts.names import table_names
 from stair.artifacts.stage import assemble, trained_parameters, with_time_outs, write
 from stair.artifacts.tables import shared_t1
@@ -85,7 +86,7 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     made: list[Table] = []
     if evaluation:
         rows = read_rows(evaluation, order)
-        responses = Responses.from_frame(rows, samples=order.evaluation.samples)
+        responses = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(evaluation))
         conditions = {c for m in responses.models for b in responses.benchmarks(m) for c in responses.conditions(m, b)}
         trained = trained_parameters(order, RunPaths(folder))
         named = [

@@ -15,6 +15,7 @@ from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
 from stair.artifacts.latex import latex
 from stair.artifacts.layout import markdown
+from stair.artifacts.missing import missing_reasons
 from stair.artifacts.names import FIGURES, table_names
 from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
 from stair.artifacts.tables.table import Table, nothing
@@ -43,13 +44,20 @@ def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
             f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
         )
     frames = [
-        pd.read_parquet(paths.evaluation(model, benchmark, condition), columns=[*COLUMNS, "seed", "verdict"])
+        pd.read_parquet(paths.evaluation(*place), columns=[*COLUMNS, "seed", "verdict"]) for place in _evaluated(config)
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _evaluated(config: Config) -> list[tuple[str, str, str]]:
+    """Every (model, benchmark, condition), in the order of the configuration."""
+    return [
+        (model, benchmark, condition)
         for model in config.models
         for benchmark in config.benchmarks
         for condition in config.conditions
         if (model, benchmark) in config.evaluated(condition)
     ]
-    return pd.concat(frames, ignore_index=True)
 
 
 def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses:
@@ -58,7 +66,10 @@ def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses
         benchmark: [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
         for benchmark in config.benchmarks
     }
-    return Responses.from_frame(rows, problems=problems, samples=config.evaluation.samples)
+    files = [paths.evaluation(*place) for place in _evaluated(config)]
+    return Responses.from_frame(
+        rows, problems=problems, samples=config.evaluation.samples, reasons=missing_reasons(files)
+    )
 
 
 def build(config: Config, paths: RunPaths, name: str) -> Table:

@@ -14,18 +14,39 @@ Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""
 
 
+Cut = Mapping[tuple[str, int], int]
+"""The first turn that may be missing, by (session, sample)."""
+
+
 def condition_checks(
-    rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int, scope: str, *, reads: bool
+    rows: Sequence[Row],
+    settings: Condition,
+    schedule: Schedule,
+    samples: int,
+    scope: str,
+    *,
+    reads: bool,
+    cut: Cut | None = None,
 ) -> list[Check]:
-    """What the rows of one condition must hold by themselves; `reads` says whether its controller reads a bank."""
+    """What the rows of one condition must hold by themselves.
+
+    `reads` says whether its controller reads a bank, `cut` what `evaluation.missing` names.
+    """
+    lacking = len(schedule) * settings.turns * samples - len(rows)
+    whole = verdict(
+        "every turn of every trajectory once",
+        scope,
+        len(rows),
+        _grid(rows, settings, schedule, samples, cut or {}),
+        f"{lacking} missing, as evaluation.missing says" if lacking else "",
+    )
     named: dict[str, Callable[[], Iterator[str]]] = {
-        "every turn of every trajectory once": lambda: _grid(rows, settings, schedule, samples),
         "problems follow the schedule": lambda: _follows(rows, schedule),
         "token counts agree with the ids": lambda: _counts(rows),
         "bank tokens equal the sum of captured spans": lambda: _bank(rows, reads),
         "the bank is read after T1 and nowhere else": lambda: _read(rows, reads, settings.variant == "zero"),
     }
-    return [verdict(name, scope, len(rows), offenders()) for name, offenders in named.items()]
+    return [whole, *(verdict(name, scope, len(rows), offenders()) for name, offenders in named.items())]
 
 
 CAPTURED = "captured spans end where the answers say"
@@ -96,13 +117,20 @@ def _one_engine(rows: Sequence[Row], scope: str, allow_mixed: bool) -> Check:
     return Check(ONE_ENGINE, scope, True, len(rows), MIXED + "; ".join(names))
 
 
-def _grid(rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int) -> Iterator[str]:
+def _grid(rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int, cut: Cut) -> Iterator[str]:
     found = Counter((row["session_id"], row["turn"], row["sample"]) for row in rows)
     for session in schedule:
         for turn in range(1, settings.turns + 1):
             for sample in range(samples):
-                if (count := found.pop((session, turn, sample), 0)) != 1:
-                    yield f"{session} turn {turn} sample {sample} stands {count} times"
+                if (count := found.pop((session, turn, sample), 0)) == 1:
+                    continue
+                if not count and cut.get((session, sample), settings.turns + 1) <= turn:
+                    # A trajectory that was cut has nothing behind the cut.
+                    later = [t for t in range(turn + 1, settings.turns + 1) if found[session, t, sample]]
+                    if later:
+                        yield f"{session} turn {later[0]} sample {sample} stands behind a missing turn"
+                    continue
+                yield f"{session} turn {turn} sample {sample} stands {count} times"
     yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in found)
 
 

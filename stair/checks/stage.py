@@ -41,7 +41,13 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                 scope = f"{model}/{benchmark}/{condition}"
                 reads = config.reads_bank(condition)
                 checks += condition_checks(
-                    of_condition, config.conditions[condition], schedule, config.evaluation.samples, scope, reads=reads
+                    of_condition,
+                    config.conditions[condition],
+                    schedule,
+                    config.evaluation.samples,
+                    scope,
+                    reads=reads,
+                    cut=config.cut_trajectories(model, benchmark, condition),
                 )
                 turns = config.conditions[condition].turns
                 if (renderer := renderers.get(model)) is not None:

@@ -23,6 +23,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
+from stair.protocol.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
 from stair.records.interruption import Interrupted
 from stair.workflow.gpus import visible_gpus
@@ -82,14 +83,25 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
     check_environments(config, paths)
     _free_stale_lock(Path(config.results))
     remove_leftovers(paths.folder)
+    withdrawn = _withdrawn(paths)
     try:
         code = _snakemake([*command, *tail])
+        # A seal found that a log has lost responses, and withdrew its shards' markers; a seal behind it may find the same.
+        while code and (more := _withdrawn(paths) - withdrawn):
+            withdrawn |= more
+            print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
+            code = _snakemake([*command, *tail])
     finally:
         forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its claim back
     if code:
         raise SystemExit(code)
     if target == "all":
         _show(config, paths)
+
+
+def _withdrawn(paths: RunPaths) -> set[Path]:
+    """The markers of shards that do not count any more."""
+    return set(paths.work().rglob(f"shard-*{WITHDRAWN}"))
 
 
 def _explain(config: Config, command: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -55,6 +55,18 @@ class Overview(Strict):
     models: Keys = Field(min_length=1, description="The models that it shows, a panel each.")
 
 
+class MissingResponse(Strict):
+    """A response of continuous evaluation that cannot be generated: its process fails every time."""
+
+    model: Key = Field(description="The model's key.")
+    benchmark: Key = Field(description="The benchmark's key.")
+    condition: Key = Field(description="The condition that generates the response.")
+    session: Text = Field(description="The session; the shard that failed names it.")
+    sample: int = Field(ge=0, description="The trajectory, from 0.")
+    turn: int = Field(ge=1, le=4, description="The turn; all later turns of the trajectory are missing with it.")
+    reason: Text = Field(description="The error, one line; the tables' notes give it.")
+
+
 class Evaluation(Strict):
     """Continuous evaluation."""
 
@@ -71,3 +83,8 @@ class Evaluation(Strict):
         "precisions or devices; the tables then say so.",
     )
     shards: Positive = Field(description="How many jobs share one condition. Changes no result.")
+    missing: Annotated[tuple[MissingResponse, ...], Field(strict=False)] = Field(
+        (),
+        description="Responses that no attempt could generate: each is left out, by name, with all later turns of its "
+        "trajectory, and every score that needs one is not reported. Where a log has one nevertheless, it is used.",
+    )

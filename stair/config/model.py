@@ -10,7 +10,7 @@ from stair.config.backbones import Model
 from stair.config.base import Key, Strict, Text, Texts
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
-from stair.config.evaluation import Condition, Evaluation, Overview, Transitions
+from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
 
@@ -76,6 +76,14 @@ class Config(Strict):
             known("evaluation.engine_changes", model_key, self.models, "model")
             for name in engines:
                 known(f"evaluation.engine_changes.{model_key}", name, self.benchmarks, "benchmark")
+        for number, lost in enumerate(self.rollouts.missing):
+            known(f"rollouts.missing.{number}.model", lost.model, self.models, "model")
+        for number, gap in enumerate(self.evaluation.missing):
+            where = f"evaluation.missing.{number}"
+            known(f"{where}.model", gap.model, self.models, "model")
+            known(f"{where}.benchmark", gap.benchmark, self.benchmarks, "benchmark")
+            known(f"{where}.condition", gap.condition, self.conditions, "condition")
+            self._check_missing(where, gap)
         for key, controller in self.controllers.items():
             for name in controller.models or ():
                 known(f"controllers.{key}.models", name, self.models, "model")
@@ -93,6 +101,20 @@ class Config(Strict):
                 known(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
             self._check_condition(key, condition)
         return self
+
+    def _check_missing(self, where: str, gap: MissingResponse) -> None:
+        condition = self.conditions[gap.condition]
+        if (gap.model, gap.benchmark) not in self.evaluated(gap.condition):
+            raise ValueError(f"{where}: '{gap.condition}' is not run for {gap.model} on {gap.benchmark}")
+        if gap.sample >= self.evaluation.samples or gap.turn > condition.turns:
+            raise ValueError(
+                f"{where}: '{gap.condition}' has the samples 0 to {self.evaluation.samples - 1} and {condition.turns} turns, "
+                f"not sample {gap.sample}, turn {gap.turn}"
+            )
+        if gap.turn == 1 and condition.first_turn is not None:
+            raise ValueError(
+                f"{where}: '{gap.condition}' reuses the first turns of '{condition.first_turn}'; name the response there"
+            )
 
     def _check_condition(self, key: str, condition: Condition) -> None:
         if condition.repeats is not None:
@@ -148,6 +170,24 @@ class Config(Strict):
                 raise ValueError(
                     f"conditions.{key} repeats '{repeated}', which is not run for {place[0]} on {place[1]}"
                 )
+
+    def missing_from(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], tuple[int, str]]:
+        """The trajectories that `evaluation.missing` names for one condition, with the turn and the reason.
+
+        Keys are (session, sample).
+        """
+        return {
+            (gap.session, gap.sample): (gap.turn, gap.reason)
+            for gap in self.evaluation.missing
+            if (gap.model, gap.benchmark, gap.condition) == (model, benchmark, condition)
+        }
+
+    def cut_trajectories(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], int]:
+        """The first turn that may be missing in a condition, by (session, sample); a reused T1 that is missing takes all."""
+        source = self.conditions[condition].first_turn
+        own = {place: turn for place, (turn, _) in self.missing_from(model, benchmark, condition).items()}
+        reused = dict.fromkeys(self.missing_from(model, benchmark, source), 1) if source is not None else {}
+        return own | reused
 
     def engine_for(self, model: str, benchmark: str) -> EngineName:
         """The engine of all conditions of a model on a benchmark."""

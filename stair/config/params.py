@@ -104,7 +104,14 @@ def rollouts(config: Config, model: str) -> Settings:
         "training_pool.name": config.training_pool.name,
         "protocol_version": PROTOCOL_VERSION,
         **_engine(config, config.rollout_engine(model)),
+        **_lost_rollouts(config, model),
     }
+
+
+def _lost_rollouts(config: Config, model: str) -> Settings:
+    """A model's training responses that the configuration names as missing."""
+    lost = sorted([gap.record, gap.sample, gap.reason] for gap in config.rollouts.missing if gap.model == model)
+    return {"rollouts.missing": lost} if lost else {}
 
 
 def _engine(config: Config, engine: str) -> Settings:
@@ -208,6 +215,9 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         **_engine(config, config.engine_for(model, benchmark)),
     }
     found |= {f"conditions.{condition}.{key}": value for key, value in settings.layout.items()}
+    for name in (condition, settings.first_turn):
+        if name is not None and (lost := config.missing_from(model, benchmark, name)):
+            found[f"evaluation.missing.{name}"] = [[*place, *told] for place, told in sorted(lost.items())]
     if settings.controller is not None:
         controller = config.controllers[settings.controller]
         found |= _chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")
@@ -232,6 +242,7 @@ def checks(config: Config) -> Settings:
         },
         **{f"training_pool.{key}": value for key, value in pool.items()},
         **_chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
+        **(_chosen("evaluation", config.evaluation, "missing") if config.evaluation.missing else {}),
         CODE: modules_digest("stair.checks.stage"),
     }
 

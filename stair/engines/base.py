@@ -144,6 +144,10 @@ class Engine(Protocol):
     """Told every second or so, while an engine loads too, how many responses are under way and how many tokens it has drawn.
 
     What it raises ends the run."""
+    failed: Callable[[str, str], None] | None
+    """Called with the key of a response that cannot be generated and the reason, one line; `run` then continues without it.
+
+    None: the error ends the run. What it raises ends the run too."""
 
     @property
     def capabilities(self) -> Capabilities:

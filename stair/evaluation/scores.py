@@ -9,7 +9,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.protocol.positions import AuxiliaryPositions, beyond_context
-from stair.records.manifest import write_manifest
+from stair.records.manifest import missing_responses, write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
 from stair.scoring.answer_forms import answer_forms
@@ -50,8 +50,12 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
         name: sum(row["verdict"] == name for row in scored) for name in ("correct", "wrong", "no_answer", "timeout")
     }
     forms = answer_forms(items, scores)
+    # Tables say why a response is missing, and read the files of this stage alone.
+    missing = missing_responses(responses)
     settings = {"kind": config.benchmarks[benchmark].kind}
-    write_manifest(output, stage="scores", settings=settings, verdicts=counts, answer_forms=asdict(forms))
+    write_manifest(
+        output, stage="scores", settings=settings, verdicts=counts, answer_forms=asdict(forms), missing=missing
+    )
     print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
     print(forms)
 

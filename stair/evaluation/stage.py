@@ -16,6 +16,7 @@ from stair.config.training import Controller
 from stair.engines.base import Engine, Variant
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
+from stair.protocol.chain import Missing
 from stair.protocol.positions import KEY as POSITIONS
 from stair.protocol.positions import AuxiliaryPositions
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
@@ -53,6 +54,14 @@ class _Study:
         for row in read_table(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS):
             self.sessions[row["session_id"]].append(row["problem_id"])
         self.first_rows = self._first_rows()
+        self.missing = config.missing_from(model, benchmark, condition)
+        source = self.settings.first_turn
+        self.missing_first = config.missing_from(model, benchmark, source) if source is not None else {}
+        if strange := sorted({session for session, _ in self.missing} - self.sessions.keys()):
+            raise ValueError(
+                f"evaluation.missing: {condition} of {model} on {benchmark} has no session '{strange[0]}'; the sessions are in "
+                f"{paths.evaluation_sessions(benchmark)}"
+            )
 
     def _first_rows(self) -> SavedRows | None:
         """The saved T1 rows that are reused, by problem and sample."""
@@ -97,16 +106,33 @@ class _Study:
         for session in sessions:
             problems = self.sessions[session]
             for sample in range(self.config.evaluation.samples):
-                first = None
+                first, missing = None, self._missing(session, sample)
                 if self.first_rows is not None:
                     first = self.first_rows.get((problems[0], sample))
-                    if first is None:
+                    if first is None and (told := self.missing_first.get((session, sample))) is not None:
+                        missing = Missing(1, told[1], reused=True)
+                    elif first is None:
                         raise ValueError(
                             f"{self.first_rows.path} has no response to {problems[0]}, sample {sample}; "
                             "run its condition again"
                         )
                 turns = [self.problems[problem] for problem in problems[: self.settings.turns]]
-                yield SessionChain(protocol, session, sample, turns, first)
+                yield SessionChain(protocol, session, sample, turns, first, missing)
+
+    def _missing(self, session: str, sample: int) -> Missing | None:
+        """The response of a trajectory that the configuration names as missing."""
+        told = self.missing.get((session, sample))
+        return None if told is None else Missing(*told)
+
+    def responses(self, sessions: Iterable[str]) -> int:
+        """The number of responses that sessions generate, without those that the configuration names as missing."""
+        first = 1 if self.settings.first_turn is None else 2
+        cut = self.config.cut_trajectories(self.model, self.benchmark, self.condition)
+        return sum(
+            max(0, min(cut.get((session, sample), self.settings.turns + 1), self.settings.turns + 1) - first)
+            for session in sessions
+            for sample in range(self.config.evaluation.samples)
+        )
 
     def load_engine(self, shard: str, ended: ExitStack) -> Engine:
         """The engine of a shard, closed with `ended`; it must be the one that gave the first turns.
@@ -174,15 +200,13 @@ class _Study:
 def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
     """Generates one shard of a condition. Sessions are the unit that is shared out."""
     study = _Study(config, paths, model, benchmark, condition, generating=True)
-    samples, turns = config.evaluation.samples, study.settings.turns - (study.settings.first_turn is not None)
-
     sessions = share(list(study.sessions), shard, of)
     # What is asked again has to be generated again.
     place = ("evaluation", model, benchmark, condition) if study.settings.repeats else ("evaluation",)
     with ExitStack() as ended:
         run_shard(
             lambda load: study.chains(sessions, load=load),
-            len(sessions) * samples * turns,
+            study.responses(sessions),
             study.work,
             (shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
@@ -197,19 +221,26 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     study = _Study(config, paths, model, benchmark, condition)
     output = paths.responses(model, benchmark, condition)
     positions = AuxiliaryPositions(study.backbone.architecture.context)
-    count = write_table(output, RESPONSES, _checked(study, output, positions))
+    gaps: list[dict[str, Any]] = []
+    count = write_table(output, RESPONSES, _checked(study, output, positions, gaps))
     settings = {
         "sampling": study.backbone.settings.sampling_for(benchmark).model_dump(),
         "condition": study.settings.model_dump(mode="json"),
         "model_revision": study.backbone.revision,
     }
     counted = {POSITIONS: positions.as_dict() if config.reads_bank(condition) else None}
-    write_manifest(output, stage="evaluation", settings=settings, responses=count, **counted)
+    write_manifest(output, stage="evaluation", settings=settings, responses=count, missing=gaps, **counted)
+    if gaps:
+        print(f"{output}: {len(gaps)} responses are missing, as evaluation.missing says; the manifest names them")
     tidy(study.work)
 
 
-def _checked(study: _Study, output: Path, positions: AuxiliaryPositions) -> Iterator[dict[str, Any]]:
-    """The condition's rows in the order of the table, added to `positions`, then its checks.
+def _checked(
+    study: _Study, output: Path, positions: AuxiliaryPositions, gaps: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the condition's rows in the order of the table and add them to `positions`; then run its checks.
+
+    `gaps` receives the missing responses.
 
     Raises:
         ValueError: after the last row, when a check fails.
@@ -217,7 +248,7 @@ def _checked(study: _Study, output: Path, positions: AuxiliaryPositions) -> Iter
     light: list[dict[str, Any]] = []
     wrong: list[str] = []
     reads = study.config.reads_bank(study.condition)
-    for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work):
+    for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps):
         # What the checks look at, without what makes rows large: of the ids their number counts.
         light.append({name: row[name] for name in _CHECKED} | {"response_ids": range(len(row["response_ids"]))})
         wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads)
@@ -225,7 +256,8 @@ def _checked(study: _Study, output: Path, positions: AuxiliaryPositions) -> Iter
         yield row
     scope = f"{study.model}/{study.benchmark}/{study.condition}"
     samples = study.config.evaluation.samples
-    checks = condition_checks(light, study.settings, study.sessions, samples, scope, reads=reads)
+    cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
+    checks = condition_checks(light, study.settings, study.sessions, samples, scope, reads=reads, cut=cut)
     for check in [*checks, capture_check(wrong, len(light), scope)]:
         if not check.passed:
             raise ValueError(f"{output} is not written: {check.name}: {check.detail}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from stair.engines.base import Completion, Engine, Replay, Request
 
@@ -21,11 +21,40 @@ class Step:
     replay: bool = False
 
 
+class Missing(NamedTuple):
+    """A response that the configuration names as missing: a process failed every time (appendix C.3)."""
+
+    turn: int
+    reason: str
+    """One line."""
+    reused: bool = False
+    """The response is that of another condition, which reports it as missing."""
+
+
 class Chain(Protocol):
     """One conversation under way. `next`, `take` and the rows need no model, so a finished chain is sealed without one."""
 
     rows: list[dict[str, Any]]
     """What the chain has so far, as rows of its stage's table."""
+    missing: Missing | None
+    """The response that the configuration names as missing. Where the log has it nevertheless, it is used."""
+
+    @property
+    def name(self) -> str:
+        """The chain's name, for people and for `Attempts`."""
+        ...
+
+    def entry(self) -> dict[str, Any]:
+        """The keys that name the next response in the configuration's list of missing ones."""
+        ...
+
+    def gives_up(self) -> bool:
+        """Whether the next response is the one that the configuration names as missing."""
+        ...
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """The responses that a chain has given up, each with its reason: the missing one and all later turns."""
+        ...
 
     def next(self) -> Step | None:
         """The step that comes next; None when the chain has ended."""

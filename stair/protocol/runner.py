@@ -10,7 +10,9 @@ from itertools import islice
 from typing import Any, Protocol
 
 from stair.engines.base import Completion, Engine, Request
+from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Step
+from stair.protocol.failures import Failed, Failures
 from stair.records import interruption
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLogWriter
@@ -25,9 +27,14 @@ class Records(Protocol):
 
 
 def run_chains(
-    chains: Iterable[Chain], engine: Engine, log: Records, writer: WorkLogWriter, progress: Progress
-) -> None:
-    """Runs every chain to its end.
+    chains: Iterable[Chain],
+    engine: Engine,
+    log: Records,
+    writer: WorkLogWriter,
+    progress: Progress,
+    attempts: Attempts | None = None,
+) -> Failures:
+    """Runs every chain to its end, or to the response that cannot be generated.
 
     Every finished response is durable before the next turn of its chain is asked. A chain whose turn has ended goes on
     before a new chain is begun, so that few banks are alive at once.
@@ -38,12 +45,25 @@ def run_chains(
         log: finished work of earlier attempts.
         writer: this attempt's log.
         progress: told of every response that is generated here.
+        attempts: told what is under way.
+
+    Returns:
+        The responses that could not be generated. No later turn of their chains was asked.
 
     Raises:
+        ResponsesFailed: too many responses in a row could not be generated.
         Interrupted: a signal has asked to stop. Then, and whatever else ends it, responses under way are not kept, finished
             ones are, whoever holds them.
     """
     pending: dict[str, list[Chain]] = defaultdict(list)
+    failures = Failures()
+
+    def fail(key: str, reason: str) -> None:
+        """A response under way cannot be generated."""
+        for chain in pending.pop(key):
+            if attempts is not None:
+                attempts.end(chain)
+            failures.add(Failed.of(chain, reason))
 
     def advance(chain: Chain) -> Request | Step | None:
         """Takes a chain as far as the log allows; what it then waits for: a response, or its states made again."""
@@ -53,6 +73,8 @@ def run_chains(
                 chain.take(record)
             elif chain.substitute(log.get):
                 continue
+            elif chain.gives_up():
+                return None
             elif step.replay:
                 return step
             else:
@@ -63,6 +85,8 @@ def run_chains(
                     continue  # states were made again and differ: look the new key up first
                 pending[request.key].append(chain)
                 if len(pending[request.key]) == 1:
+                    if attempts is not None:
+                        attempts.begin(chain)
                     return request
                 return None  # the same response is already under way for another chain
         return None
@@ -72,18 +96,33 @@ def run_chains(
         while group:
             replaying: list[tuple[Chain, Step]] = []
             for chain in group:
-                waits = advance(chain)
+                try:
+                    waits = advance(chain)
+                except MemoryError as error:  # of states that had to be replayed
+                    failures.add(Failed.of(chain, str(error)))
+                    continue
                 if isinstance(waits, Step):
                     replaying.append((chain, waits))
                 elif waits is not None:
                     yield waits
             if replaying:
-                segments = engine.replay([chain.replay(engine) for chain, _ in replaying])
-                for (chain, step), segment in zip(replaying, segments, strict=True):
-                    record = chain.replay_record(segment)
-                    writer.append(step.key, record)
-                    chain.take(record)
+                replaying = replay(replaying)
             group = [chain for chain, _ in replaying]
+
+    def replay(replaying: list[tuple[Chain, Step]]) -> list[tuple[Chain, Step]]:
+        """Replays what chains wait for; those whose states were made."""
+        try:
+            segments = engine.replay([chain.replay(engine) for chain, _ in replaying])
+        except MemoryError as error:
+            if len(replaying) > 1:
+                return [done for each in replaying for done in replay([each])]
+            failures.add(Failed.of(replaying[0][0], str(error)))
+            return []
+        for (chain, step), segment in zip(replaying, segments, strict=True):
+            record = chain.replay_record(segment)
+            writer.append(step.key, record)
+            chain.take(record)
+        return replaying
 
     def first() -> Iterator[Request]:
         source = iter(chains)
@@ -109,17 +148,20 @@ def run_chains(
         writer.append(completion.key, record)
         return record
 
-    engine.watch = watch
+    engine.watch, engine.failed = watch, fail
     # A stop waits until `watch` or the loop looks for it: in between a response could be in nobody's hands.
     with interruption.deferred():
         try:
             for completion in engine.run(first()):
                 record = keep(completion)
                 progress.advance()
-                interruption.check()
+                failures.answered()
                 waiting = pending.pop(completion.key)
                 for chain in waiting:
+                    if attempts is not None:
+                        attempts.end(chain)
                     chain.take(record)
+                interruption.check()
                 for request in advance_all(waiting):
                     engine.submit(request)
         except BaseException:
@@ -127,13 +169,14 @@ def run_chains(
                 for completion in engine.ended():
                     keep(completion)
             raise
+    return failures
 
 
 def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:
     """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn.
 
     Returns:
-        How many logged responses were taken, and how many chains have not ended.
+        How many logged responses were taken, and how many chains have not ended; one that gives up has.
     """
     taken = unfinished = 0
     for chain in chains:
@@ -144,14 +187,14 @@ def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:
 
 
 def walk(chain: Chain, log: Records) -> tuple[int, bool]:
-    """Takes one chain as far as the log allows: how many logged responses it took, and whether it has ended."""
+    """Takes one chain as far as the log allows: how many logged responses it took, and whether it has ended or gives up."""
     taken = 0
     while (step := chain.next()) is not None:
         record = log.get(step.key)
         if record is None:
             if chain.substitute(log.get):
                 continue
-            return taken, False
+            return taken, chain.gives_up()
         chain.take(record)
         taken += not step.replay
     return taken, True

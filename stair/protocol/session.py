@@ -11,7 +11,7 @@ from stair.conversation.renderer import Exchange, Renderer
 from stair.conversation.spans import control_span
 from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings, Variant
 from stair.protocol.banks import BankStore
-from stair.protocol.chain import Step
+from stair.protocol.chain import Missing, Step
 from stair.records.keys import bank_digest, digest_of, ids_digest, response_key
 from stair.records.seeds import seed_of
 
@@ -95,6 +95,7 @@ class SessionChain:
         sample: the trajectory.
         problems: the problem of every turn.
         first_row: Vanilla's row of the first problem and this sample, where the condition reuses T1.
+        missing: the response that the configuration names as missing, Vanilla's T1 where that is reused and missing.
     """
 
     protocol: Protocol
@@ -102,6 +103,7 @@ class SessionChain:
     sample: int
     problems: Sequence[Problem]
     first_row: Mapping[str, Any] | None = None
+    missing: Missing | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     _turns: list[_Turn] = field(default_factory=list)
     _prompt: tuple[int, ...] | None = None
@@ -113,6 +115,8 @@ class SessionChain:
         """See `Chain.next`."""
         if not self._turns and self.first_row is not None:
             self._reuse_first()
+        if self.gives_up() and self.missing is not None and self.missing.reused:
+            return None
         if self._wants_replay():
             return Step(self._replay_key(len(self._turns) - 1), replay=True)
         if len(self._turns) == self.protocol.turns:
@@ -129,6 +133,48 @@ class SessionChain:
     def _captures(self, turn: int) -> bool:
         """Whether a turn's states go into the bank: it has a successor that reads."""
         return self.protocol.control is not None and turn < self.protocol.turns
+
+    # ---------------------------------------------------------------- what is missing
+
+    @property
+    def name(self) -> str:
+        """See `Chain.name`."""
+        return f"session {self.session_id}, sample {self.sample}"
+
+    def entry(self) -> dict[str, Any]:
+        """See `Chain.entry`."""
+        return dict(
+            model=self.protocol.model,
+            benchmark=self.protocol.benchmark,
+            condition=self.protocol.condition,
+            session=self.session_id,
+            sample=self.sample,
+            turn=len(self._turns) + 1,
+        )
+
+    def gives_up(self) -> bool:
+        """See `Chain.gives_up`."""
+        return self.missing is not None and self.missing.turn == len(self._turns) + 1
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """See `Chain.gaps`."""
+        if self.missing is None or not self.gives_up():
+            return []
+        cause = self.missing.turn
+        return [
+            dict(
+                session_id=self.session_id,
+                sample=self.sample,
+                turn=turn,
+                problem_id=self.problems[turn - 1].problem_id,
+                reason=self.missing.reason
+                if turn == cause
+                else f"T{cause} of its trajectory is missing: {self.missing.reason}",
+            )
+            for turn in range(cause, self.protocol.turns + 1)
+        ]
+
+    # ---------------------------------------------------------------- states and keys
 
     @property
     def _owner(self) -> str:

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stair.engines.base import Engine
+from stair.protocol import failures
+from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain
+from stair.protocol.failures import Failed, Failures, ResponsesFailed
 from stair.protocol.runner import finished, run_chains, walk
 from stair.records.claims import Claim, ClaimedError
 from stair.records.compaction import compact
@@ -21,6 +24,9 @@ from stair.records.reuse import SharedLog
 from stair.records.worklog import WorkLog, WorkLogWriter
 
 T = TypeVar("T")
+
+WITHDRAWN = ".withdrawn"
+"""The ending of a shard's marker that no longer counts, because the log has lost responses of the shard."""
 
 
 def share(items: Sequence[T], shard: int, of: int) -> list[T]:
@@ -43,8 +49,11 @@ def run_shard(
     progress: tuple[Path, str],
     marker: Path,
     reuse: Mapping[str, Path] | None = None,
+    missing: str = "evaluation.missing",
 ) -> None:
     """Generates what the logs lack of one shard.
+
+    A response that cannot be generated stops its own chain only. The marker is written when no response failed.
 
     Args:
         chains: gives the shard's chains afresh, one by one; told whether anything will be generated with them.
@@ -55,8 +64,10 @@ def run_shard(
         progress: folder and name of the progress file.
         marker: written when the shard has ended.
         reuse: folders of other runs, by the run's name, with logs of this stage.
+        missing: the place in the configuration that names responses as missing.
 
     Raises:
+        ResponsesFailed: some responses could not be generated; the message names the first, and the file with the others.
         ClaimedError: another process generates some of the same.
         Interrupted: a signal has asked to stop; what is finished is in the log.
     """
@@ -68,19 +79,73 @@ def run_shard(
         log = SharedLog(own, reuse or {})
         done, unfinished = finished(chains(False), log)
         told = Progress(*progress, total=responses, unit="responses", done=done)
+        list_of_failed, under_way = work / f"{name}.missing.yaml", told.path.with_suffix(".under-way.json")
+        failed = Failures()
         if unfinished or log.waiting:
             with WorkLogWriter(work / "log", name, claim.check) as writer:
                 log.write_to(writer)
                 if unfinished:
                     try:
-                        run_chains(chains(True), load(), log, writer, told)
+                        failed = _generate(chains, load(), log, writer, told, Attempts(under_way))
                     except Interrupted as stop:
                         kept = f"{told.done} of {responses} responses are in the log"
                         raise Interrupted(f"{told.job} ({kept}): {stop}") from None
         for run, count in log.reused.items():
             print(f"{count} records taken over from the run '{run}'")
+        if failed:
+            raise failures.error(failed, told.job, missing, list_of_failed)
+        for path in (list_of_failed, under_way, marker.with_suffix(WITHDRAWN)):
+            path.unlink(missing_ok=True)
         facts = {"shard": shard[0], "of": shard[1], "responses": responses, "reused": dict(log.reused)}
         write_json(marker, facts)
+
+
+def _generate(
+    chains: Callable[[bool], Iterable[Chain]],
+    engine: Engine,
+    log: SharedLog,
+    writer: WorkLogWriter,
+    told: Progress,
+    attempts: Attempts,
+) -> Failures:
+    """Runs chains to their ends: those that were under way when processes died come last, and alone.
+
+    Raises:
+        ResponsesFailed: the engine failed with several responses under way, or too many failed in a row.
+    """
+    failed = Failures()
+    if attempts.found:
+        print(f"{told.job}: the process of the last attempt died with {len(attempts.found)} responses under way")
+    suspects = attempts.suspects
+    try:
+        others = (chain for chain in chains(True) if chain.name not in suspects)
+        failed += run_chains(others, engine, log, writer, told, attempts)
+        # The one that most processes died of comes after all that it could keep from being generated.
+        for chain in sorted((chain for chain in chains(True) if chain.name in suspects), key=attempts.deaths):
+            if not attempts.convicted(chain):
+                failed += run_chains([chain], engine, log, writer, told, attempts)
+            elif not walk(chain, log)[1]:
+                failed.append(
+                    Failed.of(chain, f"its process died {attempts.deaths(chain)} times, the last time with it alone")
+                )
+                attempts.acquit(chain)
+    except (RuntimeError, OSError) as error:
+        # A full disk has an error number, and is no response's fault; a device or a server that failed has none.
+        if isinstance(error, OSError) and error.errno is not None:
+            attempts.stop()
+            raise
+        line = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        blamed = [Failed(name, {**entry, "reason": line}) for name, entry in attempts.under_way.items()]
+        if len(blamed) != 1:
+            raise ResponsesFailed(
+                f"{told.job}: {line}; {len(blamed)} responses were under way; finished ones are in the log; run the same "
+                "command again: a response that was under way at two such ends runs last and alone, and is named"
+            ) from error
+        failed.append(blamed[0])
+    except (Interrupted, ValueError):
+        attempts.stop()
+        raise
+    return failed
 
 
 def _overlap_with(shard: tuple[int, int]) -> Callable[[str], bool]:
@@ -96,12 +161,20 @@ def _overlap_with(shard: tuple[int, int]) -> Callable[[str], bool]:
     return overlaps
 
 
-def sealed_rows(chains: Iterable[Chain], work: Path) -> Iterator[dict[str, Any]]:
+def sealed_rows(
+    chains: Iterable[Chain], work: Path, gaps: list[dict[str, Any]] | None = None
+) -> Iterator[dict[str, Any]]:
     """The rows of all chains, taken to their ends from the logs one by one: no more than a chain is held.
 
+    Args:
+        chains: the chains, in the order of their rows.
+        work: the work folder, with all shards' logs and markers.
+        gaps: takes the responses that are missing, as `Chain.gaps` gives them, by the time that the last row has come.
+
     Raises:
-        ValueError: chains have not ended; the message says how many and what to run. It comes after the last row, so what is
-            written from the rows must be given up then, as `write_table` does.
+        ValueError: chains have not ended; the message says how many and what to run. Then the log has lost responses of a
+            shard that had ended, so the shards' markers are withdrawn: the workflow's next start runs the shards again. The
+            error comes after the last row, so what is written from the rows must be given up then, as `write_table` does.
     """
     log = WorkLog(work / "log")
     unfinished = count = 0
@@ -111,10 +184,15 @@ def sealed_rows(chains: Iterable[Chain], work: Path) -> Iterator[dict[str, Any]]
             unfinished += 1
         elif not unfinished:
             yield from chain.rows
+            if gaps is not None:
+                gaps += chain.gaps()
     if unfinished:
+        for marker in work.glob("shard-*-of-*.json"):
+            marker.rename(marker.with_suffix(WITHDRAWN))
         raise ValueError(
-            f"{work}: {unfinished} of {count} chains have not ended (their responses are not in the log, or were made "
-            "under other settings); run the stage's shards again"
+            f"{work}: {unfinished} of {count} chains have not ended: the log lacks some of their responses, which were lost or "
+            "made under other settings; run the same command again (by hand: run the stage's shards again); it generates what "
+            "is missing, and nothing else"
         )
 
 

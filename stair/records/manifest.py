@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from stair.records.files import write_json
+from stair.records.files import read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, file_digest
 
 _PACKAGES = (
@@ -95,6 +95,15 @@ def write_manifest(output: Path, *, stage: str, settings: Mapping[str, Any], **f
         },
     )
     return path
+
+
+def missing_responses(output: Path) -> list[dict[str, Any]]:
+    """The responses that an output's manifest names as missing, each with its reason; none where no manifest can be read."""
+    try:
+        missing: list[dict[str, Any]] = read_mapping(manifest_path(output)).get("missing", [])
+    except ValueError:
+        return []
+    return missing
 
 
 def manifest_facts(stage: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Progress:
 
     def __init__(self, folder: Path, job: str, total: int, unit: str, done: int = 0) -> None:
         self.job, self.total, self.unit, self.done, self._before = job, total, unit, done, done
-        self._path = folder / f"{job.replace('/', '.')}.json"
+        self.path = folder / f"{job.replace('/', '.')}.json"
         self._start = time.monotonic()
         self._filed = self._told = 0.0
         self._note = ""
@@ -90,7 +90,7 @@ class Progress:
 
     def _write(self) -> None:
         self._filed = time.monotonic()
-        with replacing(self._path) as partial:
+        with replacing(self.path) as partial:
             partial.write_text(
                 json.dumps(
                     {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
-from stair.protocol.chain import Step
+from stair.protocol.chain import Missing, Step
 from stair.protocol.session import response_columns
 from stair.records.keys import digest_of, ids_digest, response_keys
 from stair.records.seeds import seed_of
@@ -86,6 +86,7 @@ class RolloutChain:
     settings: RolloutSettings
     record_row: Mapping[str, Any]
     sample: int
+    missing: Missing | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     _prompt: Prompt | None = None
 
@@ -94,6 +95,25 @@ class RolloutChain:
         """A function of data set, model, source record and sample."""
         settings = self.settings
         return seed_of(settings.seed_name, settings.data_set, settings.model, self.record_row["record_id"], self.sample)
+
+    @property
+    def name(self) -> str:
+        """See `Chain.name`."""
+        return f"record {self.record_row['record_id']}, sample {self.sample}"
+
+    def entry(self) -> dict[str, Any]:
+        """See `Chain.entry`."""
+        return dict(model=self.settings.model, record=self.record_row["record_id"], sample=self.sample)
+
+    def gives_up(self) -> bool:
+        """See `Chain.gives_up`."""
+        return self.missing is not None and not self.rows
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """See `Chain.gaps`."""
+        if self.missing is None or self.rows:
+            return []
+        return [dict(record_id=self.record_row["record_id"], sample=self.sample, reason=self.missing.reason)]
 
     @property
     def prompt(self) -> Prompt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -11,6 +11,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.base import Engine
 from stair.protocol.backbone import Backbone, sampling_settings
+from stair.protocol.chain import Missing
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
 from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
@@ -42,9 +43,27 @@ def _records(paths: RunPaths, model: str) -> list[dict[str, Any]]:
     return read_table(paths.training_pool(model), TRAINING_POOL)
 
 
-def _chains(settings: RolloutSettings, records: Sequence[dict[str, Any]], samples: int) -> Iterator[RolloutChain]:
+Lost = Mapping[tuple[str, int], Missing]
+"""The responses that the configuration names as missing, by record and sample."""
+
+
+def _lost(config: Config, paths: RunPaths, model: str, records: Sequence[dict[str, Any]]) -> Lost:
+    """A model's responses that the configuration names as missing."""
+    lost = {(gap.record, gap.sample): Missing(1, gap.reason) for gap in config.rollouts.missing if gap.model == model}
+    if strange := sorted({record for record, _ in lost} - {record["record_id"] for record in records}):
+        raise ValueError(f"rollouts.missing: {paths.training_pool(model)} has no record '{strange[0]}'")
+    return lost
+
+
+def _chains(
+    settings: RolloutSettings, records: Sequence[dict[str, Any]], samples: int, lost: Lost
+) -> Iterator[RolloutChain]:
     """Chains, made as they are drawn. A record's samples stay together: they share their prompt."""
-    return (RolloutChain(settings, record, sample) for record in records for sample in range(samples))
+    return (
+        RolloutChain(settings, record, sample, lost.get((record["record_id"], sample)))
+        for record in records
+        for sample in range(samples)
+    )
 
 
 def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
@@ -52,7 +71,9 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model), generating="training_pool")
     settings, samples = _settings(config, backbone), config.rollouts.samples
     servers_folder = paths.work("rollouts", model, "servers")
-    records = share(_records(paths, model), shard, of)
+    everything = _records(paths, model)
+    records, lost = share(everything, shard, of), _lost(config, paths, model, everything)
+    mine = {record["record_id"] for record in records}
     with ExitStack() as ended:
 
         def load() -> Engine:
@@ -68,14 +89,15 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             return ended.enter_context(closing(engine))
 
         run_shard(
-            lambda generating: _chains(settings, records, samples),
-            len(records) * samples,
+            lambda generating: _chains(settings, records, samples, lost),
+            len(records) * samples - sum(record in mine for record, _ in lost),
             paths.work("rollouts", model),
             (shard, of),
             load,
             (paths.progress, f"rollouts/{model}/{shard}"),
             paths.shard(str(shard), str(of), "rollouts", model),
             {run: other.work("rollouts") for run, other in paths.reused(config).items()},
+            "rollouts.missing",
         )
 
 
@@ -89,12 +111,15 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     """Writes a model's rollouts from the logs, without a model."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     shared = _settings(config, backbone)
-    chains = _chains(shared, _records(paths, model), config.rollouts.samples)
+    records = _records(paths, model)
+    chains = _chains(shared, records, config.rollouts.samples, _lost(config, paths, model, records))
+    gaps: list[dict[str, Any]] = []
     output = paths.rollouts(model)
     seen: Counter[str] = Counter()
-    count = write_table(output, ROLLOUTS, _counted(sealed_rows(chains, paths.work("rollouts", model)), seen))
+    count = write_table(output, ROLLOUTS, _counted(sealed_rows(chains, paths.work("rollouts", model), gaps), seen))
     settings = {"sampling": backbone.settings.rollout_sampling.model_dump(), "model_revision": backbone.revision}
     facts = {
+        "missing": gaps,
         "batch_invariant": dict(seen),
         "servers": servers(paths.work("rollouts", model, "servers"), shared.digest),
     }

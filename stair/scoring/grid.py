@@ -51,6 +51,10 @@ class TurnKey(NamedTuple):
         return f"{self.model}, {self.benchmark}, {self.condition}, T{self.turn}"
 
 
+Reasons = dict[TurnKey, dict[tuple[str, int], str]]
+"""Why responses are missing, by (problem, sample) of a grid."""
+
+
 @dataclass(frozen=True)
 class Responses:
     """Scored response rows as grids."""
@@ -62,11 +66,17 @@ class Responses:
 
     @classmethod
     def from_frame(
-        cls, frame: pd.DataFrame, *, problems: Mapping[str, Collection[str]] | None = None, samples: int = 4
+        cls,
+        frame: pd.DataFrame,
+        *,
+        problems: Mapping[str, Collection[str]] | None = None,
+        samples: int = 4,
+        reasons: Reasons | None = None,
     ) -> "Responses":
         """Reads scored response rows, which must have `COLUMNS`.
 
         `problems` names each benchmark's problems. Without it, they are all that occur in any row of the benchmark.
+        `reasons` says why responses are missing, where that is known.
         Raises ValueError for missing columns, a response that occurs twice, an unknown problem or sample, and a null
         in `correct`.
         """
@@ -83,7 +93,7 @@ class Responses:
         for names, rows in frame.groupby(["model", "benchmark", "condition", "turn"], sort=False):
             model, benchmark, condition, turn = (str(name) for name in names)
             key = TurnKey(model, benchmark, condition, int(turn))
-            grids[key] = _grid(key, rows, known[key.benchmark], samples)
+            grids[key] = _grid(key, rows, known[key.benchmark], samples, (reasons or {}).get(key, {}))
         return cls(grids, samples, known)
 
     def grid(self, model: str, benchmark: str, condition: str, turn: int) -> Grid | Gap:
@@ -109,7 +119,13 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _grid(key: TurnKey, rows: pd.DataFrame, problems: tuple[str, ...], samples: int) -> Grid | Gap:
+def _grid(
+    key: TurnKey,
+    rows: pd.DataFrame,
+    problems: tuple[str, ...],
+    samples: int,
+    reasons: Mapping[tuple[str, int], str],
+) -> Grid | Gap:
     problem = pd.Index(problems).get_indexer(pd.Index(rows["problem_id"]))
     sample = rows["sample"].to_numpy(dtype=np.int64)
     if (problem < 0).any():
@@ -126,8 +142,10 @@ def _grid(key: TurnKey, rows: pd.DataFrame, problems: tuple[str, ...], samples: 
     if (count == 0).any():
         row, column = np.argwhere(count == 0)[0]
         missing = int((count == 0).sum())
+        why = reasons.get((problems[row], int(column)))
         return Gap(
             f"{key}: {missing} of {count.size} responses missing, first problem {problems[row]!r}, sample {column}"
+            + (f" ({why})" if why else "")
         )
     correct = np.zeros(count.shape, dtype=np.bool_)
     correct[problem, sample] = rows["correct"].to_numpy(dtype=np.bool_)

@@ -15,6 +15,7 @@ from stair.engines.transformers import TransformersEngine
 from stair.method import Reflector, Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
+from stair.protocol.failures import Failed
 from stair.protocol.runner import run_chains
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
 from stair.records.progress import Progress
@@ -80,6 +81,8 @@ class Study:
     first_rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     sampling: SamplingSettings = THINKING_LAW
     layout: dict[str, Any] = field(default_factory=dict)
+    failed: list[Failed] = field(default_factory=list)
+    """What the last run could not generate."""
 
     def protocol(self, condition: str, turns: int, control: ControllerUse | None) -> Protocol:
         return Protocol(
@@ -129,7 +132,7 @@ class Study:
         progress = Progress(self.folder / "progress", condition, total=1000, unit="responses")
         everything: list[Chain] = list(chains)
         with WorkLogWriter(self.folder / condition / "log", writer) as log:
-            run_chains(everything, engine, self.log(condition), log, progress)
+            self.failed = run_chains(everything, engine, self.log(condition), log, progress)
         return rows_of(chains)
 
     def answer_first(self) -> Rows:

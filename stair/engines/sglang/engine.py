@@ -14,7 +14,7 @@ from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.launch import Launch
 from stair.engines.sglang.limits import capabilities, check_architecture, check_request
-from stair.engines.sglang.service import Patience, Service
+from stair.engines.sglang.service import Patience, Service, Unanswered
 from stair.records.files import read_mapping
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class SGLangEngine:
         self.service = Service(launch, asker, patience or Patience(), width, log, started, port, needed)
         self._submitted: deque[Request] = deque()
         self.watch: Callable[[int, int], None] | None = None
+        self.failed: Callable[[str, str], None] | None = None
         self._invariant: bool | None = None
 
     @property
@@ -86,8 +87,9 @@ class SGLangEngine:
         """Yields completions as responses end; see `Engine.run`.
 
         Raises:
-            ValueError: a request needs what this engine cannot do, or the server refuses it.
-            ServerFailed: the server does not come up, or dies again and again.
+            ValueError: a request needs what this engine cannot do; or the server refuses it, and `failed` is not set.
+            ServerFailed: the server does not come up, or dies again and again; or a request failed too often, and `failed`
+                is not set.
         """
         source = iter(requests)
         self.service.forget()
@@ -106,6 +108,11 @@ class SGLangEngine:
                     return
                 completion = self.service.get(partial(self._tell, flying, drawn))
                 flying -= 1
+                if isinstance(completion, Unanswered):
+                    if self.failed is None:
+                        raise completion.error
+                    self.failed(completion.key, str(completion.error))
+                    continue
                 drawn += completion.usage.response_tokens
                 self._invariant = completion.batch_invariant
                 yield completion

@@ -43,6 +43,14 @@ class Patience:
     stall_seconds: float = 300.0
 
 
+@dataclass(frozen=True)
+class Unanswered:
+    """A request that the server does not answer, however often it is asked; it can still answer others."""
+
+    key: str
+    error: Exception
+
+
 class _Gate:
     """Lets a number of requests through at a time: half as many when the cache ran full, one more when it has not for long."""
 
@@ -104,7 +112,7 @@ class Service:
         self._needed = needed
         self._launch, self._asker, self._patience, self._width = launch, asker, patience, width
         self._log, self._started, self._port = log, started, port
-        self._results: queue.Queue[Completion | BaseException] = queue.Queue()
+        self._results: queue.Queue[Completion | Unanswered | BaseException] = queue.Queue()
         self._left: list[Completion] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sglang", daemon=True)
@@ -155,7 +163,7 @@ class Service:
         """Sends a request; its completion comes out of `get`."""
         self._loop.call_soon_threadsafe(self._begin, request)
 
-    def get(self, waiting: Callable[[], None]) -> Completion:
+    def get(self, waiting: Callable[[], None]) -> Completion | Unanswered:
         """The next response that has ended, with what was seen of its server. Raises what made the service give up.
 
         `waiting` is called before, and twice a second until one has ended; what it raises ends the wait.
@@ -233,7 +241,9 @@ class Service:
         except (Transient, Retracted) as error:
             why = "the server's cache ran full" if isinstance(error, Retracted) else str(error)
             told = f"request {request.key[:12]} failed {_ATTEMPTS} times, last by {why}"
-            self._results.put(ServerFailed(f"{told}; see {self._log}"))
+            self._results.put(Unanswered(request.key, ServerFailed(f"{told}; see {self._log}")))
+        except ValueError as error:
+            self._results.put(Unanswered(request.key, error))
         except Exception as error:  # whatever it is, the caller must not wait for ever
             self._results.put(error)
 

@@ -30,6 +30,23 @@ class Row:
         return len(self.request.prompt_ids) + len(self.ids)
 
 
+class UnsoundLogits(FloatingPointError):
+    """Logits that became NaN or infinite.
+
+    Args:
+        keys: the requests of their responses.
+        dtype: the precision of the model.
+    """
+
+    def __init__(self, keys: list[str], dtype: torch.dtype) -> None:
+        self.keys = keys
+        self.reason = (
+            f"the model's logits became NaN or infinite: its weights are damaged, or {str(dtype).removeprefix('torch.')} is too "
+            "narrow for it; finished responses are kept"
+        )
+        super().__init__(f"responses {', '.join(key[:12] for key in keys)}: {self.reason}")
+
+
 @dataclass(frozen=True)
 class Parked:
     """A response that was taken out of a batch before its next draw; its states are on the host."""
@@ -130,17 +147,14 @@ class Batch:
         """Draws every row's next token; the responses that ended with it leave the batch.
 
         Raises:
-            FloatingPointError: a response's logits are NaN or infinite; the message names it.
+            UnsoundLogits: the logits of some responses are NaN or infinite; nothing is drawn then.
         """
         try:
             self._drawn = self._sampler.draw(self._logits.masked_fill(~self._active[:, None], 0.0)).tolist()
         except FloatingPointError:
             broken = (unsound(self._logits) & self._active).tolist()
-            names = [row.request.key[:12] for row, bad in zip(self.rows, broken, strict=True) if row and bad]
-            raise FloatingPointError(
-                f"the model's logits became NaN or infinite in the responses {', '.join(names)}: its weights are damaged, or "
-                f"{str(self._logits.dtype).removeprefix('torch.')} is too narrow for it; finished responses are kept"
-            ) from None
+            keys = [row.request.key for row, bad in zip(self.rows, broken, strict=True) if row and bad]
+            raise UnsoundLogits(keys, self._logits.dtype) from None
         under_way = [(number, row) for number, row in enumerate(self.rows) if row is not None]
         for number, row in under_way:
             row.ids.append(self._drawn[number])

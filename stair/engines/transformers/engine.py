@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from stair.backbones.architecture import describe
 from stair.backbones.load import load_model
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.identity import transformers_version
-from stair.engines.transformers.batch import Batch, Parked
+from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits
 from stair.engines.transformers.passes import PAD_BLOCK, Passes
 from stair.engines.transformers.prefill import Prefill
 from stair.engines.transformers.replay import replay_states
@@ -83,7 +83,9 @@ class TransformersEngine:
         self._parked: deque[Parked] = deque()
         self._ended: deque[Completion] = deque()
         self._batch: Batch | None = None
+        self._whole = self._width, self._passes
         self.watch: Callable[[int, int], None] | None = None
+        self.failed: Callable[[str, str], None] | None = None
         self.steps = self.generated = 0
         """Decoding steps and tokens drawn since the engine was made."""
 
@@ -133,7 +135,7 @@ class TransformersEngine:
             try:
                 return replay_states(self._passes, replays, self.architecture.context)
             except RuntimeError as error:
-                self._make_room(error)
+                self._make_room(error, replaying=True)
 
     @torch.inference_mode()
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
@@ -141,8 +143,8 @@ class TransformersEngine:
 
         Raises:
             ValueError: a request needs what this engine cannot do, or holds an id outside the vocabulary.
-            FloatingPointError: a response's logits became NaN or infinite; the message names it.
-            MemoryError: the device's memory does not suffice for one response.
+            FloatingPointError: a response's logits became NaN or infinite, and `failed` is not set; the message names it.
+            MemoryError: the device's memory does not suffice for one response, and `failed` is not set.
         """
         source = iter(requests)
         self._ended.clear()
@@ -162,6 +164,10 @@ class TransformersEngine:
                     yield self._ended.popleft()
                 if self._current:
                     self._current.decode()
+            except UnsoundLogits as error:
+                if self.failed is None:
+                    raise
+                self._give_up(error.keys, self._batch.park() if self._batch is not None else [], error.reason)
             except RuntimeError as error:
                 self._make_room(error)
 
@@ -238,11 +244,13 @@ class TransformersEngine:
         nothing = torch.zeros(len(self._layers), facts.kv_heads, 0, facts.head_dim, dtype=DTYPES[self.dtype])
         return Segment(self._layers, nothing, nothing.clone())
 
-    def _make_room(self, error: RuntimeError) -> None:
+    def _make_room(self, error: RuntimeError, *, replaying: bool = False) -> None:
         """After an out-of-memory error: a narrower batch, or smaller chunks; responses under way move to the host.
 
+        Where neither can shrink further, the one response that does not fit is given up.
+
         Raises:
-            MemoryError: nothing can be made smaller.
+            MemoryError: a replay does not fit, or a response does not and `failed` is not set.
             RuntimeError: the error is another one.
         """
         if not _out_of_memory(error):
@@ -250,9 +258,7 @@ class TransformersEngine:
         # The traceback holds the frames in which the memory was asked for, and so their tensors.
         error.__traceback__ = None
         self._free_memory()
-        if self._batch is not None:
-            # The longest first: what has come furthest is freed soonest.
-            self._parked = deque(sorted([*self._batch.park(), *self._parked], key=lambda each: -each.row.length))
+        running = self._batch.park() if self._batch is not None else []
         width, chunk = self._passes.width, self._passes.chunk
         if self._width > 1:
             self._width //= 2
@@ -262,15 +268,40 @@ class TransformersEngine:
             self._passes = replace(self._passes, chunk=max(chunk // 2 // PAD_BLOCK, 1) * PAD_BLOCK)
             now = f"prompts go on in chunks of {self._passes.chunk} tokens"
         else:
-            raise MemoryError(
+            small = MemoryError(
                 "the device's memory does not suffice for a single response; finished responses are kept: run this on a "
                 f"device with more memory ({str(error).splitlines()[0]})"
-            ) from None
+            )
+            if self.failed is None:
+                raise small from None
+            # One row decodes, or none does and the next in line could not begin.
+            line = [*(running or self._parked or self._submitted)][:1] if not replaying else []
+            keys = [each.row.request.key if isinstance(each, Parked) else each.key for each in line]
+            self._give_up(keys, running, str(small))
+            if not keys:
+                raise small from None
+            return
+        self._begin_anew(running)
+        print(f"warning: out of memory on {self.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
+
+    def _give_up(self, keys: Collection[str], running: list[Parked], reason: str) -> None:
+        """Continues without some responses, at the full width; the others that were `running` wait for a row."""
+        self._width, self._passes = self._whole
+        self._parked = deque(each for each in self._parked if each.row.request.key not in keys)
+        self._submitted = deque(each for each in self._submitted if each.key not in keys)
+        self._begin_anew([each for each in running if each.row.request.key not in keys])
+        for key in keys:
+            assert self.failed is not None
+            self.failed(key, reason)
+
+    def _begin_anew(self, running: list[Parked]) -> None:
+        """A new batch of the present width in place of the one that was `running` these responses."""
+        # The longest first: what has come furthest is freed soonest.
+        self._parked = deque(sorted([*running, *self._parked], key=lambda each: -each.row.length))
         had_batch, self._batch = self._batch is not None, None
         self._free_memory()
         if had_batch:
             self._batch = self._new_batch()
-        print(f"warning: out of memory on {self.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
 
     def _free_memory(self) -> None:
         """Gives the device back what nothing refers to any more."""

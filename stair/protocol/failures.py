@@ -1,0 +1,81 @@
+"""What a shard could not generate: named for people, and as entries for the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from stair.protocol.chain import Chain
+from stair.records.files import write_text
+
+_HOPELESS = 20
+"""So many failures in a row, without a response between them, are no fault of single responses."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A response that could not be generated."""
+
+    chain: str
+    """The chain's name."""
+    entry: Mapping[str, object]
+    """Its keys in the configuration, the reason among them."""
+
+    @classmethod
+    def of(cls, chain: Chain, reason: str) -> Failed:
+        """The next response of a chain."""
+        return cls(chain.name, {**chain.entry(), "reason": " ".join(reason.split())})
+
+    def __str__(self) -> str:
+        turn = f", turn {self.entry['turn']}" if "turn" in self.entry else ""
+        return f"{self.chain}{turn}: {self.entry['reason']}"
+
+
+class ResponsesFailed(ValueError):
+    """Some responses of a shard could not be generated; all others are in the log."""
+
+
+class Failures(list[Failed]):
+    """The responses that one attempt could not generate, in the order in which they failed."""
+
+    _in_a_row = 0
+
+    def add(self, failed: Failed) -> None:
+        """Adds one.
+
+        Raises:
+            ResponsesFailed: too many have failed in a row.
+        """
+        self.append(failed)
+        self._in_a_row += 1
+        if self._in_a_row >= _HOPELESS:
+            raise ResponsesFailed(
+                f"{_HOPELESS} responses in a row could not be generated, so the fault is in none of them; the last was "
+                f"{failed}"
+            )
+
+    def answered(self) -> None:
+        """A response was generated."""
+        self._in_a_row = 0
+
+
+def error(failed: Sequence[Failed], job: str, key: str, path: Path) -> ResponsesFailed:
+    """The error that names the failed responses of a job; their entries for the configuration's `key` go to a file.
+
+    Args:
+        failed: the responses, one at least.
+        job: the job, for people.
+        key: the place in the configuration where such responses are named: `evaluation.missing`.
+        path: the file.
+    """
+    part, _, name = key.partition(".")
+    entries = yaml.safe_dump([dict(each.entry) for each in failed], sort_keys=False, allow_unicode=True, width=1000)
+    write_text(path, f"{part}:\n  {name}:\n" + "".join(f"    {line}\n" for line in entries.splitlines()))
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return ResponsesFailed(
+        f"{job}: could not generate {failed[0]}{more}; finished responses are in the log; run the same command again to "
+        f"try once more, or report {'them' if more else 'it'} as missing: copy the entries of {path} into the run's overlay"
+    )

@@ -1,0 +1,186 @@
+"""One response that cannot be generated: the engine names it and generates all others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from stair.engines.base import Capture, Completion, Replay, Request
+from stair.engines.sglang.client import Asker
+from stair.engines.sglang.service import Patience, Service, Unanswered, _Gate
+from tests.conftest import LAYERS
+from tests.engines.engine_cases import assert_same, engine, request, run, various
+
+Models = Callable[..., PreTrainedModel]
+both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+LONGEST = 120
+
+
+@contextmanager
+def short_device(model: PreTrainedModel, positions: int = LONGEST) -> Iterator[None]:
+    """A device whose memory holds sequences of so many positions: torch's own error beyond."""
+
+    def refuse(_: torch.nn.Module, __: Any, named: dict[str, Any]) -> None:
+        if int(named["position_ids"].max()) >= positions:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate position {positions}.")
+
+    hook = model.register_forward_pre_hook(refuse, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@both
+@pytest.mark.parametrize(("prompt", "limit"), [(150, 4), (100, 40)], ids=["its prompt", "its response"])
+def test_a_response_that_does_not_fit_the_device_is_named_and_all_others_are_generated(
+    small_model: Models, architecture: str, prompt: int, limit: int
+) -> None:
+    model = small_model(architecture)
+    requests = various(torch.float32, 9)
+    expected = run(model, requests, width=4)
+    requests.insert(3, request("too long", prompt, limit, stop_ids=()))
+    failed: list[tuple[str, str]] = []
+    one = engine(model, width=4)
+    one.failed = lambda key, reason: failed.append((key, reason))
+    with short_device(model):
+        found = {done.key: done for done in one.run(requests)}
+    assert [key for key, _ in failed] == ["too long"]
+    assert "does not suffice for a single response" in failed[0][1] and "\n" not in failed[0][1]
+    assert found.keys() == expected.keys()
+    assert {key: done.response_ids for key, done in found.items()} == {
+        key: done.response_ids for key, done in expected.items()
+    }
+    # Afterwards the batch is as wide as before.
+    repeated = {done.key: done for done in one.run(various(torch.float32, 9))}
+    for key, done in repeated.items():
+        assert_same(done, expected[key])
+
+
+def test_two_that_do_not_fit_are_both_named(small_model: Models) -> None:
+    model = small_model("qwen3")
+    requests = [request(name, length, 3, stop_ids=()) for name, length in (("a", 150), ("b", 10), ("c", 140))]
+    failed: list[str] = []
+    one = engine(model, width=2)
+    one.failed = lambda key, reason: failed.append(key)
+    with short_device(model):
+        assert [done.key for done in one.run(requests)] == ["b"]
+    assert failed == ["a", "c"]
+
+
+def test_a_replay_that_does_not_fit_ends_nothing_else(small_model: Models) -> None:
+    """The caller learns of it while it draws the next request, and the run goes on at its full width."""
+    model = small_model("qwen3")
+    requests = various(torch.float32, 6)
+    expected = run(model, requests, width=4)
+    long = Replay("long", tuple(range(20, 170)), (30, 31), (), Capture(LAYERS, None))
+    one, refused = engine(model, width=4), list[str]()
+    one.failed = lambda key, reason: refused.append(key)
+
+    def drawn() -> Iterator[Request]:
+        for number, each in enumerate(requests):
+            if number == 2:
+                with pytest.raises(MemoryError):
+                    one.replay([long])
+            yield each
+
+    with short_device(model):
+        found = {done.key: done for done in one.run(drawn())}
+    assert refused == []
+    assert {key: done.response_ids for key, done in found.items()} == {
+        key: done.response_ids for key, done in expected.items()
+    }
+
+
+@both
+def test_a_response_whose_logits_become_nan_is_named_and_leaves_nothing_behind(
+    small_model: Models, architecture: str
+) -> None:
+    """One prompt's logits are NaN after some tokens, as where a precision is too narrow for it."""
+    model = small_model(architecture)
+    requests = various(torch.float32, 9)
+    expected = run(model, requests, width=4)
+    unlucky = request("unlucky", 60, 20, stop_ids=())
+    requests.insert(2, unlucky)
+    failed: list[tuple[str, str]] = []
+    one = engine(model, width=4)
+    one.failed = lambda key, reason: failed.append((key, reason))
+
+    def spoil(_: torch.nn.Module, __: Any, named: dict[str, Any], output: Any) -> None:
+        # No other sequence is at this position.
+        rows = (named["position_ids"][:, -1] == 65).nonzero()[:, 0]
+        output.logits[rows] = torch.nan
+
+    hook = model.register_forward_hook(spoil, with_kwargs=True)
+    try:
+        found = {done.key: done for done in one.run(requests)}
+    finally:
+        hook.remove()
+    assert [key for key, _ in failed] == ["unlucky"]
+    assert failed[0][1].startswith("the model's logits became NaN or infinite: ")
+    assert {key: done.response_ids for key, done in found.items()} == {
+        key: done.response_ids for key, done in expected.items()
+    }
+
+
+@contextmanager
+def answering(respond: Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """A server on this machine that answers every POST; its address."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status, told = respond(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            content = json.dumps(told).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+
+
+def test_a_request_that_the_server_refuses_names_itself_and_others_are_answered(tmp_path: Path) -> None:
+    def respond(asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        prompt = len(asked["input_ids"])
+        if prompt == 13:
+            return 400, {"error": "it cannot be"}
+        meta = {"finish_reason": {"type": "stop", "matched": 0}, "prompt_tokens": prompt, "num_retractions": 0}
+        return 200, {"output_ids": [5, 0], "meta_info": meta}
+
+    async def served(address: str) -> list[Any]:
+        asker = Asker(context=100, vocabulary=320, tokens=300)
+        service = Service(SimpleNamespace(), asker, Patience(), 4, tmp_path / "log")  # type: ignore[arg-type]
+        service._gate, service._up, service._look = _Gate(4), asyncio.Event(), asyncio.Event()
+        service._server, service._invariant = SimpleNamespace(address=address), True  # type: ignore[assignment]
+        service._up.set()
+        async with httpx.AsyncClient(trust_env=False) as service._client:
+            for length in (12, 13, 14):
+                await service._serve(request(f"r{length}", length, 9, stop_ids=(0, 1), capture=None))
+        return [service._results.get_nowait() for _ in range(3)]
+
+    with answering(respond) as address:
+        first, refused, last = asyncio.run(served(address))
+    assert isinstance(first, Completion) and isinstance(last, Completion)
+    assert (first.key, last.key) == ("r12", "r14")
+    assert isinstance(refused, Unanswered) and refused.key == "r13"
+    assert "it cannot be" in str(refused.error)

@@ -1,0 +1,332 @@
+"""A response that cannot be generated: its chain ends there, all others are generated, and it is missing by name (C.3)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from stair.engines.base import Engine, Request
+from stair.protocol.chain import Chain, Missing
+from stair.protocol.failures import ResponsesFailed
+from stair.protocol.session import SessionChain
+from stair.protocol.shards import run_shard, sealed_rows
+from stair.records.interruption import Interrupted
+from stair.records.keys import ids_digest
+from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order
+
+BLOCK = 32
+"""The smallest chunk in which a prompt goes through the model."""
+
+
+@contextmanager
+def failing_at(study: Study, request: Request, fail: Callable[[], None]) -> Iterator[None]:
+    """Within it, the model fails whenever it processes the end of one request's prompt."""
+    end = torch.tensor(request.prompt_ids[-BLOCK:])
+    last = len(request.prompt_ids) - 1
+
+    def watch(_: torch.nn.Module, __: Any, named: dict[str, Any]) -> None:
+        ids, positions = named["input_ids"], named["position_ids"]
+        for row in range(len(ids)):
+            common = min(len(end), ids.shape[1])
+            if common > 1 and int(positions[row, -1]) == last and torch.equal(ids[row, -common:], end[-common:]):
+                fail()
+
+    hook = study.model.register_forward_pre_hook(watch, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def out_of_memory() -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.")
+
+
+def device_fails() -> None:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with ...")
+
+
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Shard:
+    """A condition's only shard, in a folder of its own."""
+
+    study: Study
+    condition: str
+    missing: dict[tuple[str, int], Missing] = field(default_factory=dict)
+    engines: list[WatchedEngine] = field(default_factory=list)
+
+    @property
+    def work(self) -> Path:
+        return self.study.folder / self.condition
+
+    @property
+    def marker(self) -> Path:
+        return self.work / "shard-0-of-1.json"
+
+    def chains(self, _: bool = False) -> list[SessionChain]:
+        chains = self.study.chains(self.condition)
+        for chain in chains:
+            chain.missing = self.missing.get((chain.session_id, chain.sample))
+            if chain.missing is not None and chain.missing.reused:
+                chain.first_row = None
+        return chains
+
+    def run(self) -> None:
+        def load() -> Engine:
+            self.engines.append(WatchedEngine(self.study.model))
+            return self.engines[-1]
+
+        everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
+        progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
+        run_shard(everything, 1, self.work, (0, 1), load, progress, self.marker)
+
+    def asked(self) -> int:
+        """How many responses the last attempt asked for."""
+        return len(self.engines[-1].requests)
+
+    def sealed(self) -> tuple[Rows, list[dict[str, Any]]]:
+        gaps: list[dict[str, Any]] = []
+        return in_order(list(sealed_rows(self.chains(), self.work, gaps))), gaps
+
+    def entries(self) -> list[dict[str, Any]]:
+        told = yaml.safe_load((self.work / "shard-0-of-1.missing.yaml").read_text())
+        return list(told["evaluation"]["missing"])
+
+
+def fresh(study: Study, folder: Path) -> Study:
+    return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
+
+
+def one_of(study: Study, condition: str, turn: int) -> tuple[Rows, Mapping[str, Any], Request]:
+    """A condition's rows, one row at a turn, and the request that it answers: of a prompt whose end no other has."""
+    engine = WatchedEngine(study.model)
+    rows = study.go(condition, engine)
+    asked = {(ids_digest(each.prompt_ids), each.seed): each for each in engine.requests.values()}
+    ends = Counter((len(each.prompt_ids), each.prompt_ids[-BLOCK:]) for each in engine.requests.values())
+    for row in rows:
+        request = asked.get((row["prompt_ids_sha256"], row["seed"]))
+        if request and row["turn"] == turn and ends[len(request.prompt_ids), request.prompt_ids[-BLOCK:]] == 1:
+            return rows, row, request
+    raise AssertionError("no prompt ends as no other does")
+
+
+def without(rows: Rows, lost: Mapping[str, Any]) -> Rows:
+    """Rows without a response and the later turns of its trajectory."""
+    place = (lost["session_id"], lost["sample"])
+    return [row for row in rows if (row["session_id"], row["sample"]) != place or row["turn"] < lost["turn"]]
+
+
+def tokens_of(rows: Rows) -> list[list[Any]]:
+    """Responses by place. The last bits of captured states depend on the batch, which shrinks when memory runs out."""
+    return [[row[name] for name in ("session_id", "sample", "turn", "response_ids")] for row in rows]
+
+
+@pytest.mark.parametrize("condition", ["native", "stair"])
+def test_one_response_that_fails_every_time_stops_its_own_chain_only(
+    study: Study, tmp_path: Path, condition: str
+) -> None:
+    expected, lost, request = one_of(study, condition, 2)
+    shard = Shard(fresh(study, tmp_path / "again"), condition)
+    with failing_at(study, request, out_of_memory):
+        for attempt in range(2):
+            with pytest.raises(ResponsesFailed) as error:
+                shard.run()
+            told = str(error.value)
+            assert (
+                f"session {lost['session_id']}, sample {lost['sample']}, turn 2: the device's memory does not suffice"
+                in told
+            )
+            assert "missing.yaml" in told and "\n" not in told
+            assert not shard.marker.exists()
+            generated = len(expected) // 4 * 3
+            assert shard.asked() == (1 if attempt else generated - 2), (
+                "a failure is tried once a start, others never again"
+            )
+        (entry,) = shard.entries()
+        keys = dict(
+            model="m", benchmark="b", condition=condition, session=lost["session_id"], sample=lost["sample"], turn=2
+        )
+        assert {key: entry[key] for key in keys} == keys
+        with pytest.raises(ValueError, match="1 of 10 chains have not ended"):
+            shard.sealed()
+        # Named in the configuration, it is not asked for again.
+        shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+        attempts = len(shard.engines)
+        shard.run()
+        assert len(shard.engines) == attempts and shard.marker.is_file()
+    rows, gaps = shard.sealed()
+    assert tokens_of(rows) == tokens_of(without(expected, lost))
+    assert [(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps] == [
+        (lost["session_id"], lost["sample"], turn) for turn in (2, 3, 4)
+    ]
+    assert (
+        gaps[0]["reason"] == entry["reason"]
+        and gaps[2]["reason"] == f"T2 of its trajectory is missing: {entry['reason']}"
+    )
+    assert gaps[0]["problem_id"] == lost["problem_id"]
+    # A later attempt that succeeds takes the gap's place, though the configuration still names it.
+    shard.missing.clear()
+    shard.run()
+    assert shard.asked() == 3
+    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    rows, gaps = shard.sealed()
+    assert tokens_of(rows) == tokens_of(expected)
+    assert gaps == []
+
+
+def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
+    """T1's states come from a pass over its saved tokens, before T2 is asked."""
+    study.sessions, study.samples = 3, 2
+    rows = study.go("stair", WatchedEngine(study.model))
+    first = next(row for row in rows if row["turn"] == 1 and row["sample"] == 1)
+    shard = Shard(fresh(study, tmp_path / "again"), "stair")
+    (chain,) = [c for c in shard.chains() if (c.session_id, c.sample) == (first["session_id"], 1)]
+    chain.next()
+    whole = (*chain._turns[0].prompt_ids, *chain._turns[0].response_ids)
+    with pytest.MonkeyPatch.context() as patch:
+        replay = WatchedEngine.replay
+
+        def refuse(self: WatchedEngine, replays: Any) -> Any:
+            if any((*each.prompt_ids, *each.response_ids) == whole for each in replays):
+                raise MemoryError("the device's memory does not suffice for a single response")
+            return replay(self, replays)
+
+        patch.setattr(WatchedEngine, "replay", refuse)
+        with pytest.raises(ResponsesFailed, match=f"session {first['session_id']}, sample 1, turn 2"):
+            shard.run()
+    assert shard.asked() == 5 * 3
+    shard.run()
+    assert shard.asked() == 3
+    assert shard.sealed()[0] == rows
+
+
+def test_a_device_that_fails_names_the_response_in_the_end(study: Study, tmp_path: Path) -> None:
+    """Several responses are under way, and any could be to blame: at two such ends they run last, and alone."""
+    expected, lost, request = one_of(study, "native", 2)
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    told = []
+    with failing_at(study, request, device_fails):
+        while not shard.work.exists() or not list(shard.work.glob("*.missing.yaml")):
+            with pytest.raises(ResponsesFailed) as error:
+                shard.run()
+            told.append(str(error.value))
+            assert len(told) < 4
+    assert "RuntimeError: CUDA error: an illegal memory access was encountered; 4 responses were under way" in told[0]
+    assert all("\n" not in line for line in told)
+    (entry,) = shard.entries()
+    assert (entry["session"], entry["sample"], entry["turn"]) == (lost["session_id"], lost["sample"], 2)
+    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    shard.run()
+    rows, gaps = shard.sealed()
+    assert rows == without(expected, lost) and len(gaps) == 3
+    assert not list((shard.study.folder / "progress").glob("*under-way*")), "nothing is suspected any more"
+
+
+def test_a_response_that_kills_its_process_is_found(study: Study, tmp_path: Path) -> None:
+    """Real SIGKILLs, as from a machine whose memory is full: nobody is left to say what was under way."""
+    expected, lost, request = one_of(study, "native", 3)
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+
+    def start() -> int | str:
+        """Runs the shard in a process of its own; the signal that killed it, or what it says."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            line = "done"
+            try:
+                with failing_at(study, request, killed):
+                    shard.run()
+            except BaseException as error:
+                line = f"{type(error).__name__}: {error}"
+            os.write(writing, line.encode())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as answer:
+            line = answer.read().decode()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return line if code == 0 else -code
+
+    ends: list[int | str] = []
+    while not ends or ends[-1] == signal.SIGKILL:
+        ends.append(start())
+        assert len(ends) <= 5
+    assert ends[:-1] == [signal.SIGKILL] * (len(ends) - 1)
+    assert (
+        f"session {lost['session_id']}, sample {lost['sample']}, turn 3: its process died 3 times, the last time with it alone"
+        in str(ends[-1])
+    )
+    (entry,) = shard.entries()
+    assert (entry["session"], entry["sample"], entry["turn"]) == (lost["session_id"], lost["sample"], 3)
+    # All other chains have been generated by then.
+    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    assert start() == "done"
+    rows, gaps = shard.sealed()
+    assert rows == without(expected, lost) and [gap["turn"] for gap in gaps] == [3, 4]
+
+
+def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) -> None:
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    _, _, request = one_of(study, "native", 2)
+
+    def stopped() -> None:
+        raise Interrupted("stopped by SIGTERM")
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    for fail in (stopped, full, stopped, full):
+        with failing_at(study, request, fail), pytest.raises((Interrupted, OSError)):
+            shard.run()
+        assert not list((shard.study.folder / "progress").glob("*under-way*"))
+    shard.run()
+    assert shard.marker.is_file()
+
+
+def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Study, tmp_path: Path) -> None:
+    expected = study.go("stair", WatchedEngine(study.model))
+    lost = next(row for row in expected if row["turn"] == 1)
+    shard = Shard(fresh(study, tmp_path / "again"), "stair")
+    shard.missing[lost["session_id"], lost["sample"]] = Missing(1, "out of memory", reused=True)
+    shard.run()
+    rows, gaps = shard.sealed()
+    assert rows == without(expected, lost)
+    assert [gap["turn"] for gap in gaps] == [1, 2, 3, 4]
+    assert len(shard.engines[0].requests) == 3 * 9
+
+
+def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, tmp_path: Path) -> None:
+    """A damaged weight makes every response NaN: the shard does not try them all."""
+    many = fresh(study, tmp_path / "again")
+    many.samples = 6
+    many.first_rows = {
+        (row["problem_id"], sample): row
+        for row in study.first_rows.values()
+        if row["sample"] == 0
+        for sample in range(6)
+    }
+    shard = Shard(many, "native")
+
+    def spoil(_: torch.nn.Module, __: Any, output: Any) -> None:
+        output.logits.fill_(torch.nan)
+
+    hook = study.model.register_forward_hook(spoil)
+    try:
+        with pytest.raises(ResponsesFailed, match="20 responses in a row could not be generated"):
+            shard.run()
+    finally:
+        hook.remove()
+    assert shard.asked() < 30

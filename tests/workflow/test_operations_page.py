@@ -1,0 +1,415 @@
+"""Every command block of docs/operations.md, run word for word on a micro run with the damage that it is for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from stair.records.claims import Claimant
+from stair.records.interruption import EXIT_AGAIN
+from stair.records.worklog import WorkLog, WorkLogWriter
+from tests.workflow.conftest import MICRO, ROOT, contents, environment, jobs_of, run_in
+
+pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(600)]
+
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+MODEL, BENCHMARK = "qwen3-4b-instruct", "math500"
+RESPONSES = Path("results/micro/responses") / MODEL / BENCHMARK
+WORK = Path("results/micro/work/evaluation") / MODEL / BENCHMARK
+MADE = ("responses/**/*.parquet", "evaluation/**/*.parquet", "tables/*.csv")
+NAMES = {"results/<run>": "results/micro", "<run>": "micro.yaml", "<model>": MODEL, "<benchmark>": BENCHMARK}
+
+LIKE_THE_PROJECT = ("Snakefile", "config.yaml", "workflow", "profiles", "envs")
+
+run_blocks: set[tuple[str, int]] = set()
+"""The blocks that tests of this file run, by heading and number."""
+
+
+def blocks(kind: str) -> dict[tuple[str, int], str]:
+    """The page's code blocks of a kind by heading and number under it."""
+    found: dict[tuple[str, int], str] = {}
+    for section in re.split(r"^##+ ", PAGE, flags=re.MULTILINE)[1:]:
+        for number, text in enumerate(re.findall(rf"```{kind}\n(.*?)```", section, flags=re.DOTALL)):
+            found[section.splitlines()[0], number] = text
+    return found
+
+
+def on_page(heading: str, number: int = 0) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """What runs a block of the page in a folder, with the names of that run in place of the page's."""
+    run_blocks.add((heading, number))
+    text = blocks("sh")[heading, number]
+
+    def run(folder: Path, *, code: int = 0, **names: str) -> subprocess.CompletedProcess[str]:
+        command = text
+        for name, value in {**NAMES, **{f"<{key.replace('_', ' ')}>": value for key, value in names.items()}}.items():
+            command = command.replace(name, value)
+        assert not re.search(r"<\w", command), f"a name of the page was not filled in: {command}"
+        done = run_in(folder, "bash", "-c", command, check=False)
+        assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+KILLED, UNLOCK = (on_page("The process was killed, or the machine went down", number) for number in (0, 1))
+FULL = on_page("The disk was full")
+LOST_LOG = on_page("A log is damaged, cut off, removed or moved")
+TWO_RECORDS = on_page("Two records of one key differ")
+LOST_STATES = on_page("The captured states of a session were lost")
+TRY_AGAIN, REPORT = (on_page("A response cannot be generated", number) for number in (0, 1))
+CLAIMED = on_page("A dead process seems to hold a shard or the run")
+DAMAGED = on_page("An output is damaged, or was changed by hand")
+STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
+SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
+LOOK = on_page("What is sound, and what would run")
+RESTORE, COMPUTE = (on_page("An archive's work: `stair restore`", number) for number in (0, 1))
+SUMMARY = on_page("The run in one file")
+
+
+def test_every_block_of_the_page_is_run() -> None:
+    assert blocks("sh").keys() == run_blocks
+    # No command stands in the text alone, where nothing runs it.
+    fenced = "\n".join(blocks("sh").values())
+    inline = set(re.findall(r"`((?:stair|snakemake|rm|mv) [a-z-]+)", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)))
+    elsewhere = {"stair export", "stair tables"}
+    assert {command for command in inline - elsewhere if command not in fenced} == set()
+
+
+@pytest.fixture(scope="module")
+def whole(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run in a folder like the project's, from which every command of the page can be given; not to be changed."""
+    folder = tmp_path_factory.mktemp("page") / "project"
+    shutil.copytree(finished_run, folder, symlinks=True)
+    for name in LIKE_THE_PROJECT:
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copyfile(MICRO, folder / "micro.yaml")
+    return folder
+
+
+@pytest.fixture
+def project(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may damage."""
+    folder = tmp_path / "project"
+    shutil.copytree(whole, folder, symlinks=True)
+    return folder
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    return contents(folder / "results/micro", *MADE)
+
+
+def forget(folder: Path, condition: str, *, log: bool = True) -> None:
+    """The sealed responses of a condition are gone, with `log` also all that they were generated in."""
+    (folder / RESPONSES / f"{condition}.parquet").unlink()
+    if log:
+        shutil.rmtree(folder / WORK / condition)
+
+
+def log_of(folder: Path, condition: str) -> Path:
+    return folder / WORK / condition / "log"
+
+
+def started(folder: Path, ready: Callable[[], bool]) -> subprocess.Popen[str]:
+    """The run, as soon as it has come to a point."""
+    with open(folder / "output.txt", "a", encoding="utf-8") as output:
+        child: subprocess.Popen[str] = subprocess.Popen(
+            ["stair", "reproduce", "--run", "micro.yaml"],
+            cwd=folder,
+            env=environment(),
+            stdout=output,
+            stderr=output,
+            text=True,
+        )
+    deadline = time.monotonic() + 200
+    while not ready():
+        assert child.poll() is None and time.monotonic() < deadline, (folder / "output.txt").read_text()
+        time.sleep(0.02)
+    return child
+
+
+def killed(folder: Path) -> None:
+    """Starts the run and kills its driver while responses are under way."""
+    forget(folder, "native")
+    child = started(folder, lambda: any(path.stat().st_size for path in log_of(folder, "native").glob("*.log")))
+    family = psutil.Process(child.pid).children(recursive=True)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    psutil.wait_procs(family, timeout=20)
+
+
+def test_a_killed_run(whole: Path, project: Path) -> None:
+    killed(project)
+    KILLED(project)
+    assert results(project) == results(whole)
+    killed(project)
+    assert "--unlock" in run_in(project, "snakemake", "-n", "--config", "run=micro.yaml", check=False).stderr
+    UNLOCK(project)
+    assert results(project) == results(whole)
+
+
+def test_a_full_disk(whole: Path, project: Path) -> None:
+    """No file may grow beyond some kilobytes, as where the disk has no more."""
+    forget(project, "native")
+    shard = f"stair evaluate --run results/micro --model {MODEL} --benchmark {BENCHMARK} --condition native"
+    done = run_in(project, "bash", "-c", f"ulimit -f 16; {shard}", check=False)
+    assert done.returncode == 2 and "make room and run again" in done.stderr and ".log cannot be written" in done.stderr
+    FULL(project)
+    assert results(project) == results(whole)
+
+
+@pytest.mark.parametrize("found", [("vanilla",), ("native", "stair")], ids=["of T1", "behind T1"])
+def test_lost_logs(whole: Path, project: Path, found: tuple[str, ...]) -> None:
+    """Native loses a record to damage, STAIR its moved log, Vanilla a cut end: only what was lost is generated."""
+    (file,) = log_of(project, "native").glob("*.log")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+    shutil.move(log_of(project, "stair"), project / "elsewhere")
+    lost = {"native": "1 of 48", "stair": "48 of 48"}
+    if "vanilla" in found:
+        (cut,) = log_of(project, "vanilla").glob("*.log")
+        cut.write_bytes(cut.read_bytes()[:-5])
+        lost["vanilla"] = "1 of 48"
+    for condition in lost:
+        forget(project, condition, log=False)
+    done = LOST_LOG(project)
+    # When Vanilla's T1 were sealed anew, the shards that reuse them have run again before their seals.
+    for condition in found:
+        assert f"{condition}: {lost[condition]} chains have not ended" in done.stderr
+    assert done.stderr.count("starting again") == 1
+    assert results(project) == results(whole)
+    for condition in lost:
+        kept = {path.name for path in log_of(whole, condition).glob("*.log")} if condition != "stair" else set()
+        new = [path for path in log_of(project, condition).glob("*.log") if path.name not in kept]
+        records = len(WorkLog(log_of(whole, condition))) if condition == "stair" else 1
+        assert len(WorkLog.of_files(new)) == records, condition
+
+
+def test_two_records_of_one_key(whole: Path, project: Path) -> None:
+    log = WorkLog(log_of(project, "native"))
+    key = next(iter(log.keys()))
+    record = log.get(key)
+    assert record is not None
+    with WorkLogWriter(log_of(project, "native"), "copied") as writer:
+        writer.append(key, {**record, "response": "another"})
+    wrong = writer.path
+    forget(project, "native", log=False)
+    assert run_in(project, "stair", "reproduce", "--run", "micro.yaml", check=False).returncode == 1
+    told = (project / "results/micro/logs/evaluation" / MODEL / BENCHMARK / "native-seal.log").read_text()
+    assert "two different records of one key" in told and wrong.name in told
+    TWO_RECORDS(project, wrong_log=str(wrong.relative_to(project)))
+    assert results(project) == results(whole)
+    assert (project / wrong.name).is_file()
+
+
+def test_lost_states(whole: Path, project: Path) -> None:
+    """The end of the log is cut off, as a run that was killed leaves it, and so are the states that it had captured."""
+    (file,) = log_of(project, "stair").glob("*.log")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[: len(lines) * 3 // 4]))
+    forget(project, "stair", log=False)
+    for path in (project / WORK / "stair").glob("shard-*.json"):
+        path.unlink()
+    shutil.rmtree(project / WORK / "stair" / "banks", ignore_errors=True)
+    LOST_STATES(project)
+    rows, expected = (pq.read_table(folder / RESPONSES / "stair.parquet").to_pylist() for folder in (project, whole))
+    assert [row["response_ids"] for row in rows] == [row["response_ids"] for row in expected]
+    sources = [{row["bank_source"] for row in some if row["turn"] > 2} for some in (rows, expected)]
+    assert sources[1] == {"decoded"} and "replayed" in sources[0]
+
+
+FAULT = """
+# Put into every process by PYTHONPATH: the device's memory does not hold one response, whose key a file gives.
+import importlib.abc, importlib.util, os, sys
+from pathlib import Path
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "stair.engines.transformers.prefill":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+        def executed(module):
+            run(module)
+            whole = module.Prefill.__call__
+            def refusing(self, requests):
+                faulty = Path(os.environ["FAULTY_KEY"])
+                if faulty.is_file() and faulty.read_text() in {request.key for request in requests}:
+                    raise module.torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.")
+                return whole(self, requests)
+            module.Prefill.__call__ = refusing
+        spec.loader.exec_module = executed
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_a_response_that_cannot_be_generated(
+    whole: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Native's T3 in one trajectory runs out of memory at every start; then it is reported, then it succeeds."""
+    rows = pq.read_table(whole / RESPONSES / "native.parquet").to_pylist()
+    log = WorkLog(log_of(whole, "native"))
+    keys = {tuple(record["response_ids"]): key for key, record in log.items() if "response_ids" in record}
+    lost = next(
+        row
+        for row in rows
+        if row["turn"] == 3 and sum(other["response_ids"] == row["response_ids"] for other in rows) == 1
+    )
+    (tmp_path / "fault").mkdir()
+    (tmp_path / "fault" / "sitecustomize.py").write_text(FAULT)
+    (tmp_path / "key").write_text(keys[tuple(lost["response_ids"])])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "fault"))
+    monkeypatch.setenv("FAULTY_KEY", str(tmp_path / "key"))
+    forget(project, "native")
+    place = f"session {lost['session_id']}, sample {lost['sample']}, turn 3"
+
+    assert run_in(project, "stair", "reproduce", "--run", "micro.yaml", check=False).returncode == 1
+    shard_log = project / "results/micro/logs/evaluation" / MODEL / BENCHMARK / "native-0-of-1.log"
+    TRY_AGAIN(project, code=1)
+    told = shard_log.read_text()
+    assert f"could not generate {place}: the device's memory does not suffice" in told and "Traceback" not in told
+    assert len(WorkLog(log_of(project, "native"))) == len(log) - 2, "every other response was generated"
+
+    (written,) = (project / WORK / "native").glob("shard-*.missing.yaml")
+    entries = yaml.safe_load(written.read_text())
+    ((_, page),) = blocks("yaml").items()
+    assert yaml.safe_load(page)["evaluation"]["missing"][0].keys() == entries["evaluation"]["missing"][0].keys()
+    overlay = project / "micro.yaml"
+    sound = overlay.read_text()
+    overlay.write_text(sound + written.read_text())
+    REPORT(project)
+
+    missing = json.loads((project / RESPONSES / "native.parquet.manifest.json").read_text())["missing"]
+    named = [(gap["session_id"], gap["sample"], gap["turn"]) for gap in missing]
+    assert named == [(lost["session_id"], lost["sample"], turn) for turn in (3, 4)]
+    reason = missing[0]["reason"]
+    assert "CUDA out of memory. Tried to allocate 3.00 GiB" in reason
+    found = pq.read_table(project / RESPONSES / "native.parquet").to_pylist()
+    assert found == [row for row in rows if (row["session_id"], row["sample"], row["turn"]) not in named]
+
+    tables = project / "results/micro/tables"
+    summary = (tables / "continuous_summary.md").read_text()
+    (line,) = [line for line in summary.splitlines() if line.startswith("| Native |")]
+    assert line == "| Native | – | – |"
+    (ours,) = [line for line in summary.splitlines() if "STAIR" in line and line.startswith("|")]
+    before = (whole / "results/micro/tables/continuous_summary.md").read_text()
+    (theirs,) = [line for line in before.splitlines() if "STAIR" in line and line.startswith("|")]
+    assert re.findall(r"\d+\.\d+", ours) == re.findall(r"\d+\.\d+", theirs), "no other cell has changed"
+    assert f"Not reported: {MODEL}, {BENCHMARK}, native, T3: 1 of 48 responses missing" in summary and reason in summary
+    turns = (tables / f"turns_{MODEL}.md").read_text()
+    (line,) = [line for line in turns.splitlines() if line.startswith("| Native |")]
+    cells = [cell.strip(" *") for cell in line.split("|")[2:-1]]
+    assert [cell == "–" for cell in cells] == [False] * 4 + [True] * 6, (
+        "T1 and T2 are reported, T3, T4 and the mean are not"
+    )
+    assert f"T3 of its trajectory is missing: {reason}" in turns
+    for name in ("intervals", "comparisons", "native_accuracy", f"history_{MODEL}", "history_correctness_summary"):
+        assert reason in (tables / f"{name}.md").read_text(), name
+    assert "2 missing, as evaluation.missing says" in (project / "results/micro/checks.csv").read_text()
+    assert "0 missing, 0 damaged, 0 stale" in run_in(project, "stair", "verify", "--run", "results/micro").stdout
+    exported = run_in(project, "stair", "export", "--run", "results/micro", "--out", "published")
+    assert exported.returncode == 0
+    run_in(project, "stair", "tables", "--responses", "published", "--out", "again")
+    assert reason in (project / "again" / "continuous_summary.md").read_text()
+
+    # The fault is mended and the entry removed: the gap is filled, and everything is as if nothing had been.
+    (tmp_path / "key").unlink()
+    overlay.write_text(sound)
+    run_in(project, "stair", "reproduce", "--run", "micro.yaml")
+    assert results(project) == results(whole)
+
+
+def test_a_claim_of_a_machine_that_is_gone(whole: Path, project: Path) -> None:
+    claim = project / "results/micro/work/.driver.claim"
+    here = Claimant.here("driver")
+    claim.write_text(json.dumps({**vars(here), "host": "elsewhere", "place": "another boot"}))
+    refused = run_in(project, "stair", "reproduce", "--run", "micro.yaml", check=False)
+    assert refused.returncode != 0 and "elsewhere" in refused.stderr
+    CLAIMED(project)
+    assert results(project) == results(whole)
+
+
+def test_a_damaged_output(whole: Path, project: Path) -> None:
+    damaged = Path("results/micro/evaluation") / MODEL / BENCHMARK / "native.parquet"
+    content = bytearray((project / damaged).read_bytes())
+    content[100] ^= 1
+    (project / damaged).write_bytes(bytes(content))
+    done = DAMAGED(project, damaged_output=str(damaged))
+    assert f"evaluation/{MODEL}/{BENCHMARK}/native.parquet is not what was sealed" in done.stdout
+    assert results(project) == results(whole)
+
+
+def test_a_stop_on_purpose(whole: Path, project: Path) -> None:
+    forget(project, "native")
+    child = started(project, lambda: any(path.stat().st_size for path in log_of(project, "native").glob("*.log")))
+    STOP(project, process=str(child.pid))
+    assert child.wait(120) == EXIT_AGAIN
+    CONTINUE(project)
+    assert results(project) == results(whole)
+
+
+def test_another_number_of_shards(whole: Path, project: Path) -> None:
+    forget(project, "native", log=False)
+    before = {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")}
+    SHARDS(project)
+    assert {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")} == before
+    assert len(list((project / WORK / "native").glob("shard-*-of-3.json"))) == 3
+    assert results(project) == results(whole)
+
+
+def test_compaction(whole: Path, project: Path) -> None:
+    log = log_of(project, "native")
+    records = list(WorkLog(log).keys())
+    (file,) = log.glob("*.log")
+    (log / "copy.000.log").write_bytes(file.read_bytes() + b"torn")
+    assert "2 files with " in COMPACT(project).stdout
+    assert [path.name for path in log.iterdir()] == ["compacted.000.log"]
+    assert list(WorkLog(log).keys()) == records
+
+
+def test_looking_at_a_run(project: Path) -> None:
+    done = LOOK(project)
+    told = done.stdout
+    assert "0 missing, 0 damaged, 0 stale" in told
+    assert "made by table continuous_summary" in told
+    assert "jobs done, 0 running, 0 to come" in told
+    assert jobs_of(done) == {}
+
+
+def test_an_archive(whole: Path, tmp_path: Path) -> None:
+    project = tmp_path / "new"
+    project.mkdir()
+    for name in LIKE_THE_PROJECT:
+        (project / name).symlink_to(ROOT / name)
+    shutil.copyfile(MICRO, project / "micro.yaml")
+    parts = [f"results/micro/{name}" for name in ("backbones", "data", "rollouts", "controllers", "responses")]
+    run_in(whole, "tar", "czf", str(project / "published.tar.gz"), "--transform", "s,^results/,,", *parts)
+    assert "0 not taken" in RESTORE(project).stdout
+    assert results(project) == results(whole)
+    assert not (project / WORK).exists(), "nothing was generated"
+    # A change of mind: this model's responses are computed here after all, and are the same.
+    COMPUTE(project)
+    assert len(WorkLog(log_of(project, "native"))) == len(WorkLog(log_of(whole, "native")))
+    assert results(project) == results(whole)
+
+
+def test_the_summary(project: Path) -> None:
+    summary = project / "results/micro/provenance.json"
+    summary.unlink()
+    SUMMARY(project)
+    assert json.loads(summary.read_text())["run"] == "micro"
