@@ -13,7 +13,7 @@ ABSENT = (
     *("stair", "pydantic", "snakemake", "orjson", "tenacity", "math_verify", "pandas", "pyarrow", "matplotlib"),
     *("psutil", "accelerate", "peft", "scipy", "typer", "hypothesis", "xdist", "pytest_timeout"),
 )
-_FILES = re.compile(rf"_*(editable___*)?({'|'.join((*ABSENT, 'pytest_xdist'))})(?![a-z])", re.IGNORECASE)
+_FILES = re.compile(rf"_*(editable__\.)?({'|'.join((*ABSENT, 'pytest_xdist'))})(?![a-z])", re.IGNORECASE)
 
 
 def python_without_extras(folder: Path) -> Path:
