@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import resource
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+
+from benchmarks.figures import Bar, Figures
 
 LIMIT_GIB = 2.0
 
@@ -28,23 +32,37 @@ def main() -> None:
     options.add_argument("--hidden", type=int, default=256)
     options.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--device", choices=["cpu", "cuda"], help="where it runs (a GPU where there is one)")
+    Figures.add_argument(options)
     options.add_argument("--one", choices=["chunked", "whole"], help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.one:
         print(json.dumps(measure(chosen)))
         return
     print(f"vocabulary {chosen.vocabulary}, hidden {chosen.hidden}, {chosen.dtype}, forward and backward")
-    both = {form: run(chosen, form, chosen.whole_tokens) for form in ("whole", "chunked")}
-    for form, found in both.items():
+    figures = Figures(chosen.json)
+    where = f"{chosen.vocabulary:,} x {chosen.hidden:,}, {chosen.dtype}"
+    with figures.case(f"{where}, {chosen.whole_tokens:,} tokens"):
+        both = {form: run(chosen, form, chosen.whole_tokens) for form in ("whole", "chunked")}
+        for form, found in both.items():
+            print(
+                f"{form:8} {chosen.whole_tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs"
+            )
+            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens", found["seconds"], "s")
+            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens: above the inputs", found["gib"], "GiB")
+        ratio = both["chunked"]["seconds"] / both["whole"]["seconds"]
+        print(f"time, chunked to whole: {ratio:.2f}")
+        figures.add(f"{where}: chunked over whole", ratio, "x")
+    with figures.case(f"{where}, {chosen.tokens:,} tokens"):
+        found = run(chosen, "chunked", chosen.tokens)
         print(
-            f"{form:8} {chosen.whole_tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs"
+            f"chunked  {chosen.tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs "
+            f"(limit {LIMIT_GIB}), {found['device']}"
         )
-    print(f"time, chunked to whole: {both['chunked']['seconds'] / both['whole']['seconds']:.2f}")
-    found = run(chosen, "chunked", chosen.tokens)
-    print(
-        f"chunked  {chosen.tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs "
-        f"(limit {LIMIT_GIB}), {found['device']}"
-    )
+        figures.add(f"{where}, chunked, {chosen.tokens:,} tokens", found["seconds"], "s")
+        name = f"{where}, chunked, {chosen.tokens:,} tokens: above the inputs"
+        figures.add(name, found["gib"], "GiB", Bar(LIMIT_GIB))
+    figures.finish()
 
 
 def run(chosen: argparse.Namespace, form: str, tokens: int) -> dict[str, float]:
@@ -52,9 +70,10 @@ def run(chosen: argparse.Namespace, form: str, tokens: int) -> dict[str, float]:
     words = [sys.executable, str(Path(__file__)), "--one", form, "--tokens", str(tokens)]
     for name in ("vocabulary", "hidden", "dtype", "threads"):
         words += [f"--{name}", str(getattr(chosen, name))]
+    words += ["--device", chosen.device] if chosen.device else []
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{form} at {tokens} tokens: {done.stderr.strip().splitlines()[-1]}")
+        raise RuntimeError(f"{form} at {tokens} tokens: exit status {done.returncode}\n{done.stderr.strip()}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -66,7 +85,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
     from stair.training.objective import response_objective, response_objective_naive
 
     torch.set_num_threads(chosen.threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = getattr(torch, chosen.dtype)
     generator = torch.Generator(device).manual_seed(0)
     student, teacher, head = (
@@ -79,8 +98,10 @@ def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
     function = response_objective if chosen.one == "chunked" else response_objective_naive
     peak = Peak(device)
     seconds = []
-    for _ in range(2 if chosen.tokens <= 4096 else 1):
+    for _ in range(2 if chosen.tokens <= 4096 or device == "cuda" else 1):
         student.grad = None
+        if device == "cuda":
+            torch.cuda.synchronize()
         begun = time.monotonic()
         function(student, teacher, head, targets).loss.backward()
         if device == "cuda":
@@ -94,12 +115,10 @@ class Peak:
     """The most memory held since it was made, above what was held then."""
 
     def __init__(self, device: str) -> None:
-        import psutil
         import torch
 
-        self._cuda = device == "cuda"
-        self._process, self._torch = psutil.Process(), torch
-        self._start = torch.cuda.memory_allocated() if self._cuda else self._process.memory_info().rss
+        self._cuda, self._torch = device == "cuda", torch
+        self._start = torch.cuda.memory_allocated() if self._cuda else self._resident()
         self._most, self._over = self._start, False
         if self._cuda:
             torch.cuda.reset_peak_memory_stats()
@@ -109,16 +128,22 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._over:
-            self._most = max(self._most, self._process.memory_info().rss)
+            self._most = max(self._most, self._resident())
             time.sleep(0.002)
 
-    def above(self) -> int:
+    @staticmethod
+    def _resident() -> float:
+        """Bytes that the process holds; NaN without Linux's /proc."""
+        pages = Path("/proc/self/statm")
+        return int(pages.read_text().split()[1]) * float(resource.getpagesize()) if pages.exists() else math.nan
+
+    def above(self) -> float:
         """Bytes."""
         if self._cuda:
-            return int(self._torch.cuda.max_memory_allocated() - self._start)
+            return float(self._torch.cuda.max_memory_allocated() - self._start)
         self._over = True
         self._thread.join()
-        return int(self._most - self._start)
+        return self._most - self._start
 
 
 if __name__ == "__main__":
