@@ -5,7 +5,7 @@
 # make test-faults       kills and damages real runs
 # make test-reproduced   looks at the tiny run that was made, and at what its stages took
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
-# make gpu         everything that needs a GPU, in 10 minutes, by PYTHON and the torch it has; writes OUT (docs/gpu.md)
+# make gpu         tests and measurements on one GPU in 10 minutes, by PYTHON and its torch; writes OUT (docs/gpu.md)
 # make lint        formatting, types, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)

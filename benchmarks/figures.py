@@ -1,6 +1,7 @@
 """Figures of a benchmark as JSON lines, which another program reads while the benchmark runs.
 
-A line is `{"figure": ...}`, `{"failure": ...}`, `{"left_out": ...}` or, as the last one, `{"finished": true}`.
+A line is `{"figure": ...}`, `{"failure": ...}` or `{"left_out": ...}`. The last one is
+`{"finished": true}`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+_NO_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "can't allocate memory")
+
 
 @dataclass(frozen=True)
 class Bar:
-    """A limit of a figure. A target is a limit that the project aims at and does not promise yet."""
+    """A limit of a figure. A target is a limit that the project aims at and does not promise."""
 
     limit: float
     at_least: bool = False
@@ -54,7 +57,7 @@ class Figure:
 
 
 class Figures:
-    """Writes figures to a file. Without a path it writes nothing, and failures are exceptions as ever."""
+    """Writes figures to a file. Without a path it writes nothing, and a failing case raises."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -72,16 +75,17 @@ class Figures:
         self._write({"left_out": {"name": name, "text": reason}})
 
     def failed(self, name: str, text: str) -> None:
-        """Record a failure; `text` is its traceback. Running out of the device's memory becomes one line."""
-        memory = [line for line in text.splitlines() if "out of memory" in line.lower() or "OutOfMemoryError" in line]
+        """Record a failure with its traceback. An out-of-memory error becomes one line."""
+        memory = [line.strip() for line in text.splitlines() if any(words in line for words in _NO_MEMORY)]
         print(f"{name}: failed\n{text}", file=sys.stderr, flush=True)
-        self._write({"failure": {"name": name, "text": memory[-1].strip() if memory else text}})
+        self._write({"failure": {"name": name, "text": memory[-1] if memory else text}})
 
     @contextmanager
     def case(self, name: str) -> Iterator[None]:
-        """Record an exception inside as the failure of `name`, so that the cases after it are still measured.
+        """Record an exception inside as the failure of `name`; the cases after it still run.
 
-        After an error of the CUDA driver the process can compute nothing any more: that exception is recorded and raised.
+        After an error of the CUDA driver the process can compute nothing. That exception is
+        recorded and raised.
         """
         try:
             yield
@@ -122,7 +126,7 @@ class Report:
 
     @classmethod
     def read(cls, path: Path) -> Report:
-        """Read a file that a benchmark may still be writing: a line without its end is not there yet."""
+        """Read a file that a benchmark may still be writing; skip a line without its end."""
         report = cls()
         if not path.exists():
             return report

@@ -32,7 +32,7 @@ TINY: dict[str, dict[str, Any]] = {
     },
 }
 SHAPES = {**TINY, **CONFIGS}
-"""Keys of a config.json by shape: the paper's backbones, and small models of both architectures for a CPU."""
+"""Keys of a config.json by shape: the paper's backbones, and small models for a CPU."""
 
 
 def controlled_layers(shape: str) -> tuple[int, ...]:

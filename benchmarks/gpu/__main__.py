@@ -2,9 +2,11 @@
 
     python -m benchmarks.gpu --device cuda [--out docs/gpu.md] [--only read decode] [--minutes 10]
 
-Needs torch and Transformers, and pytest for the tests; nothing of the pipeline. Each part runs in a process of its own; the page is
-written after every part. With --device cpu all runs at small shapes, to show that it runs.
-Ends with status 0 when every part ran and every bar is met, 1 when a part failed, was cut off or missed a bar, 2 without a device.
+Needs torch and Transformers, and pytest for the tests. Each part runs in a process of its own.
+The page is written after every part. --device cpu runs every part at small shapes.
+
+Exit status: 0 when every part ran and every bar is met; 1 when a part failed, was cut off, or missed
+a bar; 2 when the device is not there; 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -97,7 +99,7 @@ def main() -> int:
     out = chosen.out or (GPU_PAGE if chosen.device == "cuda" else CPU_PAGE)
     if chosen.device == "cpu" and out.resolve() == GPU_PAGE:
         parser.error(f"{out} is the page of a GPU; a page made on a CPU goes elsewhere: OUT=results/gpu-cpu.md")
-    # Whoever ends this ends the part that runs; the page has the parts before it.
+    # SIGTERM ends the running part too; the page has the parts before it.
     signal.signal(signal.SIGTERM, _interrupt)
     parts = [part for part in PARTS if part.name in chosen.only]
     terminal = Terminal(chosen.device, parts, chosen.minutes)

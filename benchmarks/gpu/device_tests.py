@@ -1,8 +1,8 @@
-"""The tests that run on whatever device is there, as figures: how many passed, failed and were skipped.
+"""Runs the device tests and records how many passed, failed and were skipped.
 
-    python -m benchmarks.gpu.device_tests [--json FILE]
+    python -m benchmarks.gpu.device_tests [--select EXPRESSION] [--json FILE]
 
-Needs pytest besides torch and Transformers, and reads no conftest.py above the tests' folders.
+Needs pytest besides torch and Transformers. Ignores tests/conftest.py, which needs more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Bar, Figures
+from benchmarks.figures import Figures
 
 TESTS = Path(__file__).parents[2] / "tests"
 KERNELS, DEVICE = TESTS / "method/triton_cases.py", TESTS / "device"
@@ -43,8 +43,10 @@ class Recorder:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--select", default="", help="run only these, as pytest's -k")
     Figures.add_argument(parser)
-    figures = Figures(parser.parse_args().json)
+    chosen = parser.parse_args()
+    figures = Figures(chosen.json)
     if find_spec("pytest") is None:
         figures.failed("pytest", f"pytest is not installed in {sys.executable}: install it, or name another PYTHON")
         return 1
@@ -61,10 +63,10 @@ def main() -> int:
     else:
         figures.left_out("kernels", "the package triton is not installed")
     recorder = Recorder(figures)
-    options = ["-q", "-p", "no:cacheprovider", f"--confcutdir={KERNELS.parent}"]
+    options = ["-q", "-p", "no:cacheprovider", f"--confcutdir={KERNELS.parent}", "-k", chosen.select]
     status = pytest.main([*options, *paths], plugins=[recorder])
     for outcome, count in recorder.counts.items():
-        figures.add(f"tests {outcome}", count, "tests", *([Bar(0)] if outcome == "failed" else []))
+        figures.add(f"tests {outcome}", count, "tests")
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         figures.failed("pytest", f"pytest ended with status {int(status)}")
     figures.finish()

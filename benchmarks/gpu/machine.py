@@ -1,4 +1,7 @@
-"""What the machine is: hardware and versions as one JSON object. Run in a process of its own, which a driver can hang."""
+"""Prints hardware and versions as one JSON object.
+
+Runs in a process of its own, because a broken driver can hang it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ PACKAGES = (
 
 
 def facts(device: str) -> dict[str, str]:
-    """What a reader needs to judge the figures. Raises ValueError without a GPU where one is asked for."""
+    """Hardware and versions. Raises ValueError when `device` is cuda and there is none."""
     import torch
 
     found = {"device": "CPU, at reduced shapes"}

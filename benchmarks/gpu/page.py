@@ -1,8 +1,9 @@
-"""The page: hardware, versions, each figure beside its bar, failures with their traceback. Written after every part."""
+"""The Markdown page: hardware, versions, each figure beside its bar, failures with traceback."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,13 +27,14 @@ def write_page(
     outcomes: Sequence[Outcome],
     waiting: Sequence[Part],
 ) -> None:
-    """Write the page beside its place and rename it. `begun` is a date, `seconds` what all parts took so far."""
+    """Write the page and rename it into place. `begun` is a date; `seconds` is the time so far."""
     lines = ["# What a GPU gives", ""]
     if device == "cpu":
         lines += [REDUCED, ""]
     lines += [f"Made by `make gpu` on {begun} in {clock(seconds)}. Models have random weights."]
     if waiting:
         lines += ["", f"**Unfinished: {', '.join(part.name for part in waiting)} did not run yet.**"]
+    lines += _not_met(outcomes) if device == "cuda" else []
     lines += ["", "## Machine", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {_cell(value)} |" for name, value in facts.items()]
     lines += ["", "## Parts", "", "| part | what it does | came to | time |", "|---|---|---|---:|"]
@@ -71,6 +73,18 @@ def judged(figure: Figure, device: str) -> str:
     )
 
 
+def _not_met(outcomes: Sequence[Outcome]) -> list[str]:
+    """Parts that are not whole, missed bars, missed targets: what a reader wants first."""
+    lines = [
+        f"- {outcome.part.name} {outcome.status}: {_cell(outcome.reason)}" for outcome in outcomes if outcome.failed
+    ]
+    figures = [figure for outcome in outcomes for figure in outcome.report.figures if figure.measured]
+    missed = [(figure, bar) for figure in figures for bar in figure.bars if not bar.met(figure.value)]
+    for figure, bar in sorted(missed, key=lambda pair: pair[1].target):
+        lines.append(f"- {_cell(figure.name)}: {number(figure.value)} {figure.unit}, {bar}")
+    return ["", "## Not met", "", *(lines or ["Every part ran, every bar and target is met."])]
+
+
 def _came_to(outcome: Outcome, device: str) -> str:
     if outcome.failed:
         return f"**{outcome.status}**: {_cell(outcome.reason)}"
@@ -81,7 +95,7 @@ def _came_to(outcome: Outcome, device: str) -> str:
 def _section(outcome: Outcome, device: str) -> list[str]:
     report = outcome.report
     lines = ["", f"## {outcome.part.name[0].upper()}{outcome.part.name[1:]}", ""]
-    lines.append(f"`python -m {outcome.part.module} {' '.join(outcome.part.arguments(device))}`".replace(" `", "`"))
+    lines.append(f"`python -m {shlex.join([outcome.part.module, *outcome.part.arguments(device)])}`")
     if report.figures:
         lines += ["", "| figure | value | unit | bar | | note |", "|---|---:|---|---|---|---|"]
     for figure in report.figures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 
@@ -22,7 +23,7 @@ class Part:
     """Arguments at small shapes, for the test without a GPU."""
 
     def arguments(self, device: str) -> list[str]:
-        return (self.cuda if device == "cuda" else self.cpu).split()
+        return shlex.split(self.cuda if device == "cuda" else self.cpu)
 
 
 PARTS = (
@@ -32,7 +33,7 @@ PARTS = (
         "benchmarks.gpu.device_tests",
         130,
         cuda="",
-        cpu="",
+        cpu="--select 'plain or launches or one_pass or bf16 or bfloat16'",
     ),
     Part(
         "read",

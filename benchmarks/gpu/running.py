@@ -1,4 +1,4 @@
-"""Running the parts: each in a process of its own, so that a crash or a hang of one loses nothing of the others."""
+"""Runs each part in a process of its own: a crash or a hang of one loses no other."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LEAST_SECONDS = 5.0
 
 Status = Literal["ran", "failed", "cut off", "not run"]
 Watch = Callable[[Part, Report, float, float], None]
-"""Called again and again while a part runs: its report so far, its seconds so far, the seconds that it may take."""
+"""Called while a part runs: its report so far, its seconds so far, the seconds it may take."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a part."""
+    """The result of a part."""
 
     part: Part
     status: Status
@@ -35,7 +35,7 @@ class Outcome:
     seconds: float = 0.0
     report: Report = field(default_factory=Report)
     output: str = ""
-    """The end of what it printed."""
+    """The end of its output."""
 
     @property
     def failed(self) -> bool:
@@ -50,7 +50,7 @@ class Outcome:
 def run_parts(parts: Sequence[Part], device: str, seconds: float, watch: Watch) -> Iterator[Outcome]:
     """Run the parts one after another within `seconds`, and yield each outcome as it is known.
 
-    A part may take its own share and what the parts before it left over, never the share of a part after it.
+    A part may take its own share and what earlier parts left over, never a later part's share.
     """
     end = time.monotonic() + seconds
     for number, part in enumerate(parts):
@@ -68,7 +68,7 @@ def _run(part: Part, device: str, seconds: float, watch: Watch) -> Outcome:
         figures, log = Path(folder) / "figures", Path(folder) / "log"
         begun = time.monotonic()
         with open(log, "w") as opened:
-            # A session of its own: what the part starts ends with it.
+            # A session of its own, so that killing it ends the part's children too.
             process = subprocess.Popen(
                 [*command, "--json", str(figures)], stdout=opened, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 cwd=ROOT, env=_environment(device), start_new_session=True,

@@ -1,6 +1,6 @@
-"""Each backbone's heads on the GPU where there is one, else on the CPU: load, decode, read, capture, replay, train.
+"""Load, decode, read, capture, replay and train on the GPU where there is one, else on the CPU.
 
-Small models with the published heads. Needs torch, Transformers and pytest alone; `make gpu` runs it.
+Small models with the published heads. Needs torch, Transformers and pytest; `make gpu` runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALL = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=4, vocab_
 
 @pytest.fixture(scope="module", params=["qwen3-4b-instruct", "qwen3.5-4b"])
 def config(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The published configuration with its heads, and a small width, depth and vocabulary; 9B has the heads of 4B."""
+    """The published heads with a small width, depth and vocabulary; 9B has the heads of 4B."""
     return {**CONFIGS[request.param], **SMALL}
 
 
@@ -41,7 +41,7 @@ def no_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def random_model(config: dict[str, Any], dtype: torch.dtype, device: str) -> Any:
-    """Weights large enough that attention is not uniform; drawn on the CPU, so that devices agree."""
+    """A model whose attention is not uniform; drawn on the CPU, so that devices agree."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float64)
     for parameter in model.parameters():
@@ -70,7 +70,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 
 
 def test_a_saved_model_loads_decodes_and_captures_in_bf16_with_sdpa(config: dict[str, Any], tmp_path: Path) -> None:
-    """Two turns among other rows of a batch; the second reads what the first left, and replay finds the same states."""
+    """Two turns in a batch: the second reads the bank of the first, and replay gives its states."""
     random_model(config, torch.bfloat16, "cpu").save_pretrained(tmp_path)
     engine = TransformersEngine.load(
         tmp_path, dtype="bfloat16", device=DEVICE, attention="sdpa", tokens=500, layers=LAYERS, batch_width=3
@@ -108,7 +108,7 @@ def captured(completion: Completion) -> Segment:
 def turn_with_gradient(
     config: dict[str, Any], dtype: torch.dtype, device: str, backend: Backend
 ) -> tuple[Tensor, Tensor]:
-    """(last hidden states of the response, gradient of the normals) of a supervised turn with checkpoints."""
+    """(hidden states of the response, gradient of the normals) of a checkpointed turn."""
     model = random_model(config, dtype, device)
     assert describe(model.config.to_dict()).full_attention_layers[0] in (0, 3)
     ids = torch.randint(0, 500, (1, 90), generator=torch.Generator().manual_seed(5)).to(device)

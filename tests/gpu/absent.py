@@ -1,4 +1,4 @@
-"""A Python that has torch and Transformers and lacks the pipeline's packages, as on a bare machine with a GPU."""
+"""A Python with torch and Transformers and without the pipeline's packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILES = re.compile(rf"_*(editable__\.)?({'|'.join((*ABSENT, 'pytest_xdist'))})(
 
 
 def python_without_extras(folder: Path) -> Path:
-    """Make an environment in `folder` with this one's packages except `ABSENT`; return its interpreter.
+    """Make an environment in `folder` with this one's packages except `ABSENT`; return its Python.
 
     Packages are links. Metadata of the absent ones is absent too: libraries look at both.
     """

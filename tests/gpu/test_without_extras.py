@@ -16,7 +16,7 @@ MODULES = (
 
 
 def imported(python: Path, modules: tuple[str, ...], folder: Path) -> str:
-    """What one fresh process says of each import that fails; in one process, because torch takes seconds."""
+    """The errors of failing imports, all in one fresh process: importing torch takes seconds."""
     code = "\n".join(
         f"try:\n    import {module}\nexcept Exception as error:\n    print('{module}:', error)" for module in modules
     )
