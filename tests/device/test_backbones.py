@@ -133,7 +133,8 @@ def test_a_supervised_turn_errs_at_most_twice_as_much_as_the_naive_read_on_a_cpu
 ) -> None:
     exact = turn_with_gradient(config, torch.float64, "cpu", "naive")
     plain = turn_with_gradient(config, dtype, "cpu", "naive")
-    found = turn_with_gradient(config, dtype, DEVICE, "auto")
+    # In float32 the kernels of wide heads compile for minutes; triton_cases.py has them at narrow heads.
+    found = turn_with_gradient(config, dtype, DEVICE, "torch" if dtype == torch.float32 else "auto")
     for one, other, wanted in zip(found, plain, exact, strict=True):
         assert wanted.detach().norm() > 0.0
         bound = 2.0 * relative(other, wanted)
