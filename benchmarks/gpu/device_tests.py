@@ -10,9 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from packaging.version import Version
 
 from benchmarks.figures import Figures
 
@@ -41,6 +44,14 @@ class Recorder:
             self.figures.failed(report.nodeid, report.longreprtext)
 
 
+def without_kernels(gpu: bool) -> str | None:
+    """Why the kernels cannot run here, or None."""
+    if find_spec("triton") is None:
+        return f"triton is not installed in {sys.executable}"
+    old = Version(version("triton")) < Version("3.7") and Version(version("numpy")) >= Version("2.4")
+    return "Triton's interpreter before 3.7 does not run with numpy from 2.4 on" if old and not gpu else None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--select", default="", help="run only these, as pytest's -k")
@@ -53,15 +64,13 @@ def main() -> int:
     import pytest
     import torch
 
-    if not torch.cuda.is_available():
+    gpu = torch.cuda.is_available()
+    if not gpu:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when it is first imported
-    paths = [str(DEVICE)]
-    if find_spec("triton") is not None:
-        paths.insert(0, str(KERNELS))
-    elif torch.cuda.is_available():
-        figures.failed("kernels", f"triton is not installed in {sys.executable}: the fused read cannot run")
-    else:
-        figures.left_out("kernels", "the package triton is not installed")
+    paths, reason = [str(KERNELS), str(DEVICE)], without_kernels(gpu)
+    if reason is not None:
+        paths.pop(0)
+        (figures.failed if gpu else figures.left_out)("kernels", reason)
     recorder = Recorder(figures)
     options = ["-q", "-p", "no:cacheprovider", f"--confcutdir={KERNELS.parent}", "-k", chosen.select]
     status = pytest.main([*options, *paths], plugins=[recorder])
