@@ -5,6 +5,7 @@
 # make test-faults       kills and damages real runs
 # make test-reproduced   looks at the tiny run that was made, and at what its stages took
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
+# make gpu         tests and measurements on one GPU in 10 minutes, by PYTHON and its torch; writes OUT (docs/gpu.md)
 # make lint        formatting, types, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
@@ -19,7 +20,7 @@ VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.
 READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh pyproject.toml | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
+.PHONY: help env sglang-env reproduce gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
@@ -64,6 +65,10 @@ test-workflow: $(READY)
 # Each of these tests starts a server of its own and loads both processors: one after another.
 test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
+
+# Builds no environment: a machine with a GPU has its own torch. DEVICE=cpu runs small shapes.
+gpu:
+	@$(PYTHON) -m benchmarks.gpu --device $(DEVICE) $(if $(OUT),--out $(OUT))
 
 test-faults: $(READY)
 	$(VENV)/bin/python -m pytest -m faults -n 2 --dist loadfile

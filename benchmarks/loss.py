@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import resource
 import subprocess
 import sys
 import threading
@@ -25,6 +27,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+from benchmarks.figures import Bar, Figures
 
 LIMIT_GIB = 2.0
 
@@ -38,6 +42,8 @@ def main() -> None:
     options.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--error-tokens", type=int, default=64, help="tokens at which errors are measured, in 16 bits")
+    options.add_argument("--device", choices=["cpu", "cuda"], help="where it runs (a GPU where there is one)")
+    Figures.add_argument(options)
     options.add_argument("--one", choices=["chunked", "whole", "rounded", "errors"], help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.one == "errors":
@@ -49,21 +55,38 @@ def main() -> None:
     print(f"vocabulary {chosen.vocabulary}, hidden {chosen.hidden}, {chosen.dtype}, forward and backward")
     narrow = chosen.dtype == "bfloat16"
     forms = ("whole", "chunked", "rounded") if narrow else ("whole", "chunked")
-    both = {form: run(chosen, form, chosen.whole_tokens) for form in forms}
-    for form, found in both.items():
-        print(
-            f"{form:8} {chosen.whole_tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs"
-        )
-    print(f"time, chunked to whole: {both['chunked']['seconds'] / both['whole']['seconds']:.2f}")
+    figures = Figures(chosen.json)
+    where = f"{chosen.vocabulary:,} x {chosen.hidden:,}, {chosen.dtype}"
+    with figures.case(f"{where}, {chosen.whole_tokens:,} tokens"):
+        times = {form: run(chosen, form, chosen.whole_tokens) for form in forms}
+        for form, found in times.items():
+            print(
+                f"{form:8} {chosen.whole_tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs"
+            )
+            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens", found["seconds"], "s")
+            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens: above the inputs", found["gib"], "GiB")
+        ratio = times["chunked"]["seconds"] / times["whole"]["seconds"]
+        print(f"time, chunked to whole: {ratio:.2f}")
+        figures.add(f"{where}: chunked over whole", ratio, "x")
+        if narrow:
+            ratio = times["chunked"]["seconds"] / times["rounded"]["seconds"]
+            print(f"time, FP32 logits to rounded ones: {ratio:.2f}")
+            figures.add(f"{where}: FP32 logits over rounded ones", ratio, "x")
     if narrow:
-        print(f"time, FP32 logits to rounded ones: {both['chunked']['seconds'] / both['rounded']['seconds']:.2f}")
-        for name, error in run(chosen, "errors", chosen.error_tokens).items():
-            print(f"relative error, {name}: {error:.1e}")
-    found = run(chosen, "chunked", chosen.tokens)
-    print(
-        f"chunked  {chosen.tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs "
-        f"(limit {LIMIT_GIB}), {found['device']}"
-    )
+        with figures.case(f"{where}, errors over {chosen.error_tokens:,} tokens"):
+            for name, error in run(chosen, "errors", chosen.error_tokens).items():
+                print(f"relative error, {name}: {error:.1e}")
+                figures.add(f"{where}, relative error, {name}", error, "")
+    with figures.case(f"{where}, {chosen.tokens:,} tokens"):
+        found = run(chosen, "chunked", chosen.tokens)
+        print(
+            f"chunked  {chosen.tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs "
+            f"(limit {LIMIT_GIB}), {found['device']}"
+        )
+        figures.add(f"{where}, chunked, {chosen.tokens:,} tokens", found["seconds"], "s")
+        name = f"{where}, chunked, {chosen.tokens:,} tokens: above the inputs"
+        figures.add(name, found["gib"], "GiB", Bar(LIMIT_GIB))
+    figures.finish()
 
 
 def run(chosen: argparse.Namespace, form: str, tokens: int) -> dict[str, float]:
@@ -71,9 +94,10 @@ def run(chosen: argparse.Namespace, form: str, tokens: int) -> dict[str, float]:
     words = [sys.executable, str(Path(__file__)), "--one", form, "--tokens", str(tokens)]
     for name in ("vocabulary", "hidden", "dtype", "threads"):
         words += [f"--{name}", str(getattr(chosen, name))]
+    words += ["--device", chosen.device] if chosen.device else []
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{form} at {tokens} tokens: {done.stderr.strip().splitlines()[-1]}")
+        raise RuntimeError(f"{form} at {tokens} tokens: exit status {done.returncode}\n{done.stderr.strip()}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -93,8 +117,10 @@ def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
     # On the CPU the process's own time, which other work on the machine disturbs less.
     clock = time.perf_counter if device == "cuda" else time.process_time
     seconds = []
-    for _ in range(2 if chosen.tokens <= 4096 else 1):
+    for _ in range(2 if chosen.tokens <= 4096 or device == "cuda" else 1):
         student.grad = None
+        if device == "cuda":
+            torch.cuda.synchronize()
         begun = clock()
         function(student, teacher, head, targets).loss.backward()
         if device == "cuda":
@@ -109,7 +135,7 @@ def inputs(chosen: argparse.Namespace) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     import torch
 
     torch.set_num_threads(chosen.threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = getattr(torch, chosen.dtype)
     generator = torch.Generator(device).manual_seed(0)
     student, teacher, head = (
@@ -162,12 +188,10 @@ class Peak:
     """The most memory held since it was made, above what was held then."""
 
     def __init__(self, device: str) -> None:
-        import psutil
         import torch
 
-        self._cuda = device == "cuda"
-        self._process, self._torch = psutil.Process(), torch
-        self._start = torch.cuda.memory_allocated() if self._cuda else self._process.memory_info().rss
+        self._cuda, self._torch = device == "cuda", torch
+        self._start = torch.cuda.memory_allocated() if self._cuda else self._resident()
         self._most, self._over = self._start, False
         if self._cuda:
             torch.cuda.reset_peak_memory_stats()
@@ -177,16 +201,22 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._over:
-            self._most = max(self._most, self._process.memory_info().rss)
+            self._most = max(self._most, self._resident())
             time.sleep(0.002)
 
-    def above(self) -> int:
+    @staticmethod
+    def _resident() -> float:
+        """Bytes that the process holds; NaN without Linux's /proc."""
+        pages = Path("/proc/self/statm")
+        return int(pages.read_text().split()[1]) * float(resource.getpagesize()) if pages.exists() else math.nan
+
+    def above(self) -> float:
         """Bytes."""
         if self._cuda:
-            return int(self._torch.cuda.max_memory_allocated() - self._start)
+            return float(self._torch.cuda.max_memory_allocated() - self._start)
         self._over = True
         self._thread.join()
-        return int(self._most - self._start)
+        return self._most - self._start
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 
 Every number is a ratio to `scaled_dot_product_attention` (on CUDA its flash backend) on the same tensors in the same round;
 rounds alternate and the fastest of each counts. Prints a table, writes it with --out, ends with status 1 when a bar is missed:
-CPU forward 2.2; GPU forward 2.0, forward and backward 2.5; peak memory without a term in tokens x bank.
+CPU forward 2.2; GPU forward 2.0, forward and backward 2.5; peak memory without a term in tokens x bank. `prefill` is what the
+controlled layers of a whole model with random weights add to the prompt of one question.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
+from benchmarks.figures import Bar, Figures
+from benchmarks.models import SHAPES as MODELS
+from benchmarks.models import controlled_layers, random_model
 from stair.method import differential_read
 from stair.method.reads import naive, one_pass, streaming
 from stair.method.reflection import unit_normals
@@ -39,8 +42,10 @@ SHAPES = {"qwen3-4b": (32, 8, 128), "qwen3.5-4b": (16, 4, 256)}  # query heads, 
 BANKS = (2_048, 8_192, 32_768, 80_700)
 PROMPTS = (64, 256, 1024)
 BARS = {("cpu", "forward"): 2.2, ("cuda", "forward"): 2.0, ("cuda", "both"): 2.5}
+TARGET = 1.8
+"""A forward read on a GPU: what the project aims at."""
+PREFILL_TARGET_MS = 15.0
 NAIVE_LIMIT = 2 << 30
-LEAST_SECONDS = 6.0
 MOST_ROUNDS = 50
 
 
@@ -57,6 +62,16 @@ class Row:
     ratio: float
     extra_mib: float
 
+    def report(self, figures: Figures, device: str) -> None:
+        where = f"{self.shape}, bank {self.bank:,}, {self.tokens} tokens, {self.form}, {self.part}"
+        bars = []
+        if self.form == "two passes":
+            limit = BARS.get((device, self.part))
+            bars += [Bar(limit)] if limit is not None else []
+            bars += [Bar(TARGET, target=True)] if (device, self.part) == ("cuda", "forward") else []
+        note = f"{self.seconds * 1e3:.3f} ms, +{self.extra_mib:.1f} MiB"
+        figures.add(where, self.ratio, "x attention", *bars, note=note)
+
 
 class Meter:
     """Time and peak memory of a call on one device."""
@@ -64,14 +79,19 @@ class Meter:
     def __init__(self, device: str) -> None:
         self.device = device
 
-    def seconds(self, call: Callable[[], object]) -> float:
+    def seconds(self, call: Callable[[], object], repeats: int = 1) -> float:
         """Wall time on CUDA; on the CPU the process's own time, which other work on the machine disturbs less."""
         clock = time.perf_counter if self.device == "cuda" else time.process_time
         self._wait()
         start = clock()
-        call()
+        for _ in range(repeats):
+            call()
         self._wait()
-        return clock() - start
+        return (clock() - start) / repeats
+
+    def repeats(self, call: Callable[[], object]) -> int:
+        """How many calls to time together: on CUDA up to 5 ms of them, so that the wait for the device weighs little."""
+        return max(1, min(20, int(5e-3 / self.seconds(call)))) if self.device == "cuda" else 1
 
     def extra_mib(self, call: Callable[[], object]) -> float:
         """Peak of memory during the call beyond its start; on the CPU of the whole process, from Linux's own high-water mark."""
@@ -177,43 +197,52 @@ def both_calls(inputs: Inputs, device: str) -> dict[str, Callable[[], object]]:
     return {"attention": attention, "two passes": differential}
 
 
-def measure(calls: dict[str, Callable[[], object]], meter: Meter, rounds: int) -> dict[str, tuple[float, float]]:
+def measure(
+    calls: dict[str, Callable[[], object]], meter: Meter, rounds: int, least_seconds: float
+) -> dict[str, tuple[float, float]]:
     """(fastest seconds, extra MiB) of each call; the naive form, far slower, is measured once.
 
     Short calls get more rounds: a shared machine's speed changes within seconds.
     """
     memory = {name: meter.extra_mib(call) for name, call in calls.items()}  # and warms up
+    repeats = {name: meter.repeats(call) for name, call in calls.items()}
     fastest = dict.fromkeys(calls, float("inf"))
     turn, begun = 0, time.perf_counter()
-    while turn < rounds or (time.perf_counter() - begun < LEAST_SECONDS and turn < MOST_ROUNDS):
+    while turn < rounds or (time.perf_counter() - begun < least_seconds and turn < MOST_ROUNDS):
         for name, call in calls.items():
             if name != "naive" or turn == 0:
-                fastest[name] = min(fastest[name], meter.seconds(call))
+                fastest[name] = min(fastest[name], meter.seconds(call, repeats[name]))
         turn += 1
     return {name: (fastest[name], memory[name]) for name in calls}
 
 
-def run(arguments: argparse.Namespace) -> list[Row]:
-    device = arguments.device
+def run(arguments: argparse.Namespace, figures: Figures) -> list[Row]:
+    rows: list[Row] = []
+    for shape, bank, tokens in itertools.product(arguments.shapes, arguments.banks, arguments.prompts):
+        with figures.case(f"{shape}, bank {bank:,}, {tokens} tokens"):
+            rows += measured(arguments, shape, bank, tokens, figures)
+    return rows
+
+
+def measured(arguments: argparse.Namespace, shape: str, bank: int, tokens: int, figures: Figures) -> list[Row]:
+    """The rows of one size."""
+    device, rows = arguments.device, []
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    meter, rows = Meter(device), []
-    for shape in arguments.shapes:
-        for bank in arguments.banks:
-            for tokens in arguments.prompts:
-                inputs = Inputs.random(shape, bank, tokens, device, dtype)
-                parts: dict[str, dict[str, Callable[[], object]]] = {"forward": dict(forward_calls(inputs, device))}
-                if arguments.no_naive:
-                    parts["forward"].pop("naive", None)
-                if device == "cuda" or arguments.backward:
-                    parts["both"] = both_calls(inputs, device)
-                for part, calls in parts.items():
-                    found = measure(calls, meter, arguments.rounds)
-                    base = found["attention"][0]
-                    for form, (seconds, extra) in found.items():
-                        rows.append(Row(shape, bank, tokens, form, part, seconds, seconds / base, extra))
-                        show(rows[-1])
-                if naive_bytes(inputs) > NAIVE_LIMIT:
-                    print(f"{shape:11} {bank:6} {tokens:5}  naive        skipped: one head would hold more than 2 GiB")
+    inputs = Inputs.random(shape, bank, tokens, device, dtype)
+    parts: dict[str, dict[str, Callable[[], object]]] = {"forward": dict(forward_calls(inputs, device))}
+    if arguments.no_naive:
+        parts["forward"].pop("naive", None)
+    if device == "cuda" or arguments.backward:
+        parts["both"] = both_calls(inputs, device)
+    for part, calls in parts.items():
+        found = measure(calls, Meter(device), arguments.rounds, arguments.least_seconds)
+        base = found["attention"][0]
+        for form, (seconds, extra) in found.items():
+            rows.append(Row(shape, bank, tokens, form, part, seconds, seconds / base, extra))
+            show(rows[-1])
+            rows[-1].report(figures, device)
+    if naive_bytes(inputs) > NAIVE_LIMIT:
+        print(f"{shape:11} {bank:6} {tokens:5}  naive        skipped: one head would hold more than 2 GiB")
     return rows
 
 
@@ -225,7 +254,7 @@ def show(row: Row) -> None:
     )
 
 
-def missed_bars(rows: list[Row], device: str) -> list[str]:
+def missed_bars(rows: list[Row], device: str, figures: Figures) -> list[str]:
     """One line for each bar that a measurement misses."""
     missed = []
     for row in rows:
@@ -245,24 +274,25 @@ def missed_bars(rows: list[Row], device: str) -> list[str]:
             f"{shape} {part}: memory's joint term {joint:.1f} MiB; one head's tokens x bank matrix is {matrix:.0f} MiB"
         )
         # The powers kept between two passes grow with both up to a fixed limit, which a small grid lies below.
-        if joint > max(0.1 * matrix, streaming.CPU_TILES.kept / 2**21):
+        allowed = max(0.1 * matrix, streaming.CPU_TILES.kept / 2**21)
+        figures.add(
+            f"{shape}, {part}: memory in tokens x bank", joint, "MiB", Bar(allowed), note=f"matrix {matrix:.0f} MiB"
+        )
+        if joint > allowed:
             missed.append(f"{shape} {part}: extra memory grows with tokens x bank ({joint:.0f} MiB)")
     return missed
 
 
-def prefill(
-    config: dict[str, Any], layers: tuple[int, ...], device: str, entries: int, context: int, question: int
-) -> None:
+def prefill(arguments: argparse.Namespace, name: str, figures: Figures) -> None:
     """The prefill that the controlled layers of a model with random weights add for one question."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     from stair.method import Attachment, Bank, Reflector, RowControl, Segment
 
-    with torch.device(device):
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.bfloat16)
-    attachment = Attachment(model.eval().requires_grad_(False), layers)
+    device, layers = arguments.device, controlled_layers(name)
+    entries, context, question = arguments.prefill_sizes
+    model = random_model(MODELS[name], device, torch.bfloat16 if device == "cuda" else torch.float32)
+    attachment = Attachment(model, layers)
     shape = attachment.architecture
-    states = torch.randn(2, len(layers), shape.kv_heads, entries, shape.head_dim).bfloat16()
+    states = torch.randn(2, len(layers), shape.kv_heads, entries, shape.head_dim).to(model.dtype)
     bank = Bank(layers, [Segment(layers, *states)])
     bank.pin()
     reflector = Reflector.draw(layers, shape.query_heads, shape.head_dim, seed=0).to(device)
@@ -279,22 +309,28 @@ def prefill(
 
     def transfer() -> None:
         bank.release()
-        bank.resident(ids.device, torch.bfloat16, attachment.rotary)
+        bank.resident(ids.device, model.dtype, attachment.rotary)
 
     def overlapped() -> None:
         bank.release()
         controlled()
 
     calls = {"native": native, "controlled": controlled, "transfer": transfer, "overlapped": overlapped}
-    found = measure(dict(calls), Meter(device), 5)
+    found = measure(dict(calls), Meter(device), arguments.rounds, arguments.least_seconds)
     base = found["native"][0]
-    print(f"prefill of {context} tokens, question of {question}, bank of {entries}, {shape.name} with random weights:")
-    for name, (seconds, extra) in found.items():
-        print(f"  {name:11} {seconds * 1e3:8.1f} ms  +{extra:8.1f} MiB")
+    print(f"prefill of {context} tokens, question of {question}, bank of {entries}, {name} with random weights:")
+    where = f"{name}, prefill of {context:,} tokens, question of {question}, bank {entries:,}"
+    for form, (seconds, extra) in found.items():
+        print(f"  {form:11} {seconds * 1e3:8.1f} ms  +{extra:8.1f} MiB")
+        figures.add(f"{where}: {form}", seconds * 1e3, "ms", note=f"+{extra:.1f} MiB")
+    added = {form: (found[form][0] - base) * 1e3 for form in ("controlled", "overlapped")}
     print(
-        f"  added by the read {(found['controlled'][0] - base) * 1e3:.1f} ms (paper, A800: 567 ms; target on an H200: 15 ms)"
+        f"  added by the read {added['controlled']:.1f} ms (paper, A800: 567 ms; target on an H200: {PREFILL_TARGET_MS} ms)"
     )
-    print(f"  added with the bank's transfer beside the first layers {(found['overlapped'][0] - base) * 1e3:.1f} ms")
+    print(f"  added with the bank's transfer beside the first layers {added['overlapped']:.1f} ms")
+    target = Bar(PREFILL_TARGET_MS, target=True)
+    figures.add(f"{where}: added by the read", added["controlled"], "ms", target, note="paper, A800: 567 ms")
+    figures.add(f"{where}: added by read and transfer", added["overlapped"], "ms", target)
 
 
 def tune(arguments: argparse.Namespace) -> None:
@@ -345,12 +381,20 @@ def main() -> int:
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--banks", nargs="+", type=int, default=list(BANKS), help="entries")
     parser.add_argument("--prompts", nargs="+", type=int, default=list(PROMPTS), help="tokens")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="at least so many of each call")
+    parser.add_argument("--least-seconds", type=float, default=6.0, help="and more until so much time is used")
+    parser.add_argument(
+        "--prefill", nargs="*", choices=list(MODELS), help="models (Qwen3.5-4B on a GPU, none on a CPU)"
+    )
+    parser.add_argument(
+        "--prefill-sizes", nargs=3, type=int, default=(80_700, 4096, 250), metavar=("BANK", "PROMPT", "QUESTION")
+    )
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--backward", action="store_true", help="measure the backward on the CPU too (no bar)")
     parser.add_argument("--no-naive", action="store_true", help="leave the naive form out: it takes most of the time")
     parser.add_argument("--tune", action="store_true", help="CUDA: time every candidate tile instead")
     parser.add_argument("--out", type=Path, help="write the table as CSV")
+    Figures.add_argument(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.device == "cuda" and not torch.cuda.is_available():
@@ -358,15 +402,19 @@ def main() -> int:
     if arguments.tune:
         tune(arguments)
         return 0
-    rows = run(arguments)
-    if arguments.device == "cuda":
-        prefill(CONFIGS["qwen3.5-4b"], CONTROLLED_LAYERS, "cuda", entries=80_700, context=4096, question=250)
+    figures = Figures(arguments.json)
+    rows = run(arguments, figures)
+    models = arguments.prefill if arguments.prefill is not None else ["qwen3.5-4b"] * (arguments.device == "cuda")
+    for name in models:
+        with figures.case(f"{name}, prefill"):
+            prefill(arguments, name, figures)
     if arguments.out is not None:
         with open(arguments.out, "w", newline="") as opened:
             writer = csv.writer(opened)
             writer.writerow(Row.__dataclass_fields__)
             writer.writerows([getattr(row, name) for name in Row.__dataclass_fields__] for row in rows)
-    missed = missed_bars(rows, arguments.device)
+    missed = missed_bars(rows, arguments.device, figures)
+    figures.finish()
     print("\n".join(missed) if missed else "every bar is met")
     return 1 if missed else 0
 

@@ -2,9 +2,10 @@
 
     python benchmarks/training.py                      # both architectures, small, in FP32, for a CPU
     python benchmarks/training.py --tokens 4096        # longer responses
+    python benchmarks/training.py --device cuda        # the paper's three models at their shapes, in BF16
 
 Time: teacher, student forward (the bank's reads within it), objective, backward. Memory: the peak above the weights, in a
-process of its own for each architecture.
+process of its own for each model. The estimate is held to 0.75 to 1.5 times what is measured.
 """
 
 from __future__ import annotations
@@ -17,88 +18,156 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.figures import Bar, Figures
+
+LEAST_RATIO, MOST_RATIO = 0.75, 1.5
+SMALL = ("qwen3", "qwen3_5")
+"""Both architectures at the sizes that --hidden, --layers and --vocabulary give."""
+REAL = ("qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The paper's adapter. The configuration's own classes need pydantic, which a machine with a GPU may lack."""
+
+    rank: int = 2
+    alpha: int = 4
+    projections: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of a controller's configuration, what `Student.new` reads."""
+
+    kind: str
+    controlled_layers: tuple[int, ...]
+    seed: str = "benchmark"
+    smoothing: float = 1e-6
+
+    @property
+    def adapter(self) -> Adapter | None:
+        return Adapter() if "lora" in self.kind else None
+
+    @property
+    def controls(self) -> bool:
+        return self.kind != "lora"
+
+    @property
+    def reads(self) -> bool:
+        return "stair" in self.kind
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--architecture", choices=["qwen3", "qwen3_5"])
-    options.add_argument("--kind", choices=["stair", "bank_free", "lora", "lora_stair"], default="stair")
+    options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options.add_argument("--shapes", nargs="+", choices=[*SMALL, *REAL], help="all small ones; on a GPU the real ones")
+    options.add_argument("--kinds", nargs="+", choices=["stair", "bank_free", "lora", "lora_stair"], default=["stair"])
     options.add_argument("--tokens", type=int, default=1024, help="of every response")
-    options.add_argument("--hidden", type=int, default=512)
-    options.add_argument("--layers", type=int, default=8)
-    options.add_argument("--vocabulary", type=int, default=32_000)
-    options.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    options.add_argument("--hidden", type=int, default=512, help="of the small shapes")
+    options.add_argument("--layers", type=int, default=8, help="of the small shapes")
+    options.add_argument("--vocabulary", type=int, default=32_000, help="of the small shapes")
+    options.add_argument("--dtype", choices=["float32", "bfloat16"], help="BF16 on a GPU, else FP32")
     options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--one", nargs=2, metavar=("SHAPE", "KIND"), help=argparse.SUPPRESS)
+    Figures.add_argument(options)
     chosen = options.parse_args()
-    if chosen.architecture:
-        print(json.dumps(measure(chosen)))
+    chosen.dtype = chosen.dtype or ("bfloat16" if chosen.device == "cuda" else "float32")
+    if chosen.one:
+        print(json.dumps(measure(chosen, *chosen.one)))
         return
-    for architecture in ("qwen3", "qwen3_5"):
-        words = [sys.executable, __file__, "--architecture", architecture]
-        for name in ("kind", "tokens", "hidden", "layers", "vocabulary", "dtype", "threads"):
-            words += [f"--{name}", str(getattr(chosen, name))]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        tell(architecture, chosen, json.loads(done.stdout.splitlines()[-1]))
+    figures = Figures(chosen.json)
+    for shape in chosen.shapes or (REAL if chosen.device == "cuda" else SMALL):
+        for kind in chosen.kinds:
+            if "lora" in kind and find_spec("peft") is None:
+                figures.left_out(f"{shape}, {kind}", "the package peft is not installed")
+                continue
+            with figures.case(f"{shape}, {kind}"):
+                tell(shape, kind, chosen, run(chosen, shape, kind), figures)
+    figures.finish()
 
 
-def tell(architecture: str, chosen: argparse.Namespace, found: dict[str, Any]) -> None:
-    """Prints what was measured."""
-    print(
-        f"{architecture}, {chosen.kind}, {chosen.dtype}, hidden {chosen.hidden}, {chosen.layers} layers, "
-        f"4 responses of {chosen.tokens}"
-    )
+def run(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]:
+    """One case in a process of its own."""
+    words = [sys.executable, __file__, "--one", shape, kind]
+    for name in ("device", "tokens", "hidden", "layers", "vocabulary", "dtype", "threads"):
+        words += [f"--{name}", str(getattr(chosen, name))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"exit status {done.returncode}\n{done.stderr.strip()}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def tell(shape: str, kind: str, chosen: argparse.Namespace, found: dict[str, Any], figures: Figures) -> None:
+    """Prints and records what was measured."""
+    size = f", hidden {chosen.hidden}, {chosen.layers} layers" if shape in SMALL else ""
+    print(f"{shape}, {kind}, {chosen.dtype}{size}, 4 responses of {chosen.tokens}")
+    where = f"{shape}, {kind}, 4 responses of {chosen.tokens:,}"
     total = sum(found["seconds"].values())
     for part, seconds in found["seconds"].items():
         print(f"  {part:16} {seconds:7.2f} s  {seconds / total:6.1%}")
+        figures.add(f"{where}: {part}", seconds, "s", note=f"{seconds / total:.1%} of all")
     print(f"  of the student forward, reads of the bank: {found['read']:.2f} s ({found['read'] / total:.1%} of all)")
+    figures.add(f"{where}: reads of the bank", found["read"], "s", note=f"{found['read'] / total:.1%} of all")
     ratio = found["estimate"] / found["measured"]
     print(
         f"  memory above the weights: {found['measured'] / 2**20:.0f} MiB measured, {found['estimate'] / 2**20:.0f} MiB "
         f"estimated ({ratio:.2f})"
     )
+    estimate = f"estimated {found['estimate'] / 2**30:.2f} GiB"
+    figures.add(f"{where}: memory above the weights", found["measured"] / 2**30, "GiB", note=estimate)
+    bars = (Bar(LEAST_RATIO, at_least=True), Bar(MOST_RATIO))
+    figures.add(f"{where}: memory, estimated over measured", ratio, "x", *bars)
 
 
-def measure(chosen: argparse.Namespace) -> dict[str, Any]:
+def configuration(chosen: argparse.Namespace, shape: str) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Keys of the model's config.json, and the controlled layers."""
+    from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
+
+    if shape in CONFIGS:
+        return CONFIGS[shape], CONTROLLED_LAYERS
+    sizes = dict(
+        hidden_size=chosen.hidden, intermediate_size=3 * chosen.hidden, num_hidden_layers=chosen.layers, head_dim=64,
+        num_attention_heads=chosen.hidden // 64, num_key_value_heads=max(1, chosen.hidden // 256),
+        vocab_size=chosen.vocabulary, max_position_embeddings=65_536, tie_word_embeddings=True,
+    )  # fmt: skip
+    rope = {"rope_type": "default", "rope_theta": 1e4}
+    if shape == "qwen3_5":
+        hybrid = dict(
+            model_type="qwen3_5_text", linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8,
+            linear_value_head_dim=8, rope_parameters={**rope, "partial_rotary_factor": 0.25},
+        )  # fmt: skip
+        sizes |= hybrid
+    else:
+        sizes |= dict(model_type="qwen3", rope_parameters=rope)
+    return sizes, (3, 7) if chosen.layers >= 8 else (3,)
+
+
+def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]:
     """A session of four equal turns."""
     import torch
 
-    from stair.config.training import Controller
+    from benchmarks.models import random_model
     from stair.conversation.renderer import Renderer
     from stair.method import readout
     from stair.tiny.tokenizer import train_tokenizer
     from stair.training.memory import Turn, turn_memory
     from stair.training.replay import RecordedTurn, SessionReplay
     from stair.training.student import Student
-    from tests.conftest import random_model
 
     torch.set_num_threads(chosen.threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    thinking = chosen.architecture == "qwen3_5"
+    device = chosen.device
+    config, layers = configuration(chosen, shape)
+    thinking = config["model_type"] == "qwen3_5_text"
     texts = ["user\n", "assistant\n", *(f"What is {a} + {b}? {a + b}" for a in range(20) for b in range(20))]
     tokenizer = train_tokenizer(texts, vocabulary=300, thinking=thinking)
     renderer = Renderer(tokenizer, thinking=thinking, stop_ids=tokenizer.convert_tokens_to_ids(["<|im_end|>"]))
-    sizes = dict(
-        hidden_size=chosen.hidden, intermediate_size=3 * chosen.hidden, num_hidden_layers=chosen.layers, head_dim=64,
-        num_attention_heads=chosen.hidden // 64, num_key_value_heads=max(1, chosen.hidden // 256),
-        vocab_size=chosen.vocabulary, max_position_embeddings=65_536,
-    )  # fmt: skip
-    if thinking:
-        kinds = ["full_attention" if layer % 4 == 3 else "linear_attention" for layer in range(chosen.layers)]
-        sizes |= dict(layer_types=kinds)
-    model = random_model(chosen.architecture, dtype=getattr(torch, chosen.dtype), **sizes).to(device)
-    layers = (3, 7) if chosen.layers >= 8 else (3,)
-    parts: dict[str, Any] = {"kind": chosen.kind, "seed": "benchmark"}
-    if chosen.kind != "lora":
-        parts |= {"layers": layers, "optimizer": {"learning_rate": 0.003}}
-    if "lora" in chosen.kind:
-        parts["adapter"] = {"warmup_updates": 0, "optimizer": {"learning_rate": 0.0002}}
-    student = Student.new(model, Controller.model_validate(parts), "benchmark")
+    model = random_model(config, device, getattr(torch, chosen.dtype))
+    student = Student.new(model, Settings(kind, layers), "benchmark")
     # Real text, so that decoding and encoding an answer gives its own ids and the native model's states of it are reused.
     turns = []
     for number in range(4):

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -56,6 +54,8 @@ _FORGOTTEN_SECONDS = 24 * 3600.0
 
 def remove_leftovers(folder: Path) -> int:
     """Removes what lies below a folder and a process had begun to write when it died; returns how many files and folders."""
+    import psutil  # of the pipeline; everything else here needs Python alone
+
     removed = 0
     for place, folders, names in os.walk(folder):
         for name in (*folders, *names):

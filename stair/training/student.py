@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from stair.backbones.architecture import describe
-from stair.config.training import Adapter, Controller
 from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
 from stair.method.storage import share
 from stair.records.seeds import seed_of
+
+if TYPE_CHECKING:  # a machine with a GPU trains and measures without pydantic too
+    from stair.config.training import Adapter, Controller
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,12 @@ class Case:
     reflector: Reflector
 
 
+def relative(found: Tensor, expected: Tensor) -> float:
+    """The relative Frobenius distance, in float64."""
+    found, expected = found.detach().double(), expected.detach().double()
+    return float((found - expected).norm() / expected.norm().clamp_min(1e-300))
+
+
 def random_bank(*lengths: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Bank:
     generator = torch.Generator().manual_seed(seed)
     bank = Bank(LAYERS)

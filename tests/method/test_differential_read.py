@@ -8,16 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from method_cases import relative
 from torch import Tensor
 
 from stair.method import differential_read
 from stair.method.reads import naive, one_pass, streaming
 from stair.method.reflection import unit_normals
-
-
-def relative(found: Tensor, expected: Tensor) -> float:
-    found, expected = found.detach().double(), expected.detach().double()
-    return float((found - expected).norm() / expected.norm().clamp_min(1e-300))
 
 
 @st.composite

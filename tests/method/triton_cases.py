@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from method_cases import random_case
-from test_differential_read import relative
+from method_cases import random_case, relative
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -69,6 +68,26 @@ def test_fused_equals_the_equations(name: str) -> None:
 
 def test_half_precision_errs_at_most_twice_as_much_as_the_naive_form() -> None:
     tensors = random_inputs(torch.bfloat16 if CUDA else torch.float16)
+    found = with_gradients(lambda *x: differential_read(*x, backend="triton"), tensors)
+    low = with_gradients(lambda *x: differential_read(*x, backend="naive"), tensors)
+    exact = with_gradients(lambda *x: differential_read(*x, backend="naive"), [tensor.double() for tensor in tensors])
+    for one, plain, wanted in zip(found, low, exact, strict=True):
+        assert relative(one, wanted) <= 2.0 * relative(plain, wanted)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(32, 8, 128), (16, 4, 256)], ids=["qwen3", "qwen3_5"])
+def test_the_launches_of_real_heads_err_at_most_twice_as_much_as_the_naive_form(
+    heads: int, kv_heads: int, head_dim: int
+) -> None:
+    """With the tiles that a model's read takes; on a GPU in bfloat16 over a bank of several splits."""
+    groups = heads // kv_heads
+    tokens, bank, kv_heads = (250, 5003, kv_heads) if CUDA else (130, 150, 1)
+    heads, dtype = groups * kv_heads, torch.bfloat16 if CUDA else torch.float16
+    generator = torch.Generator().manual_seed(head_dim)
+    shapes = ((1, heads, tokens, head_dim), (1, kv_heads, bank, head_dim), (1, kv_heads, bank, head_dim))
+    queries, keys, values = (torch.randn(*shape, generator=generator).to(DEVICE, dtype) for shape in shapes)
+    normals = torch.randn(heads, head_dim, generator=generator).to(DEVICE)
+    tensors = [queries, keys, values, normals, torch.randn(shapes[0], generator=generator).to(DEVICE, dtype)]
     found = with_gradients(lambda *x: differential_read(*x, backend="triton"), tensors)
     low = with_gradients(lambda *x: differential_read(*x, backend="naive"), tensors)
     exact = with_gradients(lambda *x: differential_read(*x, backend="naive"), [tensor.double() for tensor in tensors])

@@ -1,0 +1,81 @@
+"""What `make gpu` runs. A new measurement is one more entry of `PARTS`."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command that writes its figures with `--json FILE` (benchmarks/figures.py)."""
+
+    name: str
+    what: str
+    """One sentence for the page."""
+    module: str
+    """Run as `python -m MODULE`."""
+    seconds: int
+    """The part's share of the time. It gets more where parts before it left some."""
+    cuda: str
+    """Arguments at the real shapes."""
+    cpu: str
+    """Arguments at small shapes, for the test without a GPU."""
+
+    def arguments(self, device: str) -> list[str]:
+        return shlex.split(self.cuda if device == "cuda" else self.cpu)
+
+
+PARTS = (
+    Part(
+        "tests",
+        "The kernels against the equations; each architecture loaded in BF16 with SDPA, decoded, replayed and trained.",
+        "benchmarks.gpu.device_tests",
+        130,
+        cuda="",
+        cpu="--select 'plain or launches or one_pass or bf16 or bfloat16'",
+    ),
+    Part(
+        "read",
+        "The differential read beside one flash read of the same bank, and the prefill that it adds to a model.",
+        "benchmarks.read",
+        130,
+        cuda="--device cuda --banks 8192 80700 --prompts 64 256 1024 --least-seconds 0.5 "
+        "--prefill qwen3.5-4b qwen3-4b-instruct",
+        cpu="--shapes qwen3-4b --banks 128 256 --prompts 8 16 --rounds 1 --least-seconds 0 --backward "
+        "--prefill tiny-qwen3.5 --prefill-sizes 200 64 20",
+    ),
+    Part(
+        "decode",
+        "Decoding one response and a batch, natively and with STAIR and capture.",
+        "benchmarks.decode",
+        160,
+        cuda="--device cuda --shapes qwen3-4b-instruct qwen3.5-4b qwen3.5-9b --batch 1 64 --prompt 512 --tokens 64 "
+        "--rounds 1 --loop 1",
+        cpu="--batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
+    ),
+    Part(
+        "loss",
+        "The objective in chunks beside the whole one, at Qwen3-4B's output layer.",
+        "benchmarks.loss",
+        25,
+        cuda="--device cuda --dtype bfloat16 --tokens 32768 --whole-tokens 2048 --hidden 2560 --vocabulary 151936",
+        cpu="--device cpu --tokens 64 --whole-tokens 32 --hidden 32 --vocabulary 500",
+    ),
+    Part(
+        "loss, 9B",
+        "The same at Qwen3.5-9B's output layer.",
+        "benchmarks.loss",
+        25,
+        cuda="--device cuda --dtype bfloat16 --tokens 32768 --whole-tokens 2048 --hidden 4096 --vocabulary 248320",
+        cpu="--device cpu --tokens 32 --whole-tokens 16 --hidden 32 --vocabulary 700",
+    ),
+    Part(
+        "training",
+        "A session's training in parts, and its peak memory beside the estimate.",
+        "benchmarks.training",
+        100,
+        cuda="--device cuda --tokens 4096",
+        cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair",
+    ),
+)

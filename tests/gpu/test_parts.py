@@ -1,0 +1,42 @@
+"""The parts' commands for a GPU, as far as a machine without one can try them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu.parts import PARTS, Part
+from benchmarks.training import Settings
+from stair.config.training import Controller
+from tests.gpu.absent import ROOT
+
+
+@pytest.mark.parametrize("part", PARTS, ids=[part.name for part in PARTS])
+def test_the_arguments_for_a_gpu_are_understood(part: Part) -> None:
+    """Without a GPU each measurement ends at the missing device, and not at its arguments."""
+    command = [sys.executable, "-m", part.module, *part.arguments("cuda")]
+    if part.module == "benchmarks.gpu.device_tests":
+        command.append("--help")
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    assert "CUDA" in done.stderr or "--help" in command, done.stderr
+    assert not any(words in done.stderr for words in ("unrecognized", "invalid", "expected", "required")), done.stderr
+
+
+@pytest.mark.parametrize("kind", ["stair", "bank_free", "lora", "lora_stair"])
+def test_the_settings_of_the_measurement_are_those_of_the_configuration(kind: str) -> None:
+    parts: dict[str, Any] = {"kind": kind, "seed": "benchmark"}
+    if kind != "lora":
+        parts |= {"layers": (3, 11, 19), "optimizer": {"learning_rate": 0.003}}
+    if "lora" in kind:
+        parts["adapter"] = {"warmup_updates": 0, "optimizer": {"learning_rate": 0.0002}}
+    expected, found = Controller.model_validate(parts), Settings(kind, parts.get("layers", ()))
+    for name in ("kind", "seed", "smoothing", "controls", "reads", "controlled_layers"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert (found.adapter is None) == (expected.adapter is None)
+    for name in ("rank", "alpha", "projections"):
+        assert getattr(found.adapter, name, None) == getattr(expected.adapter, name, None), name
