@@ -29,6 +29,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from benchmarks.figures import Bar, Figures
 from stair.backbones.published import CONFIGS
 from stair.method import Attachment, Bank, Reflector, RowControl, Segment, differential_read
 
@@ -61,18 +62,23 @@ def main() -> int:
     options.add_argument("--entries", type=int, default=512, help="of the bank")
     options.add_argument("--tokens", type=int, default=128, help="of the prompt; its second half is controlled")
     options.add_argument("--threads", type=int, default=1, help="CPU threads")
+    Figures.add_argument(options)
     chosen = options.parse_args()
     if chosen.device == "cuda" and not torch.cuda.is_available():
         options.error("--device cuda: there is no CUDA device here")
     torch.set_num_threads(chosen.threads)
     print("lost, in %                     attention output          residual stream")
     print("model              signal    input  output    fp32    input  output    fp32   bits")
-    same = [measure(name, chosen) for name in chosen.models]
+    figures, same = Figures(chosen.json), []
+    for name in chosen.models:
+        with figures.case(name):
+            same.append(measure(name, chosen, figures))
+    figures.finish()
     return 0 if all(same) else 1
 
 
 @torch.inference_mode()
-def measure(name: str, chosen: argparse.Namespace) -> bool:
+def measure(name: str, chosen: argparse.Namespace, figures: Figures) -> bool:
     """Print a line a signal; return whether every bit is where it has to be."""
     torch.manual_seed(0)
     config = {**CONFIGS[name], **SMALL}
@@ -114,6 +120,10 @@ def measure(name: str, chosen: argparse.Namespace) -> bool:
         bits = bits and same
         cells = "  ".join(f"{100 * share:6.1f}" for share in (*at_output, *behind))
         print(f"{name:18} {100 * signal:5.1f}%  {cells}   {'equal' if same else 'DIFFERENT'}", flush=True)
+        where = f"{name}, g * z at {100 * signal:g}% of the attention"
+        for order, share in zip(outputs, at_output, strict=True):
+            figures.add(f"{where}: lost, {order}", 100 * share, "%")
+        figures.add(f"{where}: tensors whose bits differ from the twin's", float(not same), "", Bar(0))
     return bits
 
 

@@ -20,7 +20,11 @@ from packaging.version import Version
 from benchmarks.figures import Figures
 
 TESTS = Path(__file__).parents[2] / "tests"
-KERNELS, DEVICE = TESTS / "method/triton_cases.py", TESTS / "device"
+KERNELS, OBJECTIVE, DEVICE = (
+    TESTS / "method/triton_cases.py",
+    TESTS / "training/test_low_precision.py",
+    TESTS / "device",
+)
 
 
 class Recorder:
@@ -67,7 +71,7 @@ def main() -> int:
     gpu = torch.cuda.is_available()
     if not gpu:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when it is first imported
-    paths, reason = [str(KERNELS), str(DEVICE)], without_kernels(gpu)
+    paths, reason = [str(KERNELS), str(OBJECTIVE), str(DEVICE)], without_kernels(gpu)
     if reason is not None:
         paths.pop(0)
         (figures.failed if gpu else figures.left_out)("kernels", reason)

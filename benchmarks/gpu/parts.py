@@ -29,9 +29,10 @@ class Part:
 PARTS = (
     Part(
         "tests",
-        "The kernels against the equations; each architecture loaded in BF16 with SDPA, decoded, replayed and trained.",
+        "The kernels against the equations; the objective in BF16; each architecture loaded in BF16 with SDPA, decoded, "
+        "replayed and trained.",
         "benchmarks.gpu.device_tests",
-        130,
+        120,
         cuda="",
         cpu="--select 'plain or launches or one_pass or bf16 or bfloat16'",
     ),
@@ -39,7 +40,7 @@ PARTS = (
         "read",
         "The differential read beside one flash read of the same bank, and the prefill that it adds to a model.",
         "benchmarks.read",
-        130,
+        115,
         cuda="--device cuda --banks 8192 80700 --prompts 64 256 1024 --least-seconds 0.5 "
         "--prefill qwen3.5-4b qwen3-4b-instruct",
         cpu="--shapes qwen3-4b --banks 128 256 --prompts 8 16 --rounds 1 --least-seconds 0 --backward "
@@ -49,7 +50,7 @@ PARTS = (
         "decode",
         "Decoding one response and a batch, natively and with STAIR and capture.",
         "benchmarks.decode",
-        160,
+        150,
         cuda="--device cuda --shapes qwen3-4b-instruct qwen3.5-4b qwen3.5-9b --batch 1 64 --prompt 512 --tokens 64 "
         "--rounds 1 --loop 1",
         cpu="--batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
@@ -58,7 +59,7 @@ PARTS = (
         "loss",
         "The objective in chunks beside the whole one, at Qwen3-4B's output layer.",
         "benchmarks.loss",
-        25,
+        40,
         cuda="--device cuda --dtype bfloat16 --tokens 32768 --whole-tokens 2048 --hidden 2560 --vocabulary 151936",
         cpu="--device cpu --tokens 64 --whole-tokens 32 --hidden 32 --vocabulary 500",
     ),
@@ -66,15 +67,23 @@ PARTS = (
         "loss, 9B",
         "The same at Qwen3.5-9B's output layer.",
         "benchmarks.loss",
-        25,
+        40,
         cuda="--device cuda --dtype bfloat16 --tokens 32768 --whole-tokens 2048 --hidden 4096 --vocabulary 248320",
         cpu="--device cpu --tokens 32 --whole-tokens 16 --hidden 32 --vocabulary 700",
+    ),
+    Part(
+        "addition",
+        "The share of a readout that BF16 rounds away, by where the output path adds it.",
+        "benchmarks.addition",
+        15,
+        cuda="--device cuda",
+        cpu="--models qwen3-4b-instruct --signals 0.03 --entries 32 --tokens 16",
     ),
     Part(
         "training",
         "A session's training in parts, and its peak memory beside the estimate.",
         "benchmarks.training",
-        100,
+        90,
         cuda="--device cuda --tokens 4096",
         cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair",
     ),

@@ -15,8 +15,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, file_digest
 
@@ -48,6 +46,8 @@ def package_versions() -> dict[str, str]:
 @cache
 def hardware() -> dict[str, Any]:
     """This machine: system, processor, cores, memory in GiB, GPUs as their driver names them."""
+    import psutil  # of the pipeline; training and benchmarks import this file without it
+
     found: dict[str, Any] = {"system": platform.platform(), "processor": platform.machine()}
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
