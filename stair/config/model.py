@@ -104,6 +104,11 @@ class Config(Strict):
 
     def _check_missing(self, where: str, gap: MissingResponse) -> None:
         condition = self.conditions[gap.condition]
+        named = [(g.model, g.benchmark, g.condition, g.session, g.sample) for g in self.evaluation.missing]
+        if named.count((gap.model, gap.benchmark, gap.condition, gap.session, gap.sample)) > 1:
+            raise ValueError(
+                f"{where}: {gap.session}, sample {gap.sample} of '{gap.condition}' is named twice; keep one turn"
+            )
         if (gap.model, gap.benchmark) not in self.evaluated(gap.condition):
             raise ValueError(f"{where}: '{gap.condition}' is not run for {gap.model} on {gap.benchmark}")
         if gap.sample >= self.evaluation.samples or gap.turn > condition.turns:

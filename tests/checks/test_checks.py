@@ -75,10 +75,10 @@ def rows_of(condition: str) -> list[Row]:
     return rows
 
 
-def of_condition(rows: list[Row], condition: str) -> list[Check]:
+def of_condition(rows: list[Row], condition: str, cut: dict[tuple[str, int], int] | None = None) -> list[Check]:
     settings = CONDITIONS[condition]
     reads = settings.controller is not None
-    return condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, condition, reads=reads)
+    return condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, condition, reads=reads, cut=cut)
 
 
 def of_group(rows: dict[str, list[Row]]) -> list[Check]:
@@ -123,6 +123,27 @@ def test_a_break_in_a_condition_is_noticed(condition: str, break_: Callable[[lis
     checks = of_condition(rows, condition)
     assert name in failed(checks)
     assert all(check.detail for check in checks if not check.passed)
+
+
+def test_only_what_the_configuration_names_may_be_missing() -> None:
+    """A trajectory that is cut at T3 lacks T3 and T4, and nothing stands behind a missing turn."""
+    rows = rows_of("stair")
+    place = (rows[0]["session_id"], rows[0]["sample"])
+
+    def without(*turns: int) -> list[Row]:
+        return [row for row in rows if (row["session_id"], row["sample"]) != place or row["turn"] not in turns]
+
+    (whole, *_) = of_condition(without(3, 4), "stair", {place: 3})
+    assert whole.passed and whole.detail == "2 missing, as evaluation.missing says"
+    assert failed(of_condition(without(3, 4), "stair", {place: 3})) == set()
+    assert failed(of_condition(rows, "stair", {place: 3})) == set(), "a response that was generated after all"
+    assert failed(of_condition(without(1, 2, 3, 4), "stair", {place: 1})) == set()
+    grid = {"every turn of every trajectory once"}
+    for turns, cut in (((2, 3, 4), 3), ((3, 4), 4), ((3, 4), None)):
+        assert grid <= failed(of_condition(without(*turns), "stair", None if cut is None else {place: cut}))
+    assert "stands behind a missing turn" in of_condition(without(3), "stair", {place: 3})[0].detail
+    twice = [*without(3, 4), copy.copy(rows[-1])]
+    assert grid <= failed(of_condition(twice, "stair", {place: 3}))
 
 
 @pytest.mark.parametrize(

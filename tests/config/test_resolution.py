@@ -15,6 +15,9 @@ from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, va
 from stair.records.files import write_text_if_changed
 
 ROOT = Path(__file__).parents[2]
+GAP = dict(
+    model="qwen3.5-4b", benchmark="math500", condition="native", session="s-1", sample=0, turn=2, reason="out of memory"
+)
 
 
 @pytest.fixture
@@ -230,6 +233,12 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
         "conditions.stair needs the Transformers engine, and evaluation gives qwen3.5-4b on math500 to 'sglang'",
     ),
     ({"evaluation": {"engine_changes": {"mine": {"math500": "sglang"}}}}, "names the model 'mine'"),
+    ({"evaluation": {"missing": [GAP | {"model": "gpt"}]}}, "evaluation.missing.0.model names the model 'gpt'"),
+    ({"evaluation": {"missing": [GAP | {"condition": "lora"}]}}, "'lora' is not run for qwen3.5-4b on math500"),
+    ({"evaluation": {"missing": [GAP | {"sample": 4}]}}, "samples 0 to 3 and 4 turns, not sample 4, turn 2"),
+    ({"evaluation": {"missing": [GAP | {"turn": 1}]}}, "reuses the first turns of 'vanilla'; name the response there"),
+    ({"evaluation": {"missing": [GAP, GAP | {"turn": 3}]}}, "s-1, sample 0 of 'native' is named twice"),
+    ({"rollouts": {"missing": [{"model": "gpt", "record": "r", "sample": 0, "reason": "x"}]}}, "names the model 'gpt'"),
     ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
     ({"conditions": {"vanilla": {"controller": "stair"}}}, "conditions.vanilla has one turn"),
     (

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stair.scoring.conditioning import history_tables, pooled_history
-from stair.scoring.grid import Gap, Grid, Responses
+from stair.scoring.grid import Gap, Grid, Responses, TurnKey
 from stair.scoring.metrics import avg_at_k, pass_at_k, turn_metrics, verdict_counts
 from stair.scoring.shared_t1 import shared_t1_metrics, truncated_banks
 from stair.scoring.tidy import tidy_frame
@@ -71,6 +71,11 @@ def test_one_missing_response_leaves_a_gap_with_its_reason(rows: pd.DataFrame) -
         )
     assert isinstance(value(responses, "stair", "T2"), float)
     assert isinstance(value(responses, "native", "T2-T4"), float)
+    told = Responses.from_frame(
+        rows[~missing], reasons={TurnKey(MODEL, BENCHMARK, "stair", 3): {("problem-2", 1): "out of memory"}}
+    )
+    gap = value(told, "stair", "T3")
+    assert isinstance(gap, Gap) and gap.reason.endswith("first problem 'problem-2', sample 1 (out of memory)")
 
 
 def test_a_gap_reaches_every_number_that_needs_it_and_no_other(rows: pd.DataFrame) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from tests.workflow.conftest import run_in
+from stair.records.worklog import WorkLog, WorkLogWriter
+from tests.workflow.conftest import MICRO, run_in
 
 pytestmark = pytest.mark.xdist_group("workflow")
 MODEL = "qwen3-4b-instruct"
@@ -63,3 +69,95 @@ def test_compacted_logs_are_sealed_to_the_same_bytes(copied_run: Path) -> None:
     run_in(copied_run, "stair", "rollouts", "--run", "results/micro", "--model", MODEL, "--seal")
     assert rollouts.read_bytes() == before
     assert run_in(copied_run, "stair", "compact", "--run", "results/micro").stdout == ""
+
+
+def lose(results: Path, work: str, key: str) -> None:
+    """Takes one record out of a log, and the shards' markers away, as if it had never been generated."""
+    log = WorkLog(results / work / "log")
+    records = dict(log.items())
+    for path in log.files:
+        path.unlink()
+    with WorkLogWriter(results / work / "log", "shard-0-of-1") as writer:
+        for other, record in records.items():
+            if other != key:
+                writer.append(other, record)
+    for marker in (results / work).glob("shard-*.json"):
+        marker.unlink()
+
+
+def key_of(results: Path, work: str, row: dict[str, Any]) -> str:
+    """The key of a row's response, which must be the only one of these tokens."""
+    log = WorkLog(results / work / "log")
+    (key,) = [key for key, record in log.items() if list(record.get("response_ids", ())) == row["response_ids"]]
+    return key
+
+
+def unique(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first row whose tokens no other has."""
+    counts = Counter(tuple(row["response_ids"]) for row in rows)
+    return next(row for row in rows if counts[tuple(row["response_ids"])] == 1)
+
+
+def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: Path) -> None:
+    results = copied_run / "results/micro"
+    responses = results / f"responses/{MODEL}/math500"
+    before = {name: pq.read_table(responses / f"{name}.parquet").to_pylist() for name in ("vanilla", "native", "stair")}
+    lost = unique(before["vanilla"])
+    work = f"work/evaluation/{MODEL}/math500/vanilla"
+    lose(results, work, key_of(results, work, lost))
+    gap = f"model: {MODEL}, benchmark: math500, condition: vanilla, session: {lost['session_id']}, sample: {lost['sample']}"
+    change = f"evaluation={{missing: [{{{gap}, turn: 1, reason: 'CUDA out of memory'}}]}}"
+    run_in(copied_run, "stair", "config", "--run", str(MICRO), "--write", "--set", change)
+    words = ("--run", "results/micro", "--model", MODEL, "--benchmark", "math500", "--condition")
+    for condition in before:
+        # No shard needs a model: what is missing is not asked for.
+        run_in(copied_run, sys.executable, "-c", PROGRAM, "evaluate", *words, condition)
+        sealed = run_in(copied_run, sys.executable, "-c", PROGRAM, "evaluate", *words, condition, "--seal")
+        count = 1 if condition == "vanilla" else 4
+        assert f"{count} responses are missing, as evaluation.missing says" in sealed.stdout
+        rows = pq.read_table(responses / f"{condition}.parquet").to_pylist()
+        place = (lost["session_id"], lost["sample"])
+        assert rows == [row for row in before[condition] if (row["session_id"], row["sample"]) != place]
+        run_in(copied_run, "stair", "scores", *words, condition)
+    run_in(copied_run, "stair", "check", "--run", "results/micro")
+    run_in(copied_run, "stair", "tables", "--run", "results/micro", "--name", "continuous_summary")
+    text = (results / "tables/continuous_summary.md").read_text()
+    assert not re.search(r"\d\.\d\d", text), "no cell is reported: every trajectory needs its T1"
+    assert "T1: 1 of 48 responses missing" in text and "(CUDA out of memory)" in text
+    # A session of another name is a mistake, and said before anything is done.
+    run_in(
+        copied_run,
+        "stair",
+        "config",
+        "--run",
+        str(MICRO),
+        "--write",
+        "--set",
+        change.replace("session: s-", "session: x-"),
+    )
+    refused = run_in(copied_run, "stair", "evaluate", *words, "vanilla", "--seal", check=False)
+    assert refused.returncode == 2 and "vanilla" in refused.stderr and "has no session 'x-" in refused.stderr
+
+
+def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) -> None:
+    results = copied_run / "results/micro"
+    path = results / f"rollouts/{MODEL}.parquet"
+    before = pq.read_table(path).to_pylist()
+    lost = unique(before)
+    lose(results, f"work/rollouts/{MODEL}", key_of(results, f"work/rollouts/{MODEL}", lost))
+    change = (
+        f"rollouts={{missing: [{{model: {MODEL}, record: {lost['record_id']}, sample: {lost['sample']}, reason: x}}]}}"
+    )
+    run_in(copied_run, "stair", "config", "--run", str(MICRO), "--write", "--set", change)
+    for words in (("--shard", "0", "--of", "2"), ("--shard", "1", "--of", "2"), ("--seal",)):
+        run_in(
+            copied_run, sys.executable, "-c", PROGRAM, "rollouts", "--run", "results/micro", "--model", MODEL, *words
+        )
+    assert pq.read_table(path).to_pylist() == [row for row in before if row != lost]
+    (gap,) = json.loads((results / f"rollouts/{MODEL}.parquet.manifest.json").read_text())["missing"]
+    assert (gap["record_id"], gap["sample"], gap["reason"]) == (lost["record_id"], lost["sample"], "x")
+    run_in(copied_run, "stair", "sessions", "--run", "results/micro", "--model", MODEL)
+    dropped = (results / f"sessions/dropped/{MODEL}.csv").read_text()
+    assert lost["record_id"] in dropped and "3 responses, not 4" in dropped
+    run_in(copied_run, "stair", "rollouts", "--run", "results/micro", "--model", MODEL, "--card")
+    assert "up to 4 to each of" in (results / f"rollouts/{MODEL}.README.md").read_text()
