@@ -7,10 +7,12 @@ may lose the file's last state: it costs one more attempt.
 
 from __future__ import annotations
 
-import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from stair.protocol.chain import Chain
 from stair.records.files import partial_path, read_mapping
@@ -71,14 +73,14 @@ class Attempts:
         self._write()
 
     def _write(self) -> None:
-        if not self.under_way and not self._died:
-            self._path.unlink(missing_ok=True)
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = partial_path(self._path)
-        # Not flushed to the disk: it is written with every response, and a killed process loses nothing that was written.
-        beside.write_text(json.dumps({"died": self._died, "under_way": self.under_way}), encoding="utf-8")
-        os.replace(beside, self._path)
+        with suppress(OSError):  # the log itself says what is wrong with the disk
+            if not self.under_way and not self._died:
+                self._path.unlink(missing_ok=True)
+                return
+            beside = partial_path(self._path)
+            # Not flushed: it is written with every response, and a killed process loses nothing written.
+            beside.write_bytes(orjson.dumps({"died": self._died, "under_way": self.under_way}))
+            os.replace(beside, self._path)
 
 
 def _read(path: Path) -> dict[str, Any]:
