@@ -108,27 +108,29 @@ def _generate(
     told: Progress,
     attempts: Attempts,
 ) -> Failures:
-    """Runs chains to their ends: those that were under way when processes died come last, and alone.
+    """Runs chains to their ends; those that were under way at several deaths of the process run last, in small groups.
 
     Raises:
         ResponsesFailed: the engine failed with several responses under way, or too many failed in a row.
     """
     failed = Failures()
-    if attempts.found:
-        print(f"{told.job}: the process of the last attempt died with {len(attempts.found)} responses under way")
-    suspects = attempts.suspects
+    if attempts.interrupted:
+        print(f"{told.job}: the process of the last attempt died with {len(attempts.interrupted)} responses under way")
+    repeated = attempts.repeated
     try:
-        others = (chain for chain in chains(True) if chain.name not in suspects)
+        others = (chain for chain in chains(True) if chain.name not in repeated)
         failed += run_chains(others, engine, log, writer, told, attempts)
-        # The one that most processes died of comes after all that it could keep from being generated.
-        for chain in sorted((chain for chain in chains(True) if chain.name in suspects), key=attempts.deaths):
-            if not attempts.convicted(chain):
-                failed += run_chains([chain], engine, log, writer, told, attempts)
-            elif not walk(chain, log)[1]:
+        # The chain that most processes died of comes last, so that it delays no other.
+        for group in attempts.groups(chain for chain in chains(True) if chain.name in repeated):
+            if not attempts.killed_alone(group[0]):
+                failed += run_chains(group, engine, log, writer, told, attempts)
+            elif not walk(group[0], log)[1]:
                 failed.append(
-                    Failed.of(chain, f"its process died {attempts.deaths(chain)} times, the last time with it alone")
+                    Failed.of(
+                        group[0], f"its process died {attempts.deaths(group[0])} times, the last time with it alone"
+                    )
                 )
-                attempts.acquit(chain)
+                attempts.forgive(group[0])
     except (RuntimeError, OSError) as error:
         # A full disk has an error number, and is no response's fault; a device or a server that failed has none.
         if isinstance(error, OSError) and error.errno is not None:
@@ -139,7 +141,7 @@ def _generate(
         if len(blamed) != 1:
             raise ResponsesFailed(
                 f"{told.job}: {line}; {len(blamed)} responses were under way; finished ones are in the log; run the same "
-                "command again: a response that was under way at two such ends runs last and alone, and is named"
+                "command again: responses under way at two such ends run last, in ever smaller groups, until one is named"
             ) from error
         failed.append(blamed[0])
     except (Interrupted, ValueError):

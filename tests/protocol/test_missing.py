@@ -16,6 +16,7 @@ import torch
 import yaml
 
 from stair.engines.base import Engine, Request
+from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Missing
 from stair.protocol.failures import ResponsesFailed
 from stair.protocol.session import SessionChain
@@ -215,7 +216,7 @@ def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_p
 
 
 def test_a_device_that_fails_names_the_response_in_the_end(study: Study, tmp_path: Path) -> None:
-    """Several responses are under way, and any could be to blame: at two such ends they run last, and alone."""
+    """Several responses are under way, and each could be the cause: after two such ends they run last, in ever smaller groups."""
     expected, lost, request = one_of(study, "native", 2)
     shard = Shard(fresh(study, tmp_path / "again"), "native")
     told = []
@@ -224,7 +225,7 @@ def test_a_device_that_fails_names_the_response_in_the_end(study: Study, tmp_pat
             with pytest.raises(ResponsesFailed) as error:
                 shard.run()
             told.append(str(error.value))
-            assert len(told) < 4
+            assert len(told) < 6
     assert "RuntimeError: CUDA error: an illegal memory access was encountered; 4 responses were under way" in told[0]
     assert all("\n" not in line for line in told)
     (entry,) = shard.entries()
@@ -233,11 +234,34 @@ def test_a_device_that_fails_names_the_response_in_the_end(study: Study, tmp_pat
     shard.run()
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost) and len(gaps) == 3
-    assert not list((shard.study.folder / "progress").glob("*under-way*")), "nothing is suspected any more"
+    assert not list((shard.study.folder / "progress").glob("*under-way*")), "no death is remembered"
+
+
+def test_chains_of_several_deaths_run_in_groups_of_half_their_number(study: Study, tmp_path: Path) -> None:
+    """Ordinary kills of a full batch must not make every chain of it run alone."""
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    path = tmp_path / "under-way.json"
+    for _ in range(2):
+        attempts = Attempts(path)
+        for chain in shard.chains():
+            attempts.begin(chain)
+    attempts = Attempts(path)
+    chains = [chain for chain in shard.chains() if chain.name in attempts.repeated]
+    assert len(chains) == len(list(shard.chains()))
+    groups = list(attempts.groups(chains))
+    assert [len(group) for group in groups] == [len(chains) // 2] * 2 + [1] * (len(chains) % 2)
+    # A death in the first group leaves the others as they were.
+    attempts.under_way.clear()
+    for chain in groups[0]:
+        attempts.begin(chain)
+    attempts = Attempts(path)
+    again = list(attempts.groups(chains))
+    assert {chain.name for group in again[-2:] for chain in group} <= {chain.name for chain in groups[0]}
+    assert len(again[-1]) <= max(1, len(groups[0]) // 2)
 
 
 def test_a_response_that_kills_its_process_is_found(study: Study, tmp_path: Path) -> None:
-    """Real SIGKILLs, as from a machine whose memory is full: nobody is left to say what was under way."""
+    """Real SIGKILLs, as from a machine whose memory is full: no process is left to report what was under way."""
     expected, lost, request = one_of(study, "native", 3)
     shard = Shard(fresh(study, tmp_path / "again"), "native")
 
@@ -263,11 +287,11 @@ def test_a_response_that_kills_its_process_is_found(study: Study, tmp_path: Path
     ends: list[int | str] = []
     while not ends or ends[-1] == signal.SIGKILL:
         ends.append(start())
-        assert len(ends) <= 5
+        assert len(ends) <= 6
     assert ends[:-1] == [signal.SIGKILL] * (len(ends) - 1)
     assert (
-        f"session {lost['session_id']}, sample {lost['sample']}, turn 3: its process died 3 times, the last time with it alone"
-        in str(ends[-1])
+        f"session {lost['session_id']}, sample {lost['sample']}, turn 3: its process died {len(ends) - 1} times, "
+        "the last time with it alone" in str(ends[-1])
     )
     (entry,) = shard.entries()
     assert (entry["session"], entry["sample"], entry["turn"]) == (lost["session_id"], lost["sample"], 3)
