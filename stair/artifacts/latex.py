@@ -108,7 +108,9 @@ def _cell(cell: Cell) -> str:
     text = escaped(cell.text)
     if cell.bold:
         # \textbf does not reach into mathematics.
-        text = rf"\textbf{{\boldmath{text}}}" if "$" in text else rf"\textbf{{{text}}}"
+        text = (
+            rf"\textbf{{\boldmath{' ' if text[:1].isalpha() else ''}{text}}}" if "$" in text else rf"\textbf{{{text}}}"
+        )
     if cell.underline:
         text = rf"\underline{{{text}}}"
     return rf"\cellcolor{{{cell.shaded}}}{text}" if cell.shaded else text

@@ -3,7 +3,7 @@
 from string import ascii_uppercase
 
 from stair.scoring.answers.comparison import Comparison
-from stair.scoring.answers.hints import Hint
+from stair.scoring.answers.hints import Hint, one_spelling
 from stair.scoring.answers.kinds import Collection
 from stair.scoring.answers.phrases import bare_text
 from stair.scoring.answers.reading import read_answer
@@ -24,7 +24,7 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     if stated == bare_text(clean(reference)):
         return True
     hint = Hint.of(problem_hint)
-    if hint.poses(stated):
+    if hint.poses(stated) and one_spelling(stated) != one_spelling(bare_text(clean(reference))):
         return False
     letter = choice_letter(reference, ascii_uppercase) if hint else None
     if letter is not None and letter in reference:

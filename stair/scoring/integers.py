@@ -11,10 +11,10 @@ from stair.scoring.answers.reading import read_answer
 from stair.scoring.answers.regions import lone_symbol
 from stair.scoring.answers.units import PERCENT
 from stair.scoring.bounds import TooComplex
-from stair.scoring.equivalence import bare_reference, same_text
+from stair.scoring.equivalence import bare_reference
 from stair.scoring.expressions.clean import clean
 from stair.scoring.expressions.equality import equal, exact_value
-from stair.scoring.expressions.nodes import Number, PlusMinus, contains, symbols
+from stair.scoring.expressions.nodes import Negative, Node, Number, PlusMinus, contains, symbols
 
 
 def same_integer(answer: str, reference: str, problem_hint: str | None = None) -> bool:
@@ -28,10 +28,10 @@ def same_integer(answer: str, reference: str, problem_hint: str | None = None) -
     if expected is None or value is None or value.denominator != 1:
         raise ValueError(f"reference {reference!r} is not an integer")
     hint = Hint.of(problem_hint)
-    if hint.poses(bare_text(clean(answer))) and not same_text(answer, bare_reference(reference)):
-        return False
     try:
         given = _single(read_answer(answer))
+        if given is not None and not _is_numeral(given.value) and hint.poses(bare_text(clean(answer))):
+            return False  # a numeral is no formula to evaluate
         if given is None or (given.unit == PERCENT and not hint.wants_percent):
             return False
         if given.unit is not None and given.unit.noun.startswith("mod ") and hint and not hint.wants_remainder:
@@ -62,3 +62,7 @@ def _single(answer: Answer) -> Quantity | None:
     if not isinstance(answer, Quantity) or answer.approximate or contains(answer.value, PlusMinus):
         return None
     return None if symbols(answer.value) else answer
+
+
+def _is_numeral(node: Node) -> bool:
+    return isinstance(node.operand if isinstance(node, Negative) else node, Number)

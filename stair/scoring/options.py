@@ -21,12 +21,14 @@ _LABELS = (
     re.compile(r"(?:^|(?<=\s))([A-J])\)"),  # A)
     re.compile(r"^[ \t]*([A-J])[.:](?=\s)", re.MULTILINE),  # A. on a line of its own
 )
+_CONJUNCTION = re.compile(r"[,;]?\s+(?:or|and)$")
 _AROUND = re.compile(rf"^(?:{_SPACE}|\$)+|(?:{_SPACE}|[$.,;])+$")
 _AFTER_LAST = re.compile(r"\n|(?<=[.;?!])\s+(?=[A-Z])")
 _NOUN = re.compile(
     r"(?:the )?(?:correct |final )?(?:answer|option|choice|letter|point|plan|graph|figure|statement)(?: is)?:? +",
     re.IGNORECASE,
 )
+_ARTICLE = re.compile(r"(?:the|an?) +(?=[a-z]{2})", re.IGNORECASE)
 _BEFORE = re.compile(r"(\(?)([A-Za-z])(\s*[).:]\s*|\s+)(.+)", re.DOTALL)
 _BEHIND = re.compile(r"(.+?)\s+\(([A-Z])\)", re.DOTALL)
 
@@ -41,16 +43,21 @@ def listed_options(problem: str | None) -> dict[str, str]:
 def names_option(answer: str, letter: str, options: Mapping[str, str], same: SameAnswer) -> bool:
     """Whether an answer names this option and no other.
 
-    `same` compares the answer with an option's text. A letter beside a text counts only where the text is its option's.
+    `same` compares the answer with an option's text. A letter beside another option's text names none; a letter beside
+    a text that is no option (`C only`) is compared as it stands.
     """
+    options = {label: _ARTICLE.sub("", option) for label, option in options.items()}
     flat = _NOUN.sub("", flatten(answer), count=1)
     alone = choice_letter(flat, "".join(options))
     if alone is not None:
         return alone == letter
     before, behind = _BEFORE.fullmatch(flat), _BEHIND.fullmatch(flat)
     for label, text in ((before and before[2], before and before[4]), (behind and behind[2], behind and behind[1])):
+        text = text and _ARTICLE.sub("", text)
         if label and text and label.upper() in options and same(text, options[label.upper()]):
             return label.upper() == letter
+        if label and text and label.upper() == letter and not any(same(text, option) for option in options.values()):
+            return same(answer, letter)  # `C only`: what stands beside the letter is no option
     labelled = behind is not None or (before is not None and not before[3].isspace())
     return not labelled and [name for name, text in options.items() if same(answer, text)] == [letter]
 
@@ -73,5 +80,5 @@ def _runs(labels: list[re.Match[str]], text: str) -> list[dict[str, str]]:
 
 def _bare(option: str) -> str:
     """An option's text without what separates it from the next one."""
-    option = _AROUND.sub("", option)
+    option = _CONJUNCTION.sub("", _AROUND.sub("", option))
     return option.removesuffix("}") if option.count("}") > option.count("{") else option

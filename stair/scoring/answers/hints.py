@@ -54,8 +54,8 @@ _FACTOR = re.compile(
 _EXPAND = re.compile(r"(?:^|[.?!:,]\s*|\bto |please |and )(?:fully )?expand\b|expanded form")
 _ASKING = (
     r"\b(?:(?:express|write|rewrite|convert|simplify|change|rationalize|evaluate|compute|calculate)\b[a-z ]{0,60}|"
-    r"(?:value of|what is|find|determine)(?: the)?(?: following)?"
-    r"(?: expression| sum| product| quotient| difference| fraction| determinant| series)?):? ?"
+    r"(?:value of|what is|what's|work out|find|determine)(?: the)?(?: following)?"
+    r"(?: (?:expression|sum|product|quotient|difference|fraction|determinant|series)(?: of)?)?):? ?"
 )
 _FORMULA = (
     r"(?:\$+([^$]{1,600})\$|\\\((.{1,600}?)\\\)|\\\[(.{1,600}?)\\\]|"
@@ -201,16 +201,16 @@ class Hint:
         """Whether the answer only repeats the formula that the problem wants evaluated or in another form."""
         if not self:
             return False
-        stated = _one_spelling(re.sub(r"\\?%", "percent", answer.lower()))
+        stated = one_spelling(re.sub(r"\\?%", "percent", answer.lower()))
         posed = (next(filter(None, groups)) for groups in _POSED.findall(self.text))
-        return any(_one_spelling(bare_text(clean(formula)).rstrip(".,;?=")) == stated for formula in posed)
+        return any(one_spelling(bare_text(clean(formula)).rstrip(".,;?=")) == stated for formula in posed)
 
     def mentions(self, text: str) -> bool:
         """Whether the problem contains a formula or word, regardless of spaces."""
         return bool(text) and re.sub(r"[\s{}$\\]", "", text.lower()) in re.sub(r"[\s{}$\\]", "", self.text)
 
 
-def _one_spelling(formula: str) -> str:
+def one_spelling(formula: str) -> str:
     r"""One sign for products, and no braces around one character, so that `2^{9}` is `2^9`."""
     return re.sub(r"\{(\w)\}", r"\1", re.sub(r"\\times|\*", r"\\cdot", formula))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from stair.scoring.answers.based import read_based
 from stair.scoring.answers.brackets import closing_index, split, strip_punctuation, text_of
 from stair.scoring.answers.clocks import read_clock
-from stair.scoring.answers.denials import denies, hedges
+from stair.scoring.answers.denials import denies, hedged
 from stair.scoring.answers.kinds import (
     Answer,
     Collection,
@@ -86,7 +86,7 @@ def _without_sentence(tokens: list[Token]) -> list[Token]:
     words = [token.text.lower() for token in tokens[:count]]
     if words and words[-1] in ("exactly", "precisely", "just"):
         words.pop()
-    if len(words) < 2 or count == len(tokens) or words[-1] not in _VERBS or any(map(hedges, words)):
+    if len(words) < 2 or count == len(tokens) or words[-1] not in _VERBS or hedged(words):
         return tokens
     value = strip_punctuation(tokens[count:])
     return [tokens[0], Token(Kind.SIGN, "="), *value] if named else value
@@ -142,7 +142,7 @@ def _read_relation(tokens: list[Token]) -> Answer:
     parts, separators = split(tokens, lambda token: _relation(token) is not None)
     if not separators:
         return _read_side(tokens)
-    if parts[0] and parts[0][0].is_wordlike and denies(parts[0][0].text):
+    if len(parts[0]) > 1 and denies(parts[0][0].text) and not any(map(_is_word, parts[0][1:])):
         return unreadable(text_of(tokens))
     operators = tuple(_relation(separator) or "" for separator in separators)
     if not parts[0] and operators == ("approx",):
