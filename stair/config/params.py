@@ -189,6 +189,7 @@ def training(config: Config, model: str, controller: str) -> Settings:
         **_chosen("training", config.training, *TRAINING_KEYS),
         f"prompts.{config.training_pool.prompt}": config.prompts[config.training_pool.prompt],
         "transformers.attention": config.transformers.attention,
+        "protocol_version": PROTOCOL_VERSION,
     }
 
 

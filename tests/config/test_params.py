@@ -173,3 +173,15 @@ def test_a_missing_response_concerns_its_condition_and_those_that_reuse_it(value
     }
     lost = [dict(model=INSTRUCT, record="r", sample=0, reason="out of memory")]
     assert changed(values, rollouts={"missing": lost}) == {f"rollouts {INSTRUCT}"}
+
+
+def test_the_protocols_version_renews_all_that_a_model_generates_or_trains(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reuse, restored archives and checkpoints of training compare these settings."""
+    config = validate(values, "the paper's configuration")
+    before = generating(config)
+    monkeypatch.setattr(params, "PROTOCOL_VERSION", params.PROTOCOL_VERSION + 1)
+    after = generating(config)
+    renewed = {name for name in before if before[name] != after[name]}
+    assert renewed == {name for name in before if name.split()[0] in ("rollouts", "training", "evaluation")}

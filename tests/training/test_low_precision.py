@@ -84,3 +84,10 @@ def test_a_response_weight_is_not_rounded_and_adds_no_rounding(weight: float) ->
     assert float((gradient * plain).sum() / plain.square().sum()) == pytest.approx(1.0, abs=2e-4)
     errors = [float((one - wanted).norm() / wanted.norm()) for one in (gradient, plain)]
     assert errors[0] < 1.05 * errors[1]
+
+
+def test_the_slope_is_divided_behind_its_product_and_the_product_is_not_rounded() -> None:
+    """1 / T in BF16 would be one wrong factor of the whole gradient; a rounded product, a second rounding of each entry."""
+    gradient, wanted = found()[2], exact()[2]
+    assert float((gradient - wanted).norm() / wanted.norm()) < 0.00205
+    assert float((gradient * wanted).sum() / wanted.square().sum()) == pytest.approx(1.0, abs=4e-4)
