@@ -95,7 +95,7 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
         made += [with_time_outs(table, rows) for table in named if table is not None]
     if shared:
         rows = read_rows(shared, order)
-        study = Responses.from_frame(rows, samples=order.evaluation.samples)
+        study = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(shared))
         named = [shared_t1.build(study, labels), shared_t1.build_prefixes(study, rows, labels)]
         made += [with_time_outs(table, rows) for table in named if table is not None]
     for table in made:

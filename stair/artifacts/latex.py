@@ -1,4 +1,9 @@
-"""A table as LaTeX, in the paper's style."""
+"""A table as LaTeX, in the paper's style.
+
+pdfLaTeX sets the characters that `escaped` translates, and Latin letters with their accents. Labels
+and notes with other characters, such as Chinese or Cyrillic ones, need XeLaTeX or LuaLaTeX and a
+font that has them.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +19,37 @@ PREAMBLE = (
 )
 """Preamble lines that a document needs for these tables: packages, and the paper's two colours."""
 
+_GREEK = {
+    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX", strict=True)),
+    "ο": "$o$",
+    **{
+        letter: rf"$\{name}$"
+        for letters, names in (
+            ("ΓΔΘΛΞΠΣΦΨΩ", "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"),
+            ("αβγδεζηθικλμ", "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu"),
+            ("νξπρςστυφχψω", "nu xi pi rho varsigma sigma tau upsilon varphi chi psi omega"),
+            ("ϑϕϖϱϵ", "vartheta phi varpi varrho epsilon"),
+            # Unicode has an increment, an ohm and a micro sign beside the letters.
+            ("\u2206\u2126\u00b5", "Delta Omega mu"),
+        )
+        for letter, name in zip(letters, names.split(), strict=True)
+    },
+}
+"""Greek letters; LaTeX has no commands for those that look as Latin ones do."""
+
 _CHARACTERS = {
+    **_GREEK,
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     # A row's end takes a following bracket or asterisk for its own argument.
     **{"[": "{[}", "*": "{*}"},
-    **{"<": "$<$", ">": "$>$", "|": "$|$", "Δ": r"$\Delta$", "−": "$-$", "–": "--", "—": "---", "…": r"\dots{}"},
+    **{"<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$", "–": "--", "—": "---", "…": r"\dots{}"},
     **{"†": r"$\dagger$", "≈": r"$\approx$", "×": r"$\times$", "±": r"$\pm$", "·": r"$\cdot$", "→": r"$\to$"},
-    **{"≤": r"$\leq$", "≥": r"$\geq$"},
+    **{"≤": r"$\leq$", "≥": r"$\geq$", "≠": r"$\neq$", "≡": r"$\equiv$", "∈": r"$\in$", "⇒": r"$\Rightarrow$"},
+    **{"∞": r"$\infty$", "√": r"$\surd$", "′": "$'$"},
+    # The encoding OT1 lacks \quotedblbase; T1 joins two commas into it.
+    **{"„": ",,", "“": r"\textquotedblleft{}", "”": r"\textquotedblright{}"},
+    **{"‘": r"\textquoteleft{}", "’": r"\textquoteright{}"},
     **{italic: f"${letter}$" for italic, letter in ITALIC.items()},
 }
 _UNIT = re.compile(r"−\d+(?:[.,]\d+)*|.", re.DOTALL)
@@ -59,9 +87,11 @@ def latex(layout: Layout) -> str:
 def escaped(text: str) -> str:
     """Plain text as LaTeX: special characters escaped, symbols and negative numbers in mathematics.
 
-    `--` stays as it is; LaTeX prints a dash for it. Letters of other alphabets stay too.
+    `--` stays as it is; LaTeX prints a dash for it. Letters of alphabets other than Greek stay too.
+    White space of any length is one space, because a blank line ends a paragraph and with it the
+    argument of a command.
     """
-    return _UNIT.sub(_translated, text)
+    return _UNIT.sub(_translated, " ".join(text.split()))
 
 
 def _translated(unit: re.Match[str]) -> str:

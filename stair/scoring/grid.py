@@ -97,8 +97,12 @@ class Responses:
         return cls(grids, samples, known)
 
     def grid(self, model: str, benchmark: str, condition: str, turn: int) -> Grid | Gap:
+        """The grid of one turn; a condition without any response has the same gap at every turn."""
         key = TurnKey(model, benchmark, condition, turn)
-        return self.grids.get(key) or Gap(f"{key}: no responses")
+        if found := self.grids.get(key):
+            return found
+        absent = condition not in self.conditions(model, benchmark)
+        return Gap(f"{', '.join(key[:3]) if absent else key}: no responses")
 
     @property
     def models(self) -> list[str]:

@@ -21,13 +21,15 @@ def condition_family(condition: str) -> str:
 
 
 def shared_t1_metrics(
-    responses: Responses, model: str, benchmark: str, *, seeds: int = 3, reference: str = "native"
+    responses: Responses, model: str, benchmark: str, *, seeds: int = 3, reference: str = "native", full: str = "stair"
 ) -> list[Value]:
     """Avg@k, its difference from the reference in percentage points, and Pass@k at T2, for each family of conditions.
 
     Conditions with test-time seeds report the mean of the per-seed scores, and a gap unless all `seeds` are there.
+    The reference and `full` are gaps where they have no rows; other conditions without rows are left out.
     """
-    conditions = [name for name in responses.conditions(model, benchmark) if name != "t1"]
+    conditions = unique([*responses.conditions(model, benchmark), reference, full])
+    conditions = [name for name in conditions if name != "t1"]
     families = unique(condition_family(name) for name in conditions)
     values = []
     for family in families:
@@ -47,10 +49,20 @@ def truncated_banks(frame: pd.DataFrame, model: str, benchmark: str, *, full: st
     """How many banks are longer than each prefix condition's number of readable entries (0 for the full bank).
 
     `frame` holds the study's rows with the column `bank_tokens`, which scored rows carry; without it, a gap. Reads
-    the bank lengths from the `full` condition's rows, since all conditions share their banks.
+    the bank lengths from the `full` condition's rows, and where it has none from the prefixes' rows, since all
+    conditions share their banks.
     """
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
-    banks = rows.loc[rows["condition"] == full, "bank_tokens"] if "bank_tokens" in rows.columns else None
+    there = (rows["condition"] == full).any()
+    told = rows["condition"] == full if there else rows["condition"].str.fullmatch(_PREFIX)
+    banks = None
+    if "bank_tokens" in rows.columns:
+        banks = rows[told].drop_duplicates(["problem_id", "sample"])["bank_tokens"]
+    unknown = Gap(
+        "bank lengths are not recorded in these rows"
+        if there or banks is None
+        else f"{model}, {benchmark}: no rows of {full}, whose bank lengths count"
+    )
     values = []
     for condition in unique(rows["condition"]):
         match = _PREFIX.fullmatch(condition)
@@ -58,7 +70,7 @@ def truncated_banks(frame: pd.DataFrame, model: str, benchmark: str, *, full: st
             continue
         count: int | Gap
         if banks is None or banks.empty or banks.isna().any():
-            count = Gap("bank lengths are not recorded in these rows")
+            count = unknown
         else:
             count = int((banks > int(match[1])).sum()) if match else 0
         unit = f"inputs of {0 if banks is None else len(banks)}"

@@ -13,6 +13,7 @@ from tests.artifacts.compiling import assert_clean, compiled, needs_latex
 from tests.artifacts.test_layout import SMALL
 
 SPECIAL = r"[a]* 100% & c_1 # $5 {x} ~ ^ \frac < > | †, b† Δ – — ≈ × ± · → ≤ ≥ … 𝑛 −1,234.5 − T2--T4"
+SPECIAL += " ∆ ≠ ∞ √ ∈ ≡ ⇒ x′ µ „a“ “b” ‘c’ ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ αβγδεζηθικλμνξοπρςστυφχψω ϑϕϖϱϵ"
 """Every character that means something to LaTeX, and every symbol that a font of its may lack."""
 
 
@@ -62,6 +63,14 @@ def test_latex() -> None:
         ("𝑛 of 𝑝", "$n$ of $p$"),
         ("[a]*", "{[}a]{*}"),
         ("Näive 漢", "Näive 漢"),
+        ("∆ Ω Α", r"$\Delta$ $\Omega$ A"),
+        ("αβ ς ε ϵ ο µ μ", r"$\alpha$$\beta$ $\varsigma$ $\varepsilon$ $\epsilon$ $o$ $\mu$ $\mu$"),
+        ("a ≠ ∞, √2 ∈ x′ ≡ ⇒", r"a $\neq$ $\infty$, $\surd$2 $\in$ x$'$ $\equiv$ $\Rightarrow$"),
+        (
+            "„a“ “b” ‘c’",
+            r",,a\textquotedblleft{} \textquotedblleft{}b\textquotedblright{} \textquoteleft{}c\textquoteright{}",
+        ),
+        ("one\n\n two\tthree\u2029four ", "one two three four"),
     ],
 )
 def test_text_is_escaped(text: str, expected: str) -> None:
@@ -95,6 +104,16 @@ def test_every_special_character_compiles_wherever_text_can_be(tmp_path: Path) -
         notes=(SPECIAL, f"† {SPECIAL}"),
     )
     assert "Missing character" not in compiled(latex(table), tmp_path)
+
+
+@needs_latex
+def test_text_with_blank_lines_compiles(tmp_path: Path) -> None:
+    text = "One.\n\n \nTwo.\n"
+    table = Layout(
+        "tab:x", text, (((text, 2),), ((text, 1), ("b", 1))), (Row((Cell(text, bold=True), Cell("1"))),), (text,)
+    )
+    assert "One. Two." in latex(table) and "\n\n" not in latex(table)
+    assert_clean(compiled(latex(table), tmp_path))
 
 
 @needs_latex

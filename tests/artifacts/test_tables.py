@@ -114,7 +114,7 @@ def gapped() -> Table:
 def test_a_gap_is_a_dash_with_its_reason(gapped: Table) -> None:
     found = cells(gapped)
     assert [cell.text for cell in found["STAIR"]] == ["50.00", "50.00", "--", "--"]
-    assert marks(found["Native"][2]) == ("25.00", True, False), "it is the best of what is reported"
+    assert marks(found["Native"][2]) == ("25.00", False, False), "nothing is there to be better than"
     reason = "m, c, stair, T3: 1 of 16 responses missing, first problem 'p2', sample 1"
     assert f"Not reported: {reason}." in gapped.layout.notes
     assert "| **STAIR** | **<u>50.00</u>** | **<u>50.00</u>** | – | – |" in markdown(gapped.layout)
@@ -199,7 +199,7 @@ def test_marks_ignore_what_is_smaller_than_any_difference() -> None:
     column = {"a": 56.25, "b": 56.25 + 1e-12, "c": 56.24, "d": Gap("why")}
     found = number_cells(column, ["a", "b", "c", "d"])
     assert {key: cell.bold for key, cell in found.items()} == {"a": True, "b": True, "c": False, "d": False}
-    assert all(not cell.bold for cell in number_cells({"d": Gap("why")}, ["d"]).values())
+    assert all(not cell.bold for cell in number_cells({"a": 1.0, "d": Gap("why")}, ["a", "d"]).values())
 
 
 def test_a_key_without_a_label_stands_for_itself() -> None:

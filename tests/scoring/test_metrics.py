@@ -184,6 +184,17 @@ def test_truncated_banks_are_counted_from_their_lengths() -> None:
     assert (full.value, prefix.value, prefix.unit) == (0, 4, "inputs of 12")
 
 
+def test_any_prefix_tells_the_bank_lengths_where_the_full_bank_has_no_rows() -> None:
+    grid = np.ones((3, 4), dtype=bool)
+    frames = [grid_rows(MODEL, BENCHMARK, f"stair_prefix-{limit}", 2, grid, np.arange(3)) for limit in (2048, 8192)]
+    rows = pd.concat(frames, ignore_index=True).assign(bank_tokens=np.tile(np.repeat([1000, 2049, 9000], 4), 2))
+    (short, long) = truncated_banks(rows.drop(index=0), MODEL, BENCHMARK)
+    assert (short.value, short.unit) == (8, "inputs of 12"), "the other prefix has the response that the first lacks"
+    assert long.value == 4
+    unknown = {value.value for value in truncated_banks(rows.assign(bank_tokens=None), MODEL, BENCHMARK)}
+    assert unknown == {Gap(f"{MODEL}, {BENCHMARK}: no rows of stair, whose bank lengths count")}
+
+
 def test_timeouts_are_counted_apart() -> None:
     rows = pd.DataFrame(
         {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row, rounded
@@ -40,7 +42,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
                     Cell(_count(numbers[turn, group, "", "n"])),
                 ]
                 correct = {c: numbers[turn, group, c, "correct"] for c in (REFERENCE, *COMPARED)}
-                best = max((n for c in COMPARED if not isinstance(n := correct[c], Gap)), default=None)
+                best = _best(correct)
                 for condition in (REFERENCE, *COMPARED):
                     accuracy = numbers[turn, group, condition, "accuracy"]
                     text = DASH if isinstance(accuracy, Gap) else f"{_count(correct[condition])} ({rounded(accuracy)})"
@@ -82,7 +84,7 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
     rows = []
     for group in GROUPS:
         accuracies = {c: numbers[group, c, "accuracy"] for c in (REFERENCE, *COMPARED)}
-        best = max((a for c in COMPARED if not isinstance(a := accuracies[c], Gap)), default=None)
+        best = _best(accuracies)
         cells = [Cell(group.removeprefix("T1 ").capitalize()), Cell(_count(numbers[group, "", "n"]))]
         cells += [Cell(rounded(a), bold=c in COMPARED and a == best, shaded=_shade(c)) for c, a in accuracies.items()]
         rows.append(Row(tuple(cells)))
@@ -103,6 +105,12 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
     )
     shows = sources(responses, lambda key: key.benchmark in mathematical and _counted(key))
     return Table("history_correctness_summary", mapping.POOLED, tuple(values), layout, shows)
+
+
+def _best(numbers: Mapping[str, float | Gap]) -> float | None:
+    """The greater number of the compared conditions; None where one of them is a gap."""
+    compared = [number for c in COMPARED if not isinstance(number := numbers[c], Gap)]
+    return max(compared) if len(compared) == len(COMPARED) else None
 
 
 def _shade(condition: str) -> str | None:

@@ -8,18 +8,17 @@ from dataclasses import replace
 from stair.artifacts import mapping
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import DASH, Cell, Layout, Row, signed
-from stair.artifacts.tables.table import Table, by_place, comparison_title, notes, number_cells, sources, stacked
+from stair.artifacts.tables.table import Table, comparison_title, notes, number_cells, sources, stacked
 from stair.backbones.parameters import controller_parameters, lora_parameters
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.scoring.grid import Gap, Responses, TurnKey
-from stair.scoring.metrics import MEAN, gains, metric_names, turn_metrics
+from stair.scoring.metrics import LATER_TURNS, MEAN, at_turn, gains, metric_names, over_later_turns
 from stair.scoring.tidy import Value
 
 SHOWN = ("native", "stair", "lora", "lora_stair")
 BASES = {"stair": "native", "lora_stair": "lora"}
 """What a gain is counted from."""
 RANK = 2
-_TURNS = ("T2", "T3", "T4", MEAN)
 
 
 def compared(responses: Responses) -> list[tuple[str, str]]:
@@ -88,7 +87,6 @@ def _comparison(
     responses: Responses, model: str, benchmark: str, trained: Mapping[tuple[str, str], int | Gap]
 ) -> list[Value]:
     """Parameters, means over T2 to T4 and gains of every condition on one model and benchmark."""
-    numbers = by_place(turn_metrics(responses))
     values: list[Value] = []
     for condition in SHOWN:
         keys = (model, benchmark, condition, MEAN, "")
@@ -100,10 +98,10 @@ def _comparison(
             if condition in BASES
             else []
         )
-        for metric in metric_names(responses.samples):
-            score = numbers.get((*keys[:4], metric), Gap(f"{model}, {benchmark}, {condition}: no responses"))
-            values.append(Value(*keys, metric, score, "%"))
-            values += [gain for gain in added if gain.metric == f"{metric} gain"]
+        for name, metric in metric_names(responses.samples).items():
+            score = over_later_turns(metric, responses, model, benchmark, condition)
+            values.append(Value(*keys, name, score, "%"))
+            values += [gain for gain in added if gain.metric == f"{name} gain"]
     return values
 
 
@@ -145,19 +143,19 @@ def build_turns(responses: Responses, labels: Labels) -> Table | None:
     pairs = compared(responses)
     if not pairs:
         return None
-    metrics = tuple(metric_names(responses.samples))
-    numbers = by_place(turn_metrics(responses))
+    metrics = metric_names(responses.samples)
     values: list[Value] = []
     blocks = []
     for model, benchmark in pairs:
         lines: dict[str, list[Cell]] = {condition: [] for condition in SHOWN}
-        for turn in _TURNS:
-            for metric in metrics:
+        for turn in (*LATER_TURNS, None):
+            for name, metric in metrics.items():
                 column: dict[str, float | Gap] = {}
                 for condition in SHOWN:
-                    missing = Gap(f"{model}, {benchmark}, {condition}, {turn}: no responses")
-                    column[condition] = numbers.get((model, benchmark, condition, turn, metric), missing)
-                    values.append(Value(model, benchmark, condition, turn, "", metric, column[condition], "%"))
+                    place = (responses, model, benchmark, condition)
+                    column[condition] = at_turn(metric, *place, turn) if turn else over_later_turns(metric, *place)
+                    title = f"T{turn}" if turn else MEAN
+                    values.append(Value(model, benchmark, condition, title, "", name, column[condition], "%"))
                 for condition, cell in number_cells(column, SHOWN).items():
                     lines[condition].append(cell)
         rows = [_row(condition, cells, labels) for condition, cells in lines.items()]

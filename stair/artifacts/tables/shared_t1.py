@@ -31,25 +31,28 @@ FULL = "stair_prefix-full"
 
 
 def studied(responses: Responses) -> list[tuple[str, str]]:
-    """The pairs of a model and a benchmark that have the study's rows."""
-    return [(m, b) for m in responses.models for b in responses.benchmarks(m)]
+    """The pairs of a model and a benchmark that have rows of any of the study's conditions."""
+    return [
+        (m, b)
+        for m in responses.models
+        for b in responses.benchmarks(m)
+        if any(condition_family(c) in SHOWN or c.startswith(PREFIX) for c in responses.conditions(m, b))
+    ]
 
 
 def build(responses: Responses, labels: Labels) -> Table | None:
-    """The controls beside Native and STAIR; None where no control has rows.
+    """The controls beside Native and STAIR; None where the study has no rows.
 
-    Each pair of a model and a benchmark has its block.
+    Each pair of a model and a benchmark has its block. Native and STAIR stand in every block, as
+    dashes where they have no rows.
     """
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
-    pairs: list[tuple[str, str]] = []
-    for pair in studied(responses):
+    pairs = studied(responses)
+    for pair in pairs:
         found = [value for value in shared_t1_metrics(responses, *pair) if value.condition in SHOWN]
-        if not {"native", "stair"} < {value.condition for value in found}:
-            continue
         of_pair = sorted(found, key=lambda value: SHOWN.index(value.condition))
         values += of_pair
-        pairs.append(pair)
         blocks.append((comparison_title(labels, *pair), _rows(of_pair, responses, labels)))
     if not pairs:
         return None

@@ -55,9 +55,12 @@ def by_place(values: Iterable[Value]) -> dict[tuple[str, str, str, str, str], fl
 
 
 def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digits: int = 2) -> dict[str, Cell]:
-    """One column's cells by row key; the greatest number among the `marked` rows is bold, ties included."""
+    """One column's cells by row key; the greatest number among the `marked` rows is bold, ties included.
+
+    A number is better only than another one: with fewer than two among the marked rows, none is bold.
+    """
     marked = [key for key in marked if isinstance(column.get(key), float | int)]
-    best = max((float(column[key]) for key in marked), default=None)  # type: ignore[arg-type]
+    best = max(float(column[key]) for key in marked) if len(marked) > 1 else None  # type: ignore[arg-type]
     return {
         key: Cell(rounded(value, digits), bold=best is not None and key in marked and abs(float(value) - best) < 1e-9)  # type: ignore[arg-type]
         for key, value in column.items()
