@@ -123,7 +123,7 @@ class _Study:
         return None if told is None else Missing(*told)
 
     def responses(self, sessions: Iterable[str]) -> int:
-        """The number of responses that sessions generate, without those that the configuration names as missing."""
+        """The number of responses that sessions generate; missing ones are not counted."""
         first = 1 if self.settings.first_turn is None else 2
         cut = self.config.cut_trajectories(self.model, self.benchmark, self.condition)
         return sum(
@@ -232,7 +232,7 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
 
 
 def _checked(study: _Study, output: Path, gaps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The condition's rows in the order of the table, then its checks; `gaps` takes the responses that are missing.
+    """The condition's rows in the order of the table, then its checks; `gaps` takes missing responses.
 
     Raises:
         ValueError: after the last row, when a check fails.

@@ -1,8 +1,8 @@
 """Which responses were under way when a process died, so that one that kills its process is found.
 
-A killed process cannot say what it was doing. A shard therefore keeps a small file with its responses under way; an orderly
-end empties it. At the next start, a chain that was under way at two deaths runs after all others, and alone. A power failure
-may lose the file's last state: it costs one more attempt.
+A killed process leaves no message. A shard therefore keeps a small file with its responses under
+way; an orderly end empties it. At the next start, a chain that was under way at two deaths runs after
+all others, and alone. A power failure may lose the file's last state, which costs one more attempt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stair.protocol.chain import Chain
 from stair.records.files import partial_path, read_mapping
 
 _SUSPECT = 2
-"""Deaths after which a chain runs alone. One says little: whatever ends a process has several responses under way."""
+"""Deaths after which a chain runs alone. After one, any response of the batch can be the cause."""
 
 
 class Attempts:
@@ -47,12 +47,12 @@ class Attempts:
         """The number of attempts that died while a chain was under way."""
         return self._died.get(chain.name, 0)
 
-    def convicted(self, chain: Chain) -> bool:
-        """Whether an attempt died while nothing but this chain was under way, as far as deaths can show it."""
+    def died_alone(self, chain: Chain) -> bool:
+        """Whether an attempt died with this chain alone under way."""
         return self.deaths(chain) > _SUSPECT
 
-    def acquit(self, chain: Chain) -> None:
-        """The next attempt tries a convicted chain once more."""
+    def try_again(self, chain: Chain) -> None:
+        """The next attempt runs a chain once more that had died alone."""
         self._died[chain.name] = _SUSPECT
         self._write()
 

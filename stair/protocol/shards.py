@@ -26,7 +26,7 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 T = TypeVar("T")
 
 WITHDRAWN = ".withdrawn"
-"""The ending of a shard's marker that no longer counts, because the log has lost responses of the shard."""
+"""The ending of a marker that no longer counts, because the log has lost responses of its shard."""
 
 
 def share(items: Sequence[T], shard: int, of: int) -> list[T]:
@@ -108,7 +108,7 @@ def _generate(
     told: Progress,
     attempts: Attempts,
 ) -> Failures:
-    """Runs chains to their ends: those that were under way when processes died come last, and alone.
+    """Runs chains to their ends: those under way at two deaths of their process come last, and alone.
 
     Raises:
         ResponsesFailed: the engine failed with several responses under way, or too many failed in a row.
@@ -122,15 +122,15 @@ def _generate(
         failed += run_chains(others, engine, log, writer, told, attempts)
         # The one that most processes died of comes after all that it could keep from being generated.
         for chain in sorted((chain for chain in chains(True) if chain.name in suspects), key=attempts.deaths):
-            if not attempts.convicted(chain):
+            if not attempts.died_alone(chain):
                 failed += run_chains([chain], engine, log, writer, told, attempts)
             elif not walk(chain, log)[1]:
                 failed.append(
                     Failed.of(chain, f"its process died {attempts.deaths(chain)} times, the last time with it alone")
                 )
-                attempts.acquit(chain)
+                attempts.try_again(chain)
     except (RuntimeError, OSError) as error:
-        # A full disk has an error number, and is no response's fault; a device or a server that failed has none.
+        # A full disk has an error number, and no response caused it; a failed device or server has none.
         if isinstance(error, OSError) and error.errno is not None:
             attempts.stop()
             raise
