@@ -10,7 +10,11 @@ from stair.scoring.grid import Reasons, TurnKey
 
 
 def missing_reasons(files: Iterable[Path]) -> Reasons:
-    """The reasons of missing responses, from manifests of <model>/<benchmark>/<condition>.parquet that are there."""
+    """The reasons of missing responses.
+
+    Args:
+        files: scored rows, <model>/<benchmark>/<condition>.parquet; a file without a manifest gives no reason.
+    """
     found: Reasons = {}
     for file in files:
         for gap in missing_responses(file):

@@ -86,7 +86,7 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
     withdrawn = _withdrawn(paths)
     try:
         code = _snakemake([*command, *tail])
-        # A seal found that a log has lost responses, and withdrew its shards' markers; a seal behind it may find the same.
+        # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
         while code and (more := _withdrawn(paths) - withdrawn):
             withdrawn |= more
             print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)

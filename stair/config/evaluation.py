@@ -56,7 +56,7 @@ class Overview(Strict):
 
 
 class MissingResponse(Strict):
-    """A response of continuous evaluation that cannot be generated: its process fails every time."""
+    """A response of continuous evaluation that no attempt could generate."""
 
     model: Key = Field(description="The model's key.")
     benchmark: Key = Field(description="The benchmark's key.")

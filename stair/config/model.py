@@ -177,10 +177,7 @@ class Config(Strict):
                 )
 
     def missing_from(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], tuple[int, str]]:
-        """The trajectories that `evaluation.missing` names for one condition, with the turn and the reason.
-
-        Keys are (session, sample).
-        """
+        """What `evaluation.missing` names for one condition: (turn, reason) by (session, sample)."""
         return {
             (gap.session, gap.sample): (gap.turn, gap.reason)
             for gap in self.evaluation.missing
@@ -188,7 +185,10 @@ class Config(Strict):
         }
 
     def cut_trajectories(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], int]:
-        """The first turn that may be missing in a condition, by (session, sample); a reused T1 that is missing takes all."""
+        """The first turn that may be missing in a condition, by (session, sample).
+
+        A missing T1 that the condition reuses takes all turns.
+        """
         source = self.conditions[condition].first_turn
         own = {place: turn for place, (turn, _) in self.missing_from(model, benchmark, condition).items()}
         reused = dict.fromkeys(self.missing_from(model, benchmark, source), 1) if source is not None else {}

@@ -11,7 +11,7 @@ from stair.config.engines import EngineName
 
 
 class MissingRollout(Strict):
-    """A training response that cannot be generated: its process fails every time."""
+    """A training response that no attempt could generate."""
 
     model: Key = Field(description="The model's key.")
     record: Text = Field(description="The source record; the shard that failed names it.")

@@ -145,9 +145,9 @@ class Engine(Protocol):
 
     What it raises ends the run."""
     failed: Callable[[str, str], None] | None
-    """Called with the key of a response that cannot be generated and the reason, one line; `run` then continues without it.
+    """Called with the key of a response that cannot be generated, and the reason in one line.
 
-    None: the error ends the run. What it raises ends the run too."""
+    `run` then continues without the response. None: the error ends the run. What it raises ends it too."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -125,7 +125,7 @@ class _Study:
         return None if told is None else Missing(*told)
 
     def responses(self, sessions: Iterable[str]) -> int:
-        """The number of responses that sessions generate, without those that the configuration names as missing."""
+        """The number of responses that sessions generate; missing ones are not counted."""
         first = 1 if self.settings.first_turn is None else 2
         cut = self.config.cut_trajectories(self.model, self.benchmark, self.condition)
         return sum(

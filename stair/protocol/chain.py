@@ -37,7 +37,7 @@ class Chain(Protocol):
     rows: list[dict[str, Any]]
     """What the chain has so far, as rows of its stage's table."""
     missing: Missing | None
-    """The response that the configuration names as missing. Where the log has it nevertheless, it is used."""
+    """The response that the configuration names as missing; used where the log has it nevertheless."""
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def gaps(self) -> list[dict[str, Any]]:
-        """The responses that a chain has given up, each with its reason: the missing one and all later turns."""
+        """The responses that the chain lacks, each with its reason: the missing one and all later turns."""
         ...
 
     def next(self) -> Step | None:

@@ -63,7 +63,7 @@ class Failures(list[Failed]):
 
 
 def error(failed: Sequence[Failed], job: str, key: str, path: Path) -> ResponsesFailed:
-    """The error that names the failed responses of a job; their entries for the configuration's `key` go to a file.
+    """The error that names a job's failed responses; writes their entries for the configuration.
 
     Args:
         failed: the responses, one at least.

@@ -187,7 +187,11 @@ def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:
 
 
 def walk(chain: Chain, log: Records) -> tuple[int, bool]:
-    """Takes one chain as far as the log allows: how many logged responses it took, and whether it has ended or gives up."""
+    """Takes one chain as far as the log allows.
+
+    Returns:
+        How many logged responses it took, and whether it has ended or gives up.
+    """
     taken = 0
     while (step := chain.next()) is not None:
         record = log.get(step.key)

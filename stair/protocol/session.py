@@ -95,7 +95,7 @@ class SessionChain:
         sample: the trajectory.
         problems: the problem of every turn.
         first_row: Vanilla's row of the first problem and this sample, where the condition reuses T1.
-        missing: the response that the configuration names as missing, Vanilla's T1 where that is reused and missing.
+        missing: the response that the configuration names as missing; it can be the reused T1.
     """
 
     protocol: Protocol

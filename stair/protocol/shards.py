@@ -26,7 +26,7 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 T = TypeVar("T")
 
 WITHDRAWN = ".withdrawn"
-"""The ending of a shard's marker that no longer counts, because the log has lost responses of the shard."""
+"""The ending of a marker that no longer counts, because the log has lost responses of its shard."""
 
 
 def share(items: Sequence[T], shard: int, of: int) -> list[T]:
@@ -132,7 +132,7 @@ def _generate(
                 )
                 attempts.forgive(group[0])
     except (RuntimeError, OSError) as error:
-        # A full disk has an error number, and is no response's fault; a device or a server that failed has none.
+        # A full disk has an error number, and no response caused it; a failed device or server has none.
         if isinstance(error, OSError) and error.errno is not None:
             attempts.stop()
             raise

@@ -14,6 +14,7 @@ from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.launch import Launch
 from stair.engines.sglang.limits import capabilities, check_architecture, check_request
+from stair.engines.sglang.server import ServerFailed
 from stair.engines.sglang.service import Patience, Service, Unanswered
 from stair.records.files import read_mapping
 
@@ -87,9 +88,9 @@ class SGLangEngine:
         """Yields completions as responses end; see `Engine.run`.
 
         Raises:
-            ValueError: a request needs what this engine cannot do; or the server refuses it, and `failed` is not set.
-            ServerFailed: the server does not come up, or dies again and again; or a request failed too often, and `failed`
-                is not set.
+            ValueError: the server does not come up, or a request needs what this engine cannot do.
+                Without `failed`: the server refuses a request.
+            ServerFailed: the server dies again and again. Without `failed`: a request failed too often.
         """
         source = iter(requests)
         self.service.forget()
@@ -101,7 +102,11 @@ class SGLangEngine:
                         yield Completion(request.key, (), "context", None, None, Usage(len(request.prompt_ids), 0))
                         continue
                     if not self.service.is_open:
-                        self.service.open(request, partial(self._tell, 0, drawn))
+                        try:
+                            self.service.open(request, partial(self._tell, 0, drawn))
+                        except ServerFailed as error:
+                            # No response was under way, so none can be the cause.
+                            raise ValueError(str(error)) from error
                     self.service.put(request)
                     flying += 1
                 if not flying:

@@ -45,7 +45,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A request that the server does not answer, however often it is asked; it can still answer others."""
+    """A request that the server does not answer; it can still answer others."""
 
     key: str
     error: Exception

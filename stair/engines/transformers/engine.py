@@ -143,8 +143,8 @@ class TransformersEngine:
 
         Raises:
             ValueError: a request needs what this engine cannot do, or holds an id outside the vocabulary.
-            FloatingPointError: a response's logits became NaN or infinite, and `failed` is not set; the message names it.
-            MemoryError: the device's memory does not suffice for one response, and `failed` is not set.
+            FloatingPointError: without `failed`: a response's logits became NaN or infinite; it is named.
+            MemoryError: without `failed`: the device's memory does not suffice for one response.
         """
         source = iter(requests)
         self._ended.clear()
@@ -285,7 +285,7 @@ class TransformersEngine:
         print(f"warning: out of memory on {self.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
 
     def _give_up(self, keys: Collection[str], running: list[Parked], reason: str) -> None:
-        """Continues without some responses, at the full width; the others that were `running` wait for a row."""
+        """Continues without some responses, at the full width; others of `running` wait for a row."""
         self._width, self._passes = self._whole
         self._parked = deque(each for each in self._parked if each.row.request.key not in keys)
         self._submitted = deque(each for each in self._submitted if each.key not in keys)
@@ -295,7 +295,7 @@ class TransformersEngine:
             self.failed(key, reason)
 
     def _begin_anew(self, running: list[Parked]) -> None:
-        """A new batch of the present width in place of the one that was `running` these responses."""
+        """Replaces the batch by one of the present width; the responses of `running` wait for a row."""
         # The longest first: what has come furthest is freed soonest.
         self._parked = deque(sorted([*running, *self._parked], key=lambda each: -each.row.length))
         had_batch, self._batch = self._batch is not None, None
