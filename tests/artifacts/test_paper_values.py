@@ -66,6 +66,7 @@ def test_lora(tmp_path: Path) -> None:
 
 def test_what_a_model_of_unknown_shape_trains_is_a_gap() -> None:
     assert isinstance(trainable_parameters("mine", "lora"), Gap)
+    assert isinstance(trainable_parameters("qwen3.5-4b", "lora"), Gap)
     assert trainable_parameters("mine", "native") == 0
 
 

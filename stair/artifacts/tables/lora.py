@@ -36,6 +36,10 @@ def trainable_parameters(model: str, condition: str) -> int | Gap:
     normals = controller_parameters(CONFIGS[model], CONTROLLED_LAYERS)
     if condition == "stair":
         return normals
+    if CONFIGS[model]["model_type"] != "qwen3":
+        return Gap(
+            f"{model}, {condition}: the paper trains LoRA on Qwen3 only, so the run's controllers must give the count"
+        )
     lora = lora_parameters(CONFIGS[model], RANK)
     return lora + normals if condition == "lora_stair" else lora
 
