@@ -5,7 +5,7 @@
 # make test-faults       kills and damages real runs
 # make test-reproduced   looks at the tiny run that was made, and at what its stages took
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
-# make gpu         tests and measurements on one GPU in 10 minutes, by PYTHON and its torch; writes OUT (docs/gpu.md)
+# make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), by PYTHON and its torch; writes OUT (docs/gpu.md)
 # make lint        formatting, types, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
@@ -33,6 +33,7 @@ env: $(READY)
 
 # SGLang's server pins other versions than the pipeline, and must not meet them: an environment apart.
 # One a device, so that tests on the CPU of a machine with a GPU leave the other alone.
+GPU_DEVICE := $(or $(DEVICE),cuda)
 DEVICE ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
 SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
 .venv-sglang-%/$(SGLANG_READY):
@@ -40,7 +41,8 @@ SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_
 	@rm -f .venv-sglang-$*/.ready-*
 	@touch $@
 
-sglang-env: .venv-sglang-$(DEVICE)/$(SGLANG_READY)
+# A bare colon would make another rule of this line.
+sglang-env: .venv-sglang-$(subst :,\:,$(DEVICE))/$(SGLANG_READY)
 
 # Triton: 200 MB that nothing but tests of its kernels needs on a machine without a GPU.
 TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
@@ -66,9 +68,12 @@ test-workflow: $(READY)
 test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 
-# Builds no environment: a machine with a GPU has its own torch. DEVICE=cpu runs small shapes.
+# Builds no environment: a machine with a GPU has its own torch. DEVICE=cpu runs small shapes; a GPU that is not found is
+# an error, whatever nvidia-smi says.
 gpu:
-	@$(PYTHON) -m benchmarks.gpu --device $(DEVICE) $(if $(OUT),--out $(OUT))
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: %s is Python %s, expected 3.11 or later; name another \
+	interpreter with PYTHON=" % (sys.executable, sys.version.split()[0]))'
+	@$(PYTHON) -m benchmarks.gpu --device "$(GPU_DEVICE)" $(if $(OUT),--out "$(OUT)") $(if $(MINUTES),--minutes "$(MINUTES)")
 
 test-faults: $(READY)
 	$(VENV)/bin/python -m pytest -m faults -n 2 --dist loadfile

@@ -1,7 +1,7 @@
 """How much of a readout BF16 rounds away, by where the output path adds it (appendix B.3).
 
-    python benchmarks/addition.py                    # both architectures, real widths, CPU; a minute
-    python benchmarks/addition.py --device cuda
+    python -m benchmarks.addition                    # both architectures, real widths, CPU; a minute
+    python -m benchmarks.addition --device cuda
 
 A model of four layers with random weights prefills one prompt natively and with a bank. The bank's
 values are scaled so that g * z has the given share of the attention; both are Frobenius norms before

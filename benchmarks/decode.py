@@ -1,8 +1,8 @@
 """Measure the Transformers engine's decoding beside a batch-one `generate` loop, natively and with STAIR and capture.
 
-    python benchmarks/decode.py                   on the CPU, one thread, float32, tiny models; about two minutes
-    python benchmarks/decode.py --device cuda     on a GPU, bfloat16, the shapes of Qwen3-4B and Qwen3.5-4B, random weights
-    python benchmarks/decode.py --batch 1 16      one response at a time, and 16
+    python -m benchmarks.decode                   on the CPU, one thread, float32, tiny models; about two minutes
+    python -m benchmarks.decode --device cuda     on a GPU, bfloat16, the shapes of Qwen3-4B and Qwen3.5-4B, random weights
+    python -m benchmarks.decode --batch 1 16      one response at a time, and 16
 
 All forms answer the same prompts with the same number of tokens and the same sampling, in rounds that alternate. `tokens/s` is
 everything together, prefill included, in a form's fastest round. `decode` is the engine's rows over the median time of a step,

@@ -1,8 +1,8 @@
 """The chunked objective beside the whole one: time, memory, and in 16 bits the worth of FP32 logits.
 
-    python benchmarks/loss.py                                  # small sizes that a laptop holds
-    python benchmarks/loss.py --tokens 32768 --hidden 2560     # the real shape, for a GPU
-    python benchmarks/loss.py --dtype bfloat16 --hidden 2560   # logits in FP32 and rounded to BF16
+    python -m benchmarks.loss                                  # small sizes that a laptop holds
+    python -m benchmarks.loss --tokens 32768 --hidden 2560     # the real shape, for a GPU
+    python -m benchmarks.loss --dtype bfloat16 --hidden 2560   # logits in FP32 and rounded to BF16
 
 Every case runs in a process of its own, whose peak memory is that case's alone: what is allocated on the GPU, or what the
 process holds. `above` is the peak above the inputs (student, teacher, output layer, targets), the gradient included.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 from benchmarks.figures import Bar, Figures
+from stair.cli.warm import end_with_parent
 
 LIMIT_GIB = 2.0
 
@@ -91,11 +92,11 @@ def main() -> None:
 
 def run(chosen: argparse.Namespace, form: str, tokens: int) -> dict[str, float]:
     """One case in a process of its own."""
-    words = [sys.executable, str(Path(__file__)), "--one", form, "--tokens", str(tokens)]
+    words = [sys.executable, "-m", "benchmarks.loss", "--one", form, "--tokens", str(tokens)]
     for name in ("vocabulary", "hidden", "dtype", "threads"):
         words += [f"--{name}", str(getattr(chosen, name))]
     words += ["--device", chosen.device] if chosen.device else []
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=end_with_parent)
     if done.returncode:
         raise RuntimeError(f"{form} at {tokens} tokens: exit status {done.returncode}\n{done.stderr.strip()}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

@@ -1,8 +1,8 @@
 """Measure the differential read beside one ordinary attention read of the same bank, and hold it to its bars.
 
-    python benchmarks/read.py                     on the CPU, one thread, float32; about half an hour
-    python benchmarks/read.py --device cuda       on a GPU, bfloat16, forward and backward, and the added prefill
-    python benchmarks/read.py --device cuda --tune    every candidate tile of the kernels
+    python -m benchmarks.read                     on the CPU, one thread, float32; about half an hour
+    python -m benchmarks.read --device cuda       on a GPU, bfloat16, forward and backward, and the added prefill
+    python -m benchmarks.read --device cuda --tune    every candidate tile of the kernels
 
 Every number is a ratio to `scaled_dot_product_attention` (on CUDA its flash backend) on the same tensors in the same round;
 rounds alternate and the fastest of each counts. Prints a table, writes it with --out, ends with status 1 when a bar is missed:

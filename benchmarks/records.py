@@ -1,6 +1,6 @@
 """The work log and the seal at scale: responses a second, and the memory of the process.
 
-    python benchmarks/records.py [--responses 100000] [--tokens 512] [--folder FOLDER]
+    python -m benchmarks.records [--responses 100000] [--tokens 512] [--folder FOLDER]
 
 Writes the responses of a rollout stage to a work log, one record each, as a shard does; then seals them into the stage's
 table, as `stair rollouts --seal` does: prompts rendered, keys computed, records looked up, rows checked, Parquet written. Each

@@ -1,6 +1,6 @@
 """What the client and the work log add to what SGLang's server needs alone for the same requests.
 
-    python benchmarks/rollouts.py [--environment .venv-sglang-cpu] [--responses 96] [--tokens 128] [--concurrency 16] [--rounds 5]
+    python -m benchmarks.rollouts [--environment .venv-sglang-cpu] [--responses 96] [--tokens 128] [--concurrency 16] [--rounds 5]
 
 One server with a small random Qwen3 model on a CPU. A round sends the same requests twice, in turns: bare (bytes made
 beforehand, sent over as many open connections, answers read and thrown away) and as a shard does (chains through the engine,

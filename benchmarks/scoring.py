@@ -1,6 +1,6 @@
 """The scorer beside plain math-verify: accuracy on labelled pairs, and time.
 
-    python benchmarks/scoring.py [PAIRS.jsonl ...]
+    python -m benchmarks.scoring [PAIRS.jsonl ...]
 
 Each line of a file has `kind`, `response`, `reference`, `problem_hint` and `equal`, as tests/scoring/labelled_pairs.jsonl
 has. Prints a table in Markdown. math-verify reads the last box of the response in its own way, with its own time limit.

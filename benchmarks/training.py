@@ -1,8 +1,8 @@
 """One update's time in parts, and a turn's peak memory beside the estimate, on a random model of a real architecture.
 
-    python benchmarks/training.py                      # both architectures, small, in FP32, for a CPU
-    python benchmarks/training.py --tokens 4096        # longer responses
-    python benchmarks/training.py --device cuda        # the paper's three models at their shapes, in BF16
+    python -m benchmarks.training                      # both architectures, small, in FP32, for a CPU
+    python -m benchmarks.training --tokens 4096        # longer responses
+    python -m benchmarks.training --device cuda        # the paper's three models at their shapes, in BF16
 
 Time: teacher, student forward (the bank's reads within it), objective, backward. Memory: the peak above the weights, in a
 process of its own for each model. The estimate is held to 0.75 to 1.5 times what is measured.
@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.figures import Bar, Figures
+from stair.cli.warm import end_with_parent
 
 LEAST_RATIO, MOST_RATIO = 0.75, 1.5
 SMALL = ("qwen3", "qwen3_5")
@@ -92,10 +93,10 @@ def main() -> None:
 
 def run(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]:
     """One case in a process of its own."""
-    words = [sys.executable, __file__, "--one", shape, kind]
+    words = [sys.executable, "-m", "benchmarks.training", "--one", shape, kind]
     for name in ("device", "tokens", "hidden", "layers", "vocabulary", "dtype", "threads"):
         words += [f"--{name}", str(getattr(chosen, name))]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=end_with_parent)
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}\n{done.stderr.strip()}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -6,17 +6,19 @@ Needs torch and Transformers, and pytest for the tests. Each part runs in a proc
 The page is written after every part. --device cpu runs every part at small shapes.
 
 Exit status: 0 when every part ran and every bar is met; 1 when a part failed, was cut off, or missed
-a bar; 2 when the device is not there; 130 when interrupted.
+a bar; 2 when the device or torch is not there; 130 after SIGINT, SIGTERM or SIGHUP.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -24,9 +26,10 @@ from types import FrameType
 from benchmarks.figures import Figure, Report
 from benchmarks.gpu.page import clock, judged, number, write_page
 from benchmarks.gpu.parts import PARTS, Part
-from benchmarks.gpu.running import ROOT, Outcome, run_parts
+from benchmarks.gpu.running import ROOT, Outcome, kill, run_parts, start
 
 GPU_PAGE, CPU_PAGE = ROOT / "docs/gpu.md", ROOT / "results/gpu-cpu.md"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MARGIN = 5.0
 """Seconds kept back for the page and the interpreter's end."""
 
@@ -61,7 +64,10 @@ class Terminal:
             self.say(f"  {outcome.part.name}: {outcome.status.upper()}: {outcome.reason}")
 
     def say(self, text: str) -> None:
-        print(f"[{clock(time.monotonic() - self.begun)} of {clock(60 * self.minutes)}] {text}", flush=True)
+        try:
+            print(f"[{clock(time.monotonic() - self.begun)} of {clock(60 * self.minutes)}] {text}", flush=True)
+        except OSError:  # the terminal or the pipe is gone, and the page still has to be written
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def line(figure: Figure, device: str) -> str:
@@ -74,38 +80,45 @@ def line(figure: Figure, device: str) -> str:
 def machine(device: str) -> dict[str, str]:
     """The machine's facts. Ends the command with status 2 where the device is not there."""
     command = [sys.executable, "-m", "benchmarks.gpu.machine", "--device", device]
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+        output, errors = process.communicate(timeout=120)
     except subprocess.TimeoutExpired:
         print("error: torch did not start within 120 s", file=sys.stderr)
         sys.exit(2)
-    if done.returncode:
-        print(done.stderr.strip(), file=sys.stderr)
+    finally:
+        kill(process)
+    if process.returncode:
+        print(errors.strip(), file=sys.stderr)
         sys.exit(2)
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, str] = json.loads(output.splitlines()[-1])
     return found
 
 
 def main() -> int:
     names = [part.name for part in PARTS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--out", type=Path, help="the page (docs/gpu.md; on a CPU results/gpu-cpu.md)")
+    parser.add_argument("--device", type=_device, default="cuda", metavar="{cuda,cpu}")
+    parser.add_argument(
+        "--out", type=Path, help="the page, or a folder for it (docs/gpu.md; on a CPU results/gpu-cpu.md)"
+    )
     parser.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="PART", help=f"of {', '.join(names)}"
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="for everything together")
     chosen = parser.parse_args()
     out = chosen.out or (GPU_PAGE if chosen.device == "cuda" else CPU_PAGE)
+    if out.is_dir():  # such as a variable OUT of the environment names
+        out /= GPU_PAGE.name
     if chosen.device == "cpu" and out.resolve() == GPU_PAGE:
         parser.error(f"{out} is the page of a GPU; a page made on a CPU goes elsewhere: OUT=results/gpu-cpu.md")
-    # SIGTERM ends the running part too; the page has the parts before it.
-    signal.signal(signal.SIGTERM, _interrupt)
+    for signal_number in STOPPING:
+        if signal.getsignal(signal_number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(signal_number, _interrupt)
     parts = [part for part in PARTS if part.name in chosen.only]
     terminal = Terminal(chosen.device, parts, chosen.minutes)
     begun = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    facts, outcomes = machine(chosen.device), list[Outcome]()
-    left = 60 * chosen.minutes - (time.monotonic() - terminal.begun) - MARGIN
+    facts, outcomes = dict[str, str](), list[Outcome]()
 
     def write() -> None:
         write_page(
@@ -113,14 +126,24 @@ def main() -> int:
             outcomes=outcomes, waiting=parts[len(outcomes) :],
         )  # fmt: skip
 
-    write()
     try:
+        facts = machine(chosen.device)
+        write()
+        left = 60 * chosen.minutes - (time.monotonic() - terminal.begun) - MARGIN
         for outcome in run_parts(parts, chosen.device, left, terminal.watch):
             outcomes.append(outcome)
             terminal.ended(outcome)
             write()
+            if outcome.interrupted:
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
-        print(f"stopped; {out} has the {len(outcomes)} parts that ended", file=sys.stderr)
+        if facts:
+            write()
+        stopped = (
+            f"; {out} has what was measured until then" if facts else " before the first part; nothing is measured"
+        )
+        with suppress(OSError):
+            print(f"stopped{stopped}", file=sys.stderr)
         return 130
     failed = [outcome.part.name for outcome in outcomes if outcome.failed]
     missed = sum(outcome.missed for outcome in outcomes) if chosen.device == "cuda" else 0
@@ -133,7 +156,17 @@ def main() -> int:
     return 1 if failed or missed else 0
 
 
+def _device(name: str) -> str:
+    if name not in ("cuda", "cpu"):
+        raise argparse.ArgumentTypeError(
+            f"{name!r} is neither cuda nor cpu; DEVICE=cuda takes the first GPU that CUDA_VISIBLE_DEVICES shows"
+        )
+    return name
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    for again in STOPPING:  # the page is being written
+        signal.signal(again, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

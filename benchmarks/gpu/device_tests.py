@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,13 @@ def without_kernels(gpu: bool) -> str | None:
     """Why the kernels cannot run here, or None."""
     if find_spec("triton") is None:
         return f"triton is not installed in {sys.executable}"
-    old = Version(version("triton")) < Version("3.7") and Version(version("numpy")) >= Version("2.4")
-    return "Triton's interpreter before 3.7 does not run with numpy from 2.4 on" if old and not gpu else None
+    if gpu:
+        return None
+    try:
+        old = Version(version("triton")) < Version("3.7") and Version(version("numpy")) >= Version("2.4")
+    except PackageNotFoundError:  # a distribution of another name, such as pytorch-triton
+        return None
+    return "Triton's interpreter before 3.7 does not run with numpy from 2.4 on" if old else None
 
 
 def main() -> int:

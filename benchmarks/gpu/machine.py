@@ -21,8 +21,12 @@ PACKAGES = (
 
 
 def facts(device: str) -> dict[str, str]:
-    """Hardware and versions. Raises ValueError when `device` is cuda and there is none."""
-    import torch
+    """Hardware and versions. Raises ValueError without torch, and when `device` is cuda and there is none."""
+    try:
+        import torch
+    except ImportError as error:
+        torch_is = "has no torch" if getattr(error, "name", None) == "torch" else f"cannot import torch ({error})"
+        raise ValueError(f"{sys.executable} {torch_is}; name another interpreter with PYTHON=") from None
 
     found = {"device": "CPU, at reduced shapes"}
     if device == "cuda":

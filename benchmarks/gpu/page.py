@@ -33,7 +33,7 @@ def write_page(
         lines += [REDUCED, ""]
     lines += [f"Made by `make gpu` on {begun} in {clock(seconds)}. Models have random weights."]
     if waiting:
-        lines += ["", f"**Unfinished: {', '.join(part.name for part in waiting)} did not run yet.**"]
+        lines += ["", f"**Unfinished: {', '.join(part.name for part in waiting)} did not end.**"]
     lines += _not_met(outcomes) if device == "cuda" else []
     lines += ["", "## Machine", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {_cell(value)} |" for name, value in facts.items()]

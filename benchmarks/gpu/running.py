@@ -11,14 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from benchmarks.figures import Report
 from benchmarks.gpu.parts import Part
+from stair.cli.warm import end_with_parent
 
 ROOT = Path(__file__).parents[2]
 LEAST_SECONDS = 5.0
 """With less time than this left, a part is not begun."""
+KILL_SECONDS = 5.0
+"""How long the end of a killed process is waited for."""
 
 Status = Literal["ran", "failed", "cut off", "not run"]
 Watch = Callable[[Part, Report, float, float], None]
@@ -36,6 +39,8 @@ class Outcome:
     report: Report = field(default_factory=Report)
     output: str = ""
     """The end of its output."""
+    interrupted: bool = False
+    """Whether a signal asked this command to stop while the part ran."""
 
     @property
     def failed(self) -> bool:
@@ -51,6 +56,7 @@ def run_parts(parts: Sequence[Part], device: str, seconds: float, watch: Watch) 
     """Run the parts one after another within `seconds`, and yield each outcome as it is known.
 
     A part may take its own share and what earlier parts left over, never a later part's share.
+    A KeyboardInterrupt ends the running part, whose outcome is the last one.
     """
     end = time.monotonic() + seconds
     for number, part in enumerate(parts):
@@ -59,7 +65,32 @@ def run_parts(parts: Sequence[Part], device: str, seconds: float, watch: Watch) 
         if may < LEAST_SECONDS:
             yield Outcome(part, "not run", "no time is left")
         else:
-            yield _run(part, device, may, watch)
+            outcome = _run(part, device, may, watch)
+            yield outcome
+            if outcome.interrupted:
+                return
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """Start a command that dies with this process, in a session of its own for `kill`."""
+    return subprocess.Popen(
+        command, text=True, cwd=ROOT, start_new_session=True, preexec_fn=end_with_parent, **options
+    )  # fmt: skip
+
+
+def kill(process: subprocess.Popen[str]) -> bool:
+    """Kill a process that `start` started, if it runs, and all that it started.
+
+    Returns False when it has not ended after `KILL_SECONDS`: a process that waits for a hung driver
+    cannot be killed.
+    """
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            process.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+    return True
 
 
 def _run(part: Part, device: str, seconds: float, watch: Watch) -> Outcome:
@@ -67,32 +98,37 @@ def _run(part: Part, device: str, seconds: float, watch: Watch) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         figures, log = Path(folder) / "figures", Path(folder) / "log"
         begun = time.monotonic()
+        interrupted = False
         with open(log, "w") as opened:
-            # A session of its own, so that killing it ends the part's children too.
-            process = subprocess.Popen(
+            process = start(
                 [*command, "--json", str(figures)], stdout=opened, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                cwd=ROOT, env=_environment(device), start_new_session=True,
+                env=_environment(device),
             )  # fmt: skip
             try:
                 while process.poll() is None and time.monotonic() - begun < seconds:
                     watch(part, Report.read(figures), time.monotonic() - begun, seconds)
                     time.sleep(0.2)
+            except KeyboardInterrupt:
+                interrupted = True
             finally:
                 cut = process.poll() is None
-                if cut:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                ended = kill(process)
         took = time.monotonic() - begun
         report = Report.read(figures)
         watch(part, report, took, seconds)
         output = log.read_text(encoding="utf-8", errors="replace")
-    status, reason = _judge(process.returncode, report, seconds if cut else None)
-    return Outcome(part, status, reason, took, report, _end(output.splitlines()))
+    if cut:
+        status: Status = "cut off"
+        reason = (
+            f"interrupted after {took:.0f} s" if interrupted else f"stopped after {seconds:.0f} s, the time that it had"
+        )
+        reason += "" if ended else "; it did not end when killed, and may hold memory of the GPU"
+    else:
+        status, reason = _judge(process.returncode, report)
+    return Outcome(part, status, reason, took, report, _end(output.splitlines()), interrupted)
 
 
-def _judge(code: int, report: Report, limit: float | None) -> tuple[Status, str]:
-    if limit is not None:
-        return "cut off", f"stopped after {limit:.0f} s, the time that it had"
+def _judge(code: int, report: Report) -> tuple[Status, str]:
     if code < 0:
         return "failed", f"killed by signal {signal.Signals(-code).name}"
     if not report.finished:

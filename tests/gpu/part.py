@@ -44,4 +44,9 @@ elif chosen.mode == "hangs":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print("child", child.pid, flush=True)
     time.sleep(600)
+elif chosen.mode == "is held":
+    # A tracer outside this session, PTRACE_SEIZE, which does not ask for the end of what it traces.
+    trace = "import ctypes, sys, time; ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), None, None); time.sleep(40)"
+    subprocess.Popen([sys.executable, "-c", trace, str(os.getpid())], start_new_session=True)
+    time.sleep(600)
 figures.finish()

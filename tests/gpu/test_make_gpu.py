@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from benchmarks.gpu.parts import PARTS
 from tests.gpu.absent import ROOT
 
+NO_TIME = "MINUTES=0.1"
+"""Too little for any part: the command ends with a page in which none ran."""
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+def environment(**variables: str) -> dict[str, str]:
+    # A make that runs these tests would hand its variables and its level on.
+    own = ("OUT", "DEVICE", "MINUTES", "PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
+    inherited = {key: value for key, value in os.environ.items() if key not in own}
+    return {**inherited, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables}
 
 
-def make_gpu(*variables: str) -> subprocess.CompletedProcess[str]:
+def make_gpu(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the target with `arguments` of make and `variables` of the environment."""
     return subprocess.run(
-        ["make", "gpu", *variables], capture_output=True, text=True, cwd=ROOT, env=environment(), check=False
+        ["make", "gpu", *arguments], capture_output=True, text=True, cwd=ROOT, env=environment(**variables), check=False
     )
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What the command says on stderr, without make's own line about the exit status."""
+    return [line for line in done.stderr.splitlines() if not line.startswith("make")]
 
 
 def test_every_part_runs_on_a_cpu_and_writes_the_page(bare_python: Path, tmp_path: Path) -> None:
@@ -59,43 +77,140 @@ def test_a_gpu_that_is_not_there_is_one_line(bare_python: Path, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_gpu_is_what_it_takes_unless_told_otherwise(bare_python: Path, tmp_path: Path) -> None:
+    """A machine whose driver is broken, or not there, makes no page of a CPU's figures by itself."""
+    done = make_gpu(NO_TIME, f"PYTHON={bare_python}", f"OUT={tmp_path / 'page.md'}")
+    assert done.returncode == 2
+    (line,) = lines(done)
+    assert line.endswith("run at small shapes with DEVICE=cpu")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_gpu_of_several_is_not_a_device(bare_python: Path, tmp_path: Path) -> None:
+    done = make_gpu("DEVICE=cuda:0", f"PYTHON={bare_python}", f"OUT={tmp_path / 'page.md'}")
+    assert done.returncode == 2
+    assert lines(done)[-1].endswith(
+        "'cuda:0' is neither cuda nor cpu; DEVICE=cuda takes the first GPU that CUDA_VISIBLE_DEVICES shows"
+    )
+
+
+def test_the_page_goes_into_a_folder_that_the_environment_names(bare_python: Path, tmp_path: Path) -> None:
+    done = make_gpu(NO_TIME, "DEVICE=cpu", f"PYTHON={bare_python}", OUT=str(tmp_path))
+    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1].endswith(f"the page is {tmp_path / 'gpu.md'}")
+    assert "of 0:06]" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu.md"]
+
+
+def test_a_python_without_torch_is_one_line(tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv/bin/python"
+    done = make_gpu("DEVICE=cpu", f"PYTHON={python}", f"OUT={tmp_path / 'page.md'}")
+    assert done.returncode == 2
+    assert lines(done) == [f"error: {python} has no torch; name another interpreter with PYTHON="]
+
+
+def test_an_old_python_is_one_line(tmp_path: Path) -> None:
+    """This Python, told to give itself out as an older one: the machine at hand may have no other."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    python, packages = tmp_path / "venv/bin/python", next((tmp_path / "venv/lib").glob("*/site-packages"))
+    (packages / "old.pth").write_text(
+        "import sys; sys.version_info = (3, 10, 12, 'final', 0); sys.version = '3.10.12 (main)'"
+    )
+    done = make_gpu("DEVICE=cpu", f"PYTHON={python}", f"OUT={tmp_path / 'page.md'}")
+    assert done.returncode == 2
+    assert lines(done) == [
+        f"error: {python} is Python 3.10.12, expected 3.11 or later; name another interpreter with PYTHON="
+    ]
+
+
 def test_a_page_made_on_a_cpu_does_not_take_the_place_of_a_gpus(bare_python: Path) -> None:
     done = make_gpu("DEVICE=cpu", f"PYTHON={bare_python}", "OUT=docs/gpu.md")
     assert done.returncode == 2
     assert "a page made on a CPU goes elsewhere" in done.stderr
 
 
-def test_stopped_in_the_middle_it_leaves_a_page_and_no_process(tmp_path: Path) -> None:
-    out = tmp_path / "page.md"
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.gpu",
-        "--device",
-        "cpu",
-        "--out",
-        str(out),
-        "--only",
-        "loss",
-        "training",
-    ]
+@contextmanager
+def measuring(out: Path, *before: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The command amid the figures of its second part, and the process of that part."""
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(out)]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "part 2 of 2: training" in line:
-            break
-    time.sleep(1.0)
-    children = subprocess.run(
-        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert len(children) == 1
+        [*before, *command, "--only", "loss", "training"], cwd=ROOT, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "qwen3, stair, 4 responses of 48: memory, estimated" in line:
+                break
+        (part,) = children(process.pid)
+        yield process, part
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def children(process: int) -> list[int]:
+    listed = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True, check=False)
+    return [int(number) for number in listed.stdout.split()]
+
+
+def gone(process: int) -> bool:
+    """Whether a process ends within five seconds."""
+    for _ in range(100):
+        if not Path(f"/proc/{process}").exists():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_stopped_in_the_middle_it_leaves_all_figures_and_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "page.md"
+    with measuring(out) as (process, part):
+        if number == signal.SIGHUP:  # the terminal is gone, so nothing can be printed either
+            assert process.stdout is not None
+            process.stdout.close()
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == f"stopped; {out} has what was measured until then\n"
+        assert gone(part)
+    text = out.read_text(encoding="utf-8")
+    assert "\n| loss | " in text
+    assert re.search(r"\n\| training \| .* \| \*\*cut off\*\*: interrupted after \d+ s \| 0:\d\d \|\n", text)
+    assert "\n| qwen3, stair, 4 responses of 48: memory, estimated over measured |" in text
+    assert "Unfinished" not in text
+
+
+def test_a_hangup_does_not_stop_it_under_nohup(tmp_path: Path) -> None:
+    with measuring(tmp_path / "page.md", "nohup") as (process, _):
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+
+
+def test_killed_it_leaves_no_process(tmp_path: Path) -> None:
+    with measuring(tmp_path / "page.md") as (process, part):
+        cases = children(part)  # a case of the part is a process of its own
+        process.kill()
+        assert gone(part)
+        assert cases
+        assert all(gone(case) for case in cases)
+
+
+def test_stopped_while_it_looks_at_the_machine_it_says_so_and_leaves_the_page(tmp_path: Path) -> None:
+    out = tmp_path / "page.md"
+    out.write_text("an earlier page")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(out)], cwd=ROOT, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (found := children(process.pid)) and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.3)  # importing torch takes longer
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert f"stopped; {out} has the 1 parts that ended" in errors
-    text = out.read_text(encoding="utf-8")
-    assert "| loss | " in text
-    assert "**Unfinished: training did not run yet.**" in text
-    assert not Path(f"/proc/{children[0]}").exists()
+    assert (process.returncode, errors) == (130, "stopped before the first part; nothing is measured\n")
+    assert all(gone(child) for child in found)
+    assert out.read_text() == "an earlier page"

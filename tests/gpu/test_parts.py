@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,3 +41,25 @@ def test_the_settings_of_the_measurement_are_those_of_the_configuration(kind: st
     assert (found.adapter is None) == (expected.adapter is None)
     for name in ("rank", "alpha", "projections"):
         assert getattr(found.adapter, name, None) == getattr(expected.adapter, name, None), name
+
+
+def test_the_pages_table_has_every_part_by_the_name_that_only_takes() -> None:
+    section = (
+        (ROOT / "docs/method.md").read_text(encoding="utf-8").partition("\n## On a GPU\n")[2].partition("\n## ")[0]
+    )
+    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
+    assert [name for name in rows[1:] if name] == [part.name for part in PARTS]
+
+
+def test_triton_by_another_distributions_name_is_usable(bare_python: Path) -> None:
+    """As PyTorch's own builds bring it: the module, without metadata of the name triton."""
+    pytest.importorskip("triton")
+    asked = "from benchmarks.gpu.device_tests import without_kernels as w; print(w(True), w(False))"
+    (metadata,) = bare_python.parents[1].glob("lib/*/site-packages/triton-*.dist-info")
+    package = metadata.readlink()
+    metadata.unlink()
+    try:
+        done = subprocess.run([str(bare_python), "-c", asked], capture_output=True, text=True, cwd=ROOT, check=False)
+    finally:
+        metadata.symlink_to(package)
+    assert done.stdout == "None None\n", done.stderr

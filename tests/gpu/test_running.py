@@ -69,6 +69,15 @@ def test_a_part_that_hangs_is_stopped_with_all_that_it_started_and_the_next_one_
     assert not _alive(child)
 
 
+def test_a_part_that_does_not_end_when_killed_holds_up_no_other() -> None:
+    """As one that waits for a hung driver: here a debugger keeps its end from its parent."""
+    begun = time.monotonic()
+    held, after = outcomes(part("is held", 8), part("measures", 60), seconds=68.0)
+    assert (held.status, after.status) == ("cut off", "ran")
+    assert held.reason.endswith("; it did not end when killed, and may hold memory of the GPU")
+    assert time.monotonic() - begun < 30.0
+
+
 def _alive(process: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
@@ -95,7 +104,7 @@ def test_the_page_of_a_gpu_says_what_is_not_met_first(tmp_path: Path) -> None:
     found = outcomes(part("misses"), part("raises"), part("crashes"), device="cuda")
     text = page(tmp_path, found, "cuda", (part("hangs"),))
     assert "CPU" not in text
-    assert "**Unfinished: hangs did not run yet.**" in text
+    assert "**Unfinished: hangs did not end.**" in text
     assert "- raises failed: 1 of its cases failed\n- crashes failed: killed by signal SIGABRT\n" in text
     assert text.index("- slow: 2.5 x, at most 2\n") < text.index("- fast: 1.5 x, target at most 1\n")
     assert "| GPU | a\\|b |" in text
