@@ -78,11 +78,12 @@ def _endings(rows: list[dict[str, Any]]) -> list[str]:
     endings = Counter(row["finish_reason"] for row in rows)
     lengths = [row["response_tokens"] for row in rows]
     ended = [f"{endings[name]:,}" for name in ("stop", "length", "context")]
-    return [f"{len(rows):,}", *ended, f"{median(lengths):,.0f}", f"{max(lengths):,}"]
+    of_lengths = [f"{median(lengths):,.0f}", f"{max(lengths):,}"] if lengths else ["none"] * 2  # all may be missing
+    return [f"{len(rows):,}", *ended, *of_lengths]
 
 
 def _positions(rows: list[dict[str, Any]], found: AuxiliaryPositions | None) -> list[str]:
-    longest = f"{max(row['bank_tokens'] for row in rows):,}"
+    longest = f"{max((row['bank_tokens'] for row in rows), default=0):,}"
     if found is None:
         return [longest, *["not recorded"] * 5]
     counts = (found.context, found.responses, found.queries, found.entries)

@@ -83,3 +83,16 @@ def test_a_seal_that_did_not_count_is_said_to_be_one(finished: Finished, config:
     write_card(config, paths, MODEL)
     found = cells(paths.response_card(MODEL).read_text(), "Auxiliary positions beyond the context", "stair")
     assert found[1:] == ["not recorded"] * 5
+
+
+def test_a_condition_without_any_response_has_its_rows(finished: Finished, config: Config) -> None:
+    """Every response can be missing, where Vanilla's first turns are."""
+    paths = RunPaths.of(config)
+    sealed(finished, paths, 4096)
+    path = paths.responses(MODEL, BENCH, "stair")
+    write_table(path, RESPONSES, [])
+    write_manifest(path, stage="evaluation", settings={}, **{KEY: AuxiliaryPositions(4096).as_dict()})
+    write_card(config, paths, MODEL)
+    text = paths.response_card(MODEL).read_text()
+    assert cells(text, "What is in it", "stair") == ["0", "0", "0", "0", "none", "none"]
+    assert cells(text, "Auxiliary positions beyond the context", "stair") == ["0", "none", "4,096", "0", "0", "0"]
