@@ -57,11 +57,14 @@ def capture_check(offenders: Sequence[str], rows: int, scope: str) -> Check:
     return verdict(CAPTURED, scope, rows, offenders)
 
 
-def wrongly_captured(row: Row, renderer: Renderer, turns: int, *, reads: bool) -> Iterator[str]:
+def wrongly_captured(row: Row, renderer: Renderer, turns: int, *, reads: bool, cut: Cut | None = None) -> Iterator[str]:
     """Whether a turn gave the bank the states that appendix B.1 names, and no other turn gave any.
 
-    Counted from its ids, apart from the code that captures.
+    Counted from its ids, apart from the code that captures. `cut` has the first missing turn of each cut trajectory.
     """
+    missing_next = (cut or {}).get((row["session_id"], row["sample"])) == row["turn"] + 1
+    if missing_next and row["turn"] == 1 and row["captured_tokens"] is None:
+        return  # T2 is missing, so nothing reads the states of a reused T1
     expected = None
     if reads and row["turn"] < turns:
         ids = row["response_ids"]

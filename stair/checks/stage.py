@@ -51,8 +51,11 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                 )
                 turns = config.conditions[condition].turns
                 if (renderer := renderers.get(model)) is not None:
+                    cut = config.cut_trajectories(model, benchmark, condition)
                     wrong = [
-                        told for row in of_condition for told in wrongly_captured(row, renderer, turns, reads=reads)
+                        offender
+                        for row in of_condition
+                        for offender in wrongly_captured(row, renderer, turns, reads=reads, cut=cut)
                     ]
                     checks.append(capture_check(wrong, len(of_condition), scope))
                 checks += shares(of_condition, config.models[model].thinking, scope)

@@ -248,15 +248,15 @@ def _checked(
     light: list[dict[str, Any]] = []
     wrong: list[str] = []
     reads = study.config.reads_bank(study.condition)
+    cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
     for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps):
         # What the checks look at, without what makes rows large: of the ids their number counts.
         light.append({name: row[name] for name in _CHECKED} | {"response_ids": range(len(row["response_ids"]))})
-        wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads)
+        wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads, cut=cut)
         positions.add(row)
         yield row
     scope = f"{study.model}/{study.benchmark}/{study.condition}"
     samples = study.config.evaluation.samples
-    cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
     checks = condition_checks(light, study.settings, study.sessions, samples, scope, reads=reads, cut=cut)
     for check in [*checks, capture_check(wrong, len(light), scope)]:
         if not check.passed:

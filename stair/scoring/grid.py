@@ -75,8 +75,8 @@ class Responses:
     ) -> "Responses":
         """Reads scored response rows, which must have `COLUMNS`.
 
-        `problems` names each benchmark's problems. Without it, they are all that occur in any row of the benchmark.
-        `reasons` says why responses are missing, where that is known.
+        `problems` names each benchmark's problems. Without it, they are all that occur in any row of the benchmark, or
+        among the missing responses. `reasons` says why responses are missing, where that is known.
         Raises ValueError for missing columns, a response that occurs twice, an unknown problem or sample, and a null
         in `correct`.
         """
@@ -85,8 +85,16 @@ class Responses:
             raise ValueError(f"response rows lack the columns {', '.join(absent)}")
         if frame["correct"].isna().any():
             raise ValueError("response rows without a verdict: `correct` is null")
+        # A problem without any response must not shrink the denominator.
+        named = {(key.benchmark, problem) for key, gaps in (reasons or {}).items() for problem, _ in gaps}
         known = {
-            str(benchmark): tuple(sorted(problems[str(benchmark)] if problems else rows["problem_id"].unique()))
+            str(benchmark): tuple(
+                sorted(
+                    problems[str(benchmark)]
+                    if problems
+                    else {*rows["problem_id"].unique(), *(problem for of, problem in named if of == benchmark)}
+                )
+            )
             for benchmark, rows in frame.groupby("benchmark", sort=False)
         }
         grids = {}

@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 
+from stair.checks.responses import wrongly_captured
 from stair.engines.base import Engine, Request
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Missing
@@ -354,3 +355,21 @@ def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, t
     finally:
         hook.remove()
     assert shard.asked() < 30
+
+
+def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) -> None:
+    """The entry can be there before T1's states are: the log was lost, or their replay is what fails."""
+    rows = study.go("stair", WatchedEngine(study.model))
+    lost = next(row for row in rows if row["turn"] == 2)
+    shard = Shard(fresh(study, tmp_path / "again"), "stair")
+    place = (lost["session_id"], lost["sample"])
+    shard.missing[place] = Missing(2, "out of memory")
+    shard.run()
+    found, gaps = shard.sealed()
+    assert [gap["turn"] for gap in gaps] == [2, 3, 4]
+    (first,) = [row for row in found if (row["session_id"], row["sample"]) == place]
+    assert first["captured_tokens"] is None
+    assert list(wrongly_captured(first, study.renderer, 4, reads=True)), "without the entry it is a fault"
+    assert not [
+        fault for row in found for fault in wrongly_captured(row, study.renderer, 4, reads=True, cut={place: 2})
+    ]

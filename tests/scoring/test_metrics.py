@@ -214,3 +214,16 @@ def test_gaps_are_not_numbers_in_a_table(rows: pd.DataFrame) -> None:
     (row,) = table[(table["condition"] == "vanilla") & (table["metric"] == "Avg@4")].to_dict("records")
     assert math.isnan(row["value"])
     assert "1 of 24 responses missing" in row["gap"]
+
+
+def test_a_problem_that_fails_everywhere_does_not_shrink_the_denominator(rows: pd.DataFrame) -> None:
+    lost = rows["problem_id"] == "problem-2"
+    reasons = {
+        TurnKey(MODEL, BENCHMARK, str(condition), int(turn)): {
+            ("problem-2", sample): "its text ends the process" for sample in range(4)
+        }
+        for condition, turn in rows.loc[lost, ["condition", "turn"]].drop_duplicates().to_numpy()
+    }
+    responses = Responses.from_frame(rows[~lost], reasons=reasons)
+    for condition, turn in (("vanilla", "T1"), ("native", "T2"), ("stair", "T4")):
+        assert isinstance(value(responses, condition, turn), Gap)
