@@ -1,1 +1,1 @@
-"""Measurements. A package, so that a library of the same name does not stand in front of it."""
+"""Measurements. A package, so that an installed library of the same name does not hide it."""
