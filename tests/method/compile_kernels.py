@@ -15,9 +15,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from stair.method.reads import fused, gradient_kernels, kernels, one_pass_kernel
+from stair.method.reads import fused, gradient_kernels, kernels, one_pass_kernel, vector_kernels
 
 TYPES = dict.fromkeys(("Q", "G", "K", "V"), "*bf16") | {"Lengths": "*i32", "Order": "*i64"}
+FLOATS = ("scale", "factor", "smoothing", "log_share")
 H200_SHARED_MEMORY = 232_448
 
 
@@ -30,7 +31,7 @@ def compile_kernel(function: triton.JITFunction, constants: dict, launch: fused.
         if name in constants:
             signature[name], values[(index,)] = "constexpr", constants[name]
             continue
-        signature[name] = TYPES.get(name, "*fp32") if name[0].isupper() else "fp32" if name == "scale" else "i32"
+        signature[name] = TYPES.get(name, "*fp32") if name[0].isupper() else "fp32" if name in FLOATS else "i32"
         if name[0].isupper() or name.startswith(("stride", "chunk")):
             hints[(index,)] = [["tt.divisibility", 16]]
     source = ASTSource(function, signature, values, hints)
@@ -69,6 +70,14 @@ def main(head_dim: int) -> None:
             **more,
         }
         print(function.__name__, *compile_kernel(function, constants, launch), flush=True)
+    tile, flat = {"HEAD_DIM": head_dim}, fused.Launch(fused.FLAT, fused.FLAT, 4, 1)
+    for function, constants in (
+        (vector_kernels.turns, tile | {"BLOCK_M": fused.FLAT}),
+        (vector_kernels.along, tile | {"BLOCK_N": fused.FLAT, "GROUPS": 4}),
+        (vector_kernels.spread, tile | {"BLOCK_N": fused.FLAT}),
+        (vector_kernels.combine, {"BLOCK": 256}),
+    ):
+        print(function.__name__, *compile_kernel(function, constants, flat), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 import triton
 from torch import Tensor
 
-from stair.method.reads import gradient_kernels, kernels
+from stair.method.reads import gradient_kernels, kernels, vector_kernels
 from stair.method.reads.naive import Variant
 from stair.method.reflection import unit_normals
 
@@ -43,18 +43,20 @@ class Launches:
     backward: Launch
 
 
-# In order of preference, for head dims up to 128 and beyond: (tokens, entries, warps, stages). The first of each are the
-# largest that compile for sm_90 without spilling a register; the others are for devices with less shared memory.
+# In order of preference, for head dims up to 128 and beyond: (tokens, entries, warps, stages). The first of each were the
+# fastest on an H100 with a bank of 80,700 entries and 256 tokens (docs/experiments.md), and compile for sm_90 without
+# spilling a register; the others are for devices with less shared memory.
 _SMALLER = ((64, 32, 8, 2), (64, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1))
 CANDIDATES: dict[str, tuple[tuple[tuple[int, int, int, int], ...], ...]] = {
-    "normalisers": (((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2)), ((128, 32, 8, 2), (64, 64, 8, 2))),
-    "read": (((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 8, 2)), ((128, 64, 8, 2), (64, 64, 8, 2))),
-    "backward": (((128, 64, 8, 2), (64, 64, 8, 2)), ((128, 32, 8, 2), (64, 32, 8, 2))),
+    "normalisers": (((64, 128, 4, 3), (64, 64, 4, 3), (64, 64, 4, 2)), ((128, 32, 8, 3), (128, 32, 8, 2))),
+    "read": (((64, 32, 4, 3), (64, 32, 4, 2)), ((128, 64, 8, 2), (64, 64, 8, 2))),
+    "backward": (((64, 64, 4, 3), (64, 64, 8, 2)), ((128, 32, 8, 2), (64, 32, 8, 2))),
 }
 # How many tiles of tokens stay in shared memory, and how many tiles of entries each stage brings in.
 _OPERANDS = {"normalisers": (1, 1), "read": (1, 2), "backward": (2, 2)}
 
 
+@functools.cache
 def choose_launches(head_dim: int, itemsize: int, shared_memory: int) -> Launches:
     """Return the preferred launches among those whose operands fit `shared_memory` bytes."""
 
@@ -90,10 +92,7 @@ class Problem:
         blocks = triton.cdiv(self.keys.shape[2], launch.entries)
         splits = launch.splits
         if splits is None:
-            processors = 1
-            if queries.is_cuda:
-                processors = torch.cuda.get_device_properties(queries.device).multi_processor_count
-            splits = triton.cdiv(2 * processors, tiles * batch * heads)
+            splits = triton.cdiv(2 * _processors(queries), tiles * batch * heads)
         splits = max(1, min(splits, triton.cdiv(blocks, 4)))
         chunk = triton.cdiv(blocks, splits) * launch.entries
         return (tiles, batch * heads, triton.cdiv(self.keys.shape[2], chunk)), chunk
@@ -122,33 +121,78 @@ class Problem:
     def order_argument(self) -> Tensor:
         return self.keys if self.order is None else self.order
 
+    @property
+    def flat_options(self) -> dict[str, int]:
+        """Of the kernels without a matrix product: a tile of entries or tokens that stays in registers."""
+        return {"HEAD_DIM": self.keys.shape[-1], "num_warps": 4}
+
     def turn(self, queries: Tensor, units: Tensor) -> Tensor:
         """e = turn x along: -2 u.q of every head and token, with the scale, [batch, heads, tokens] in float32."""
-        return (queries.float() * units[:, None]).sum(-1) * (-2.0 * queries.shape[-1] ** -0.5 * LOG2E)
+        batch, heads, tokens, head_dim = queries.shape
+        out = queries.new_empty(batch, heads, tokens, dtype=torch.float32)
+        vector_kernels.turns[(triton.cdiv(tokens, FLAT), batch * heads)](
+            queries, units, out, *queries.stride()[:3], heads, tokens, -2.0 * head_dim**-0.5 * LOG2E,
+            BLOCK_M=FLAT, **self.flat_options,
+        )  # fmt: skip
+        return out
 
-    def along(self, units: Tensor) -> Tensor:
-        """u.k of every head and entry, [batch, heads, bank] in float32; zero past a row's length."""
-        batch, kv_heads, bank, head_dim = self.keys.shape
-        grouped = units.view(kv_heads, -1, head_dim)
-        out = units.new_zeros(batch, kv_heads, grouped.shape[1], bank)
-        for row, span in self.stretches():
-            out[row, ..., span] = grouped @ self.keys[row, :, span].float().mT
-        return out.view(batch, -1, bank)
+    def along(self, units: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """(u.k of every head and entry, [batch, heads, bank] in float32, zero past a row's length; its ends [2, batch, heads]).
 
-    def spread(self, d_along: Tensor) -> Tensor:
+        The ends are the least u.k and the least -u.k.
+        """
+        batch, kv_heads, bank, _ = self.keys.shape
+        heads, blocks = units.shape[0], triton.cdiv(bank, FLAT)
+        out = units.new_empty(batch, heads, bank)
+        least = units.new_empty(2, batch, heads, blocks)
+        vector_kernels.along[(blocks, batch * kv_heads)](
+            self.keys, units, lengths, out, least, *self.keys.stride()[:3], kv_heads, bank,
+            GROUPS=heads // kv_heads, BLOCK_N=FLAT, **self.flat_options,
+        )  # fmt: skip
+        return out, least.amin(-1)
+
+    def spread(self, d_along: Tensor, lengths: Tensor) -> Tensor:
         """The gradient [heads, head_dim] that reaches the units through `along`."""
-        batch, kv_heads, bank, head_dim = self.keys.shape
-        grouped = d_along.view(batch, kv_heads, -1, bank)
-        total = grouped.new_zeros(kv_heads, grouped.shape[2], head_dim)
-        for row, span in self.stretches():
-            total += grouped[row, ..., span] @ self.keys[row, :, span].float()
-        return total.view(-1, head_dim)
+        batch, heads, bank = d_along.shape
+        splits = triton.cdiv(2 * _processors(d_along), batch * heads)
+        chunk = triton.cdiv(bank, splits * FLAT) * FLAT
+        splits = triton.cdiv(bank, chunk)
+        out = d_along.new_empty(splits, batch, heads, self.keys.shape[-1])
+        vector_kernels.spread[(splits, batch * heads)](
+            self.keys, lengths, d_along, out, *self.keys.stride()[:3], heads, heads // self.keys.shape[1], bank, chunk,
+            BLOCK_N=FLAT, **self.flat_options,
+        )  # fmt: skip
+        return out.sum((0, 1))
 
-    def stretches(self) -> Iterator[tuple[int, slice]]:
-        """(row, span): each row's entries, some at a time, so that no float32 copy of the bank is made."""
-        for row, length in enumerate(self.lengths):
-            for start in range(0, length, 16384):
-                yield row, slice(start, min(start + 16384, length))
+    def combine(self, sums: Tensor, lengths: Tensor) -> Tensor:
+        """(plain less log(1 - eps), log_n, share), [3, batch, heads, tokens], from what the splits found."""
+        _, splits, batch, heads, tokens = sums.shape
+        out = sums.new_empty(3, batch, heads, tokens)
+        log_share = math.log2(1.0 - self.smoothing) if self.smoothing < 1.0 else -math.inf
+        count = batch * heads * tokens
+        vector_kernels.combine[(triton.cdiv(count, 256),)](
+            sums, lengths, *out, splits, count, heads * tokens, self.smoothing, log_share, BLOCK=256
+        )
+        return out
+
+
+FLAT = 64
+"""Entries, or tokens, in a tile of the kernels without a matrix product."""
+
+
+@functools.lru_cache(maxsize=256)
+def row_facts(lengths: tuple[int, ...], smoothing: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(lengths, floor eps / length) of the rows on the device. Kept, since a copy to a GPU waits for it."""
+    with torch.inference_mode(False):  # training saves them for its backward pass
+        there = torch.tensor(lengths, dtype=torch.int32, device=device)
+        floor = torch.tensor([smoothing / max(length, 1) for length in lengths], dtype=torch.float32, device=device)
+    return there, floor
+
+
+def _processors(tensor: Tensor) -> int:
+    if not tensor.is_cuda:
+        return 1
+    return int(torch.cuda.get_device_properties(tensor.device).multi_processor_count)
 
 
 class _FusedRead(torch.autograd.Function):
@@ -157,29 +201,19 @@ class _FusedRead(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, units: Tensor, problem: Problem) -> Tensor:
         batch, heads, tokens, head_dim = queries.shape
-        bank = problem.keys.shape[2]
-        lengths = torch.tensor(problem.lengths, dtype=torch.int32, device=queries.device)
+        lengths, floor = row_facts(tuple(problem.lengths), problem.smoothing, queries.device)
         turn = problem.turn(queries, units)
-        along = problem.along(units)
-        outside = torch.arange(bank, device=along.device) >= lengths[:, None, None]
-        low = along.masked_fill(outside, math.inf).amin(-1)
-        high = along.masked_fill(outside, -math.inf).amax(-1)
+        along, ends = problem.along(units, lengths)
 
         launch = problem.launches.normalisers.for_prompt(tokens)
         grid, chunk = problem.grid(launch, queries)
         sums = queries.new_empty(3, grid[2], batch, heads, tokens, dtype=torch.float32)
         kernels.normalisers[grid](
-            queries, problem.keys, turn, along, low, high, lengths, *sums,
+            queries, problem.keys, turn, along, ends, lengths, *sums,
             *queries.stride()[:3], *problem.keys.stride()[:3], *problem.scalars(queries, chunk),
             **problem.options(queries, launch),
         )  # fmt: skip
-        plain, shifted, change = torch.logsumexp(sums / LOG2E, dim=1) * LOG2E
-        smoothing = problem.smoothing
-        floor = smoothing / lengths.clamp_min(1).float()
-        log_share = math.log2(1.0 - smoothing) if smoothing < 1.0 else -math.inf
-        log_n = torch.logaddexp2(log_share + shifted - plain, floor.log2()[:, None, None] + change)
-        share = (shifted - plain - log_n).exp2()
-        plain = plain - log_share
+        plain, log_n, share = problem.combine(sums, lengths)
 
         launch = problem.launches.read.for_prompt(tokens)
         grid, chunk = problem.grid(launch, queries)
@@ -231,7 +265,7 @@ class _FusedRead(torch.autograd.Function):
         # e = -2 (u.q) (u.k) / sqrt(d): the gradient reaches q and u through the turn, u also through the entries.
         turned = (d_turn.sum(0) * -2.0)[..., None]
         d_queries = (dq.sum(0) + turned * units[:, None]) * head_dim**-0.5
-        d_units = (turned * queries.float()).sum((0, 2)) * head_dim**-0.5 + problem.spread(d_along) / LOG2E
+        d_units = (turned * queries.float()).sum((0, 2)) * head_dim**-0.5 + problem.spread(d_along, lengths) / LOG2E
         return d_queries.to(queries.dtype), d_units, None
 
 
@@ -286,9 +320,13 @@ def unsupported(queries: Tensor) -> str | None:
 
 def shared_memory(queries: Tensor) -> int:
     """Return the bytes of shared memory that a program may take on the device of these queries."""
-    if not queries.is_cuda:
-        return 1 << 20
-    return int(triton.runtime.driver.active.utils.get_device_properties(queries.device.index or 0)["max_shared_mem"])
+    return _shared_memory(queries.device.index or 0) if queries.is_cuda else 1 << 20
+
+
+@functools.cache
+def _shared_memory(index: int) -> int:
+    """Of GPU `index`. Kept, since the driver is slow to tell."""
+    return int(triton.runtime.driver.active.utils.get_device_properties(index)["max_shared_mem"])
 
 
 def _channels_last(tensor: Tensor) -> Tensor:

@@ -5,12 +5,12 @@
 import triton
 import triton.language as tl
 
-from stair.method.reads.kernels import _along, _entries, _queries, _row, _value_rows, _weights
+from stair.method.reads.kernels import _along, _entries, _next, _queries, _row, _value_rows, _weights
 
 
 @triton.jit
 def _mean_block(
-    mean, tilted, straight, q, g, turn, plain, log_n, floor, start_k, start_v, along, order, first, end, scale,
+    mean, tilted, straight, q, g, turn, plain, log_n, floor, start_k, start_v, w, order, first, end, scale,
     stride_km, stride_vm, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, MASKED: tl.constexpr, ORDERED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -18,7 +18,6 @@ def _mean_block(
     inside = entries < end
     k = _entries(start_k, entries, stride_km, inside, HEAD_DIM, MASKED)
     v = _entries(start_v, _value_rows(order, entries, inside, ORDERED, MASKED), stride_vm, inside, HEAD_DIM, MASKED)
-    w = _along(along, entries, inside, MASKED)
     reference, ratio = _weights(q, k, w, turn, plain, log_n, floor, scale, inside, MASKED, PRECISION)
     h = tl.dot(g, tl.trans(v), input_precision=PRECISION)  # zero outside, where v is
     moved = tl.exp2(ratio) * h
@@ -53,14 +52,17 @@ def means(
     tilted = tl.zeros([BLOCK_M], tl.float32)
     straight = tl.zeros([BLOCK_M], tl.float32)
     whole = start + tl.maximum(end - start, 0) // BLOCK_N * BLOCK_N
+    w = _next(along, start, end, BLOCK_N)
     for first in range(start, whole, BLOCK_N):
+        ahead = _next(along, first + BLOCK_N, end, BLOCK_N)
         mean, tilted, straight = _mean_block(
-            mean, tilted, straight, q, g, turn, plain, log_n, floor, start_k, start_v, along, order, first, end, scale,
+            mean, tilted, straight, q, g, turn, plain, log_n, floor, start_k, start_v, w, order, first, end, scale,
             stride_km, stride_vm, HEAD_DIM, BLOCK_N, False, ORDERED, PRECISION,
         )  # fmt: skip
+        w = ahead
     if whole < end:
         mean, tilted, straight = _mean_block(
-            mean, tilted, straight, q, g, turn, plain, log_n, floor, start_k, start_v, along, order, whole, end, scale,
+            mean, tilted, straight, q, g, turn, plain, log_n, floor, start_k, start_v, w, order, whole, end, scale,
             stride_km, stride_vm, HEAD_DIM, BLOCK_N, True, ORDERED, PRECISION,
         )  # fmt: skip
     out = (split * tl.num_programs(1) + bh).to(tl.int64) * tokens + rows
