@@ -50,10 +50,17 @@ PARTS = (
         "decode",
         "Decoding one response and a batch, natively and with STAIR and capture.",
         "benchmarks.decode",
-        150,
-        cuda="--device cuda --shapes qwen3-4b-instruct qwen3.5-4b --batch 1 64 --prompt 128 --tokens 48 --rounds 1 "
-        "--loop 1",
-        cpu="--batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
+        100,
+        cuda="--device cuda --shapes qwen3-4b-instruct --batch 1 64 --prompt 128 --tokens 48 --rounds 1 --loop 1",
+        cpu="--shapes tiny-qwen3 --batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
+    ),
+    Part(
+        "decode, Qwen3.5",
+        "The same of a model with linear attention, which needs flash-linear-attention for its speed.",
+        "benchmarks.decode",
+        70,
+        cuda="--device cuda --shapes qwen3.5-4b --batch 1 16 --prompt 128 --tokens 48 --rounds 1 --loop 1",
+        cpu="--shapes tiny-qwen3.5 --batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
     ),
     Part(
         "loss",
@@ -83,8 +90,8 @@ PARTS = (
         "training",
         "A session's training in parts, and its peak memory beside the estimate.",
         "benchmarks.training",
-        140,
-        cuda="--device cuda --tokens 4096",
+        125,
+        cuda="--device cuda --tokens 2048",
         cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair",
     ),
 )
