@@ -90,7 +90,7 @@ PARTS = (
         "training",
         "A session's training in parts, and its peak memory beside the estimate.",
         "benchmarks.training",
-        125,
+        120,
         cuda="--device cuda --tokens 2048",
         cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair",
     ),
