@@ -15,7 +15,7 @@ import yaml
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run, merge
-from stair.provenance.artefacts import Artefacts
+from stair.graph.artefacts import Artefacts
 from stair.provenance.record import shown
 from stair.provenance.verify import Verification
 from tests.privileges import give_up_capabilities
@@ -77,7 +77,7 @@ def test_the_graph_here_is_snakemakes(finished_run: Path) -> None:
         expected = {str(source) for source in artefact.inputs}
         assert theirs == expected, name
         # A seal needs no weights; its shards do.
-        if artefact.models and artefact.rule == "controller":
+        if artefact.models and artefact.output.name == "controller":
             assert any("/backbones/" in source for source in inputs_of[name]), name
 
 
