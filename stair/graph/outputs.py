@@ -6,9 +6,11 @@ rules, a folder, a settings function and its entries here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from stair.artifacts.names import FIGURES, TRAINING_FIGURE, table_names
+from stair.artifacts.names import TRAINING_FIGURE
+from stair.artifacts.registry import FIGURES, Place, evaluated_places, tables_of
 from stair.config import params
 from stair.config.paths import BACKBONE_FILES
 from stair.config.training import CONTROLLER_FILES
@@ -156,9 +158,22 @@ def _checked(run: Run) -> Inputs:
     return found | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
 
 
-def _shown(run: Run, name: str) -> Inputs:
-    rows = [run.paths.evaluation(*job) for job in evaluated(run)]
-    return {"benchmarks": _every_benchmark(run), "rows": rows, "checks": [run.paths.checks]}
+def _shown(run: Run, places: Iterable[Place]) -> Inputs:
+    places = list(places)
+    benchmarks = [key for key in run.config.benchmarks if key in {place.benchmark for place in places}]
+    return {
+        "benchmarks": [run.paths.benchmark(key) for key in benchmarks],
+        "rows": [run.paths.evaluation(*place) for place in places],
+        "checks": [run.paths.checks],
+    }
+
+
+def _table_from(run: Run, table: str) -> Inputs:
+    return _shown(run, tables_of(run.config)[table].shows(run.config, evaluated_places(run.config)))
+
+
+def _figure_from(run: Run, figure: str) -> Inputs:
+    return _shown(run, FIGURES[figure].shows(run.config, evaluated_places(run.config)))
 
 
 def _results(run: Run) -> Inputs:
@@ -388,9 +403,9 @@ OUTPUTS: dict[str, Output] = {
             rules=("table",),
             target="tables",
             wildcards=("table",),
-            jobs=lambda run: [(name,) for name in table_names(run.config.models, run.config.conditions)],
+            jobs=lambda run: [(name,) for name in tables_of(run.config)],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
-            made_from=_shown,
+            made_from=_table_from,
             settings=lambda run, table: params.tables(run.config),
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
@@ -416,7 +431,7 @@ OUTPUTS: dict[str, Output] = {
             wildcards=("figure",),
             jobs=lambda run: [(name,) for name in FIGURES],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
-            made_from=_shown,
+            made_from=_figure_from,
             settings=lambda run, figure: params.tables(run.config),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
