@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.workflow.conftest import MICRO, ROOT, environment, jobs_of
@@ -54,12 +56,12 @@ def replace(path: Path, before: str, after: str) -> None:
 
 
 def seen_by_snakemake(project: Path, folder: Path, file: str) -> set[str]:
-    """The inputs of a file in Snakemake's own summary, from the run's folder."""
-    lines = snakemake(project, folder, "--detailed-summary").stdout.splitlines()
-    rows = [line.split("\t") for line in lines if "\t" in line]
-    column = rows[0].index("input-file(s)")
-    (inputs,) = [row[column] for row in rows if row[0] == f"results/micro/{file}"]
-    return {name.removeprefix("results/micro/") for name in inputs.split(",")}
+    """The inputs of a file's job in a dry run, from the run's folder; a summary has those of the run that wrote it."""
+    told = snakemake(project, folder, "-n", "--force", f"results/micro/{file}")
+    jobs = re.split("^(?:local)?rule ", told.stdout + told.stderr, flags=re.M)
+    (job,) = [job for job in jobs if f"    output: results/micro/{file}" in job]
+    (inputs,) = re.findall("^    input: (.*)$", job, flags=re.M)
+    return {name.strip().removeprefix("results/micro/") for name in inputs.split(",")}
 
 
 def seen_by_why(project: Path, folder: Path, file: str) -> set[str]:
@@ -206,5 +208,6 @@ def test_a_new_stage_is_its_rules_its_folder_its_settings_and_one_entry(copied_r
         "--config", f"run={MICRO}", f"models={{{MODEL}: {{label: Another}}}}",
     )  # fmt: skip
     assert jobs_of(done) == {"count_endings": 1, "toy": 1}
-    (results / f"responses/{PLACE}/native.parquet").touch()
+    rows = results / f"responses/{PLACE}/native.parquet"
+    pq.write_table(pq.read_table(rows), rows, compression="gzip")
     assert jobs_of(snakemake(project, copied_run, "-n", "toy")) == {"count_endings": 1, "toy": 1}
