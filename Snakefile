@@ -1,5 +1,7 @@
 # The reproduction's graph. `make reproduce` runs it; `snakemake <stage>` runs one stage; `snakemake -n` says what is to do.
 # The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
+from pathlib import Path
+
 from snakemake.utils import min_version
 
 from stair.workflow.lock import release_run
@@ -15,19 +17,13 @@ run = open_run(workflow)
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/fetch.smk"
-include: "workflow/rules/backbones.smk"
-include: "workflow/rules/data.smk"
-include: "workflow/rules/preflight.smk"
-include: "workflow/rules/rollouts.smk"
-include: "workflow/rules/sessions.smk"
-include: "workflow/rules/training.smk"
-include: "workflow/rules/evaluation.smk"
-include: "workflow/rules/checks.smk"
-include: "workflow/rules/scores.smk"
-include: "workflow/rules/tables.smk"
-include: "workflow/rules/figures.smk"
-include: "workflow/rules/provenance.smk"
+
+
+# One file for each stage. They share the helpers above, and meet in the files that they name.
+for stage in sorted(Path(workflow.basedir, "workflow", "rules").glob("*.smk")):
+    if stage.name != "common.smk":
+
+        include: str(stage)
 
 
 onstart:
@@ -46,28 +42,8 @@ rule all:
     default_target: True
     input:
         # Every stage, not only the last: a deleted output in the middle is made again, and what depends on it after it.
-        rules.data.input,
-        rules.preflight.input,
-        rules.rollouts.input,
-        rules.sessions.input,
-        rules.training.input,
-        rules.evaluation.input,
-        rules.scores.input,
-        rules.check.output,
-        rules.tables.input,
-        rules.figures.input,
-        rules.provenance.output,
+        all_of(),
 
 
 localrules:
     all,
-    fetch,
-    data,
-    preflight,
-    rollouts,
-    sessions,
-    training,
-    evaluation,
-    scores,
-    tables,
-    figures,

@@ -9,8 +9,8 @@ import pandas as pd
 
 from stair.artifacts.labels import Labels
 from stair.artifacts.missing import missing_reasons
-from stair.artifacts.names import table_names
-from stair.artifacts.stage import assemble, trained_parameters, with_time_outs, write
+from stair.artifacts.registry import tables
+from stair.artifacts.stage import assemble, places_of, trained_parameters, with_time_outs, write
 from stair.artifacts.tables import shared_t1
 from stair.artifacts.tables.table import Table
 from stair.config.model import Config
@@ -87,11 +87,9 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     if evaluation:
         rows = read_rows(evaluation, order)
         responses = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(evaluation))
-        conditions = {c for m in responses.models for b in responses.benchmarks(m) for c in responses.conditions(m, b)}
         trained = trained_parameters(order, RunPaths(folder))
-        named = [
-            assemble(name, responses, labels, order, trained) for name in table_names(responses.models, conditions)
-        ]
+        names = tables(order, places_of(responses), responses.models)
+        named = [assemble(name, responses, labels, order, trained) for name in names]
         made += [with_time_outs(table, rows) for table in named if table is not None]
     if shared:
         rows = read_rows(shared, order)

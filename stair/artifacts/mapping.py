@@ -9,6 +9,7 @@ LORA = "tab:lora-comparison"
 LORA_TURNS = "tab:lora-turns"
 SHARED_T1 = "tab:shared-t1"
 BANK_PREFIXES = "tab:bank-prefix-accuracy"
+OVERVIEW = "fig:overview"
 
 CONDITIONS = {
     "vanilla": "Vanilla",

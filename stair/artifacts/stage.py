@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from stair.artifacts.answer_forms import with_answer_forms
-from stair.artifacts.figures import overview
 from stair.artifacts.figures.figure import Figure
 from stair.artifacts.labels import Labels
 from stair.artifacts.latex import latex
 from stair.artifacts.layout import markdown
 from stair.artifacts.missing import missing_reasons
-from stair.artifacts.names import FIGURES, table_names
-from stair.artifacts.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
+from stair.artifacts.registry import FIGURES, Place, Source, TableEntry, evaluated_places, tables, tables_of
 from stair.artifacts.tables.table import Table, nothing
 from stair.artifacts.tidy import tidy_csv
 from stair.checks.responses import MIXED, ONE_ENGINE
@@ -29,12 +27,9 @@ from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table
 from stair.scoring.grid import COLUMNS, Gap, Responses
 
-BY_MODEL = {"turns_": turns.build, "history_": history.build}
-"""Tables of one model each, by the prefix of their names."""
 
-
-def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
-    """All scored rows of a run's evaluation, in the order of the configuration.
+def scored_rows(paths: RunPaths, places: Sequence[Place]) -> pd.DataFrame:
+    """The scored rows at some places of a run, in their order.
 
     Raises:
         ValueError: the protocol's checks have not passed on this data.
@@ -43,40 +38,29 @@ def scored_rows(config: Config, paths: RunPaths) -> pd.DataFrame:
         raise ValueError(
             f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
         )
-    frames = [
-        pd.read_parquet(paths.evaluation(*place), columns=[*COLUMNS, "seed", "verdict"]) for place in _evaluated(config)
-    ]
-    return pd.concat(frames, ignore_index=True)
+    columns = [*COLUMNS, "seed", "verdict"]
+    frames = [pd.read_parquet(paths.evaluation(*place), columns=columns) for place in places]
+    return pd.concat(frames or [pd.DataFrame(columns=columns)], ignore_index=True)
 
 
-def _evaluated(config: Config) -> list[tuple[str, str, str]]:
-    """Every (model, benchmark, condition), in the order of the configuration."""
-    return [
-        (model, benchmark, condition)
-        for model in config.models
-        for benchmark in config.benchmarks
-        for condition in config.conditions
-        if (model, benchmark) in config.evaluated(condition)
-    ]
-
-
-def _responses(config: Config, paths: RunPaths, rows: pd.DataFrame) -> Responses:
+def _responses(config: Config, paths: RunPaths, places: Sequence[Place], rows: pd.DataFrame) -> Responses:
     """A run's scored rows as grids over its benchmarks' problems."""
     problems = {
         benchmark: [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
-        for benchmark in config.benchmarks
+        for benchmark in dict.fromkeys(place.benchmark for place in places)
     }
-    files = [paths.evaluation(*place) for place in _evaluated(config)]
+    files = [paths.evaluation(*place) for place in places]
     return Responses.from_frame(
         rows, problems=problems, samples=config.evaluation.samples, reasons=missing_reasons(files)
     )
 
 
 def build(config: Config, paths: RunPaths, name: str) -> Table:
-    """One table of a run; an empty one, which says so, where the run has nothing that it compares."""
-    rows, labels = scored_rows(config, paths), Labels.of(config)
-    table = assemble(name, _responses(config, paths, rows), labels, config, trained_parameters(config, paths))
-    table = table or nothing(name, labels)
+    """One table of a run, from the rows that it shows; an empty one, which says so, where the run has none of them."""
+    places = list(_entry(name, tables_of(config), config).shows(config, evaluated_places(config)))
+    rows, labels = scored_rows(paths, places), Labels.of(config)
+    responses = _responses(config, paths, places, rows)
+    table = assemble(name, responses, labels, config, trained_parameters(config, paths)) or nothing(name, labels)
     if name == "intervals":
         table = with_answer_forms(table, config, paths)
     return _with_mixed_engines(with_time_outs(table, rows), config, paths)
@@ -141,11 +125,12 @@ def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
 
 
 def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
-    """One figure of a run that is drawn from scored rows."""
+    """One figure of a run that is drawn from scored rows, those that it shows."""
     if name not in FIGURES:
         raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
-    responses = _responses(config, paths, scored_rows(config, paths))
-    return overview.build(responses, Labels.of(config), config.overview.models)
+    places = list(FIGURES[name].shows(config, evaluated_places(config)))
+    responses = _responses(config, paths, places, scored_rows(paths, places))
+    return FIGURES[name].build(Source(responses, Labels.of(config), config))
 
 
 def assemble(
@@ -156,26 +141,22 @@ def assemble(
     trained: Mapping[tuple[str, str], int | Gap] | None = None,
 ) -> Table | None:
     """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
-    if name == "continuous_summary":
-        return continuous_summary.build(responses, labels)
-    if name == "history_correctness_summary":
-        return history.build_pooled(responses, labels)
-    if name == "intervals":
-        return uncertainty.intervals(responses, labels)
-    if name == "comparisons":
-        return uncertainty.comparisons(responses, labels)
-    if name == "lora_comparison":
-        return lora.build_comparison(responses, labels, trained)
-    if name == "lora_turns":
-        return lora.build_turns(responses, labels)
-    if name == "native_accuracy":
-        return native_accuracy.build(responses, labels, config.transitions.model, config.transitions.benchmark)
-    for prefix, build_for in BY_MODEL.items():
-        if name.startswith(prefix):
-            return build_for(responses, labels, name.removeprefix(prefix))
-    raise ValueError(
-        f"there is no table '{name}' (there are: {', '.join(table_names(config.models, config.conditions))})"
-    )
+    places = places_of(responses)
+    entry = _entry(name, tables(config, places, dict.fromkeys((*responses.models, *config.models))), config)
+    shown = set(entry.shows(config, places))
+    grids = {key: grid for key, grid in responses.grids.items() if Place(*key[:3]) in shown}
+    return entry.build(Source(replace(responses, grids=grids), labels, config, trained or {}))
+
+
+def places_of(responses: Responses) -> list[Place]:
+    """The places that have responses."""
+    return list(dict.fromkeys(Place(*key[:3]) for key in responses.grids))
+
+
+def _entry(name: str, entries: Mapping[str, TableEntry], config: Config) -> TableEntry:
+    if name not in entries:
+        raise ValueError(f"there is no table '{name}' (there are: {', '.join(tables_of(config))})")
+    return entries[name]
 
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stair.checks.check import Check, checks_csv
 from stair.checks.responses import capture_check, condition_checks, group_checks, shares, wrongly_captured
 from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
@@ -10,7 +12,6 @@ from stair.config.paths import RunPaths
 from stair.conversation.renderer import Renderer
 from stair.data.benchmarks import question
 from stair.data.normalisation import identity
-from stair.provenance.restored import Restored
 from stair.records.files import write_text
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table
@@ -64,15 +65,14 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
     return checks
 
 
-def session_checks(config: Config, paths: RunPaths) -> list[Check]:
-    """Training pools, training sessions and validation sessions of all models that the run trains something on."""
+def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
+    """Training pools, training sessions and validation sessions of the models whose training data the run has."""
     identities = {
         key: {identity(question(row)) for row in read_table(paths.benchmark(key), BENCHMARK)}
         for key in config.benchmarks
     }
     checks = []
-    restored = Restored(config, paths)
-    for model in (model for model in config.models if restored.training_data_wanted(model)):
+    for model in trained:
         pool = read_table(paths.training_pool(model), TRAINING_POOL)
         excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
         checks += pool_checks(pool, excluded, f"{model}/training pool")
@@ -86,13 +86,18 @@ def session_checks(config: Config, paths: RunPaths) -> list[Check]:
     return checks
 
 
-def run(config: Config, paths: RunPaths) -> list[Check]:
+def run(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
     """Runs every check.
+
+    Args:
+        config: the run.
+        paths: its files.
+        trained: the models whose training data the run has.
 
     Raises:
         ValueError: some failed; the message names the first. They are all in checks.failed.csv then, and there is no checks.csv.
     """
-    checks = [*session_checks(config, paths), *evaluation_checks(config, paths)]
+    checks = [*session_checks(config, paths, trained), *evaluation_checks(config, paths)]
     failed = [check for check in checks if not check.passed]
     told = paths.checks.with_name("checks.failed.csv")
     if failed:

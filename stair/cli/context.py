@@ -25,7 +25,7 @@ def open_run(folder: Path) -> tuple[Config, RunPaths]:
 
 def asked(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
     """The configuration and paths of a run that asks for a job's outputs. Raises ValueError where it does not."""
-    from stair.provenance.artefacts import Artefacts
+    from stair.graph.artefacts import Artefacts
 
     settings, paths = open_run(run)
     Artefacts(settings, paths, everything=True).of(rule, *name)

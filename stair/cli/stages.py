@@ -253,8 +253,11 @@ def scores(
 def check(run: RunOption) -> None:
     """Hold the run's data to every invariant of the protocol. Writes checks.csv, a line each; a failure blocks the tables."""
     from stair.checks.stage import run as run_checks
+    from stair.graph.outputs import trained_models
+    from stair.graph.run import Run
 
-    checks = run_checks(*open_run(run))
+    settings, paths = open_run(run)
+    checks = run_checks(settings, paths, trained_models(Run(settings, paths)))
     record(run, "check")
     for one in checks:
         print(f"holds: {one.name} ({one.scope}, {one.rows} rows)" + (f": {one.detail}" if one.detail else ""))

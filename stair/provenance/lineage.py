@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.params import CODE
-from stair.provenance.artefacts import Artefact
+from stair.graph.artefacts import Artefact
 from stair.provenance.record import TAKEN_FROM, read_manifest, shown
 from stair.provenance.verify import Finding, Verification
 
@@ -122,7 +122,7 @@ def as_json(verification: Verification, root: Lineage) -> dict[str, Any]:
         name = shown(node.artefact.files[0], verification.paths)
         if name not in nodes:
             nodes[name] = entry = {
-                "rule": node.artefact.rule,
+                "rule": node.artefact.output.name,
                 "files": [shown(file, verification.paths) for file in node.artefact.files],
                 "state": node.finding.state,
                 "reasons": node.finding.reasons,

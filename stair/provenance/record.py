@@ -9,14 +9,11 @@ from typing import Any
 from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.provenance.artefacts import Artefact, Artefacts
-from stair.provenance.restored import ORIGIN
+from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.origin import ORIGIN
 from stair.records.files import write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import manifest_facts
-
-_WITHOUT_MANIFEST = ("raw", "check", "table", "training_figure", "figure", "provenance")
-"""Rules whose stages write no manifest of their own."""
 
 TAKEN_FROM = ("restored_from", "reused_from")
 """Keys of the manifest of an output that was not made here."""
@@ -45,12 +42,12 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return found
 
 
-def record(config: Config, paths: RunPaths, rule: str, *name: str) -> None:
-    """Adds the origin of a job's outputs to their manifests: rule, settings, digests of inputs and outputs."""
-    for artefact in Artefacts(config, paths).of(rule, *name):
+def record(config: Config, paths: RunPaths, output: str, *name: str) -> None:
+    """Adds the origin of a job's outputs to their manifests: which they are, settings, digests of inputs and outputs."""
+    for artefact in Artefacts(config, paths).of(output, *name):
         # What the rule's stage has not just written is from the time before, and tells of that.
-        found = manifest_facts(artefact.rule)
-        if artefact.rule not in _WITHOUT_MANIFEST:
+        found = manifest_facts(artefact.output.name)
+        if artefact.output.stage_writes_manifest:
             found = json.loads(artefact.manifest.read_text(encoding="utf-8"))
         found[ORIGIN] = origin(artefact, config, paths)
         write_json(artefact.manifest, found)
@@ -59,7 +56,7 @@ def record(config: Config, paths: RunPaths, rule: str, *name: str) -> None:
 def origin(artefact: Artefact, config: Config, paths: RunPaths) -> dict[str, Any]:
     """Where an output comes from, as it stands on disk now; files are named from the run's folder."""
     return {
-        "rule": artefact.rule,
+        "rule": artefact.output.name,
         "name": list(artefact.name),
         "settings": artefact.settings,
         "inputs": {shown(file, paths): file_digest(file) for file in artefact.inputs},

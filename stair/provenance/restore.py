@@ -8,7 +8,7 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +19,12 @@ from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
-from stair.provenance.artefacts import Artefact, Artefacts
+from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.origin import ORIGIN
 from stair.provenance.record import revision, shown
-from stair.provenance.restored import ORIGIN, RULES
 from stair.provenance.verify import Verification, differences
 from stair.records.files import partial_path, replacing, write_json
 from stair.records.keys import file_digest
-
-_LAID_OUT = ("backbones", "data", "rollouts", "controllers", "responses")
 
 
 @dataclass
@@ -58,41 +56,43 @@ def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
     Raises:
         ValueError: the archive cannot be read, or holds nothing of this run.
     """
-    with _opened(archive, paths.folder) as folder:
-        taker = _Taker(config, paths, RunPaths(folder), archive)
-        outcomes = [outcome for rule in RULES for outcome in taker.of_rule(rule)]
+    # Every output that the run could have, those too that the graph leaves out by now.
+    outputs = Artefacts(config, paths, everything=True)
+    restorable = [artefact for artefact in outputs.all if artefact.output.restorable]
+    folders = list(dict.fromkeys(one.files[0].relative_to(paths.folder).parts[0] for one in restorable))
+    with _opened(archive, paths.folder, folders) as folder:
+        taker = _Taker(config, paths, RunPaths(folder), archive, outputs)
+        jobs = dict.fromkeys((artefact.output.name, artefact.name) for artefact in restorable)
+        outcomes = [outcome for output, name in jobs for outcome in taker.of_job(output, name)]
     if not outcomes:
         raise ValueError(
             f"{archive} holds no output of the run '{config.run}' with its manifest; it must be laid out as a run's folder "
-            f"({', '.join(_LAID_OUT)})"
+            f"({', '.join(folders)})"
         )
     return outcomes
 
 
 class _Taker:
-    def __init__(self, config: Config, paths: RunPaths, source: RunPaths, archive: Path) -> None:
+    def __init__(self, config: Config, paths: RunPaths, source: RunPaths, archive: Path, outputs: Artefacts) -> None:
         self._config, self._paths, self._source, self._archive = config, paths, source, archive
         self._store = RunPaths(paths.restored)
         self._verification = Verification(config, paths)
-        # Every output that the run could have, those too that the graph leaves out by now.
-        self._all = Artefacts(config, paths, everything=True)
+        self._all = outputs
         self._taken: dict[str, str] = {}
 
-    def of_rule(self, rule: str) -> Iterator[Outcome]:
-        """Takes the outputs of a rule's jobs, all of a job or none."""
-        names = dict.fromkeys(artefact.name for artefact in self._all.all if artefact.rule == rule)
-        for name in names:
-            artefacts = self._all.of(rule, *name)
-            if not any(self._there(artefact.manifest).is_file() for artefact in artefacts):
-                continue
-            found = [self._looked_at(artefact) for artefact in artefacts]
-            refused = [outcome for outcome in found if outcome.reason]
-            for outcome in found:
-                if refused and not outcome.reason:
-                    outcome.reason = f"it belongs to {refused[0].name}, which is not taken"
-            if not refused:
-                self._take(artefacts, found)
-            yield from found
+    def of_job(self, output: str, name: tuple[str, ...]) -> list[Outcome]:
+        """Takes the outputs of a job, all of them or none."""
+        artefacts = self._all.of(output, *name)
+        if not any(self._there(artefact.manifest).is_file() for artefact in artefacts):
+            return []
+        found = [self._looked_at(artefact) for artefact in artefacts]
+        refused = [outcome for outcome in found if outcome.reason]
+        for outcome in found:
+            if refused and not outcome.reason:
+                outcome.reason = f"it belongs to {refused[0].name}, which is not taken"
+        if not refused:
+            self._take(artefacts, found)
+        return found
 
     def _there(self, file: Path) -> Path:
         """A file of this run as the archive would have it."""
@@ -127,7 +127,7 @@ class _Taker:
 
     def _refused(self, artefact: Artefact, then: dict[str, Any], outcome: Outcome) -> str:
         """Why an output cannot be taken; empty where it can."""
-        if [then["rule"], *then["name"]] != [artefact.rule, *artefact.name]:
+        if [then["rule"], *then["name"]] != [artefact.output.name, *artefact.name]:
             return f"it is the output of {then['rule']} {' '.join(then['name'])}"
         for file in artefact.files:
             name, source = shown(file, self._paths), self._there(file)
@@ -161,12 +161,17 @@ class _Taker:
                     return f"made from another {name} than the archive's"
             else:
                 absent.append(name)
-        needed = [name for name in absent if artefact.rule == "responses" and _expensive(name)]
+        needed = [name for name in absent if artefact.output.name == "responses" and self._expensive(wanted[name])]
         if needed:
             return f"{needed[0]}, from which it was made, is neither here nor taken from the archive"
         if absent:
             outcome.notes.append(f"made from {', '.join(absent)}, not here and not in the archive: not compared")
         return ""
+
+    def _expensive(self, file: Path) -> bool:
+        """Whether an input's making needs a model."""
+        made = self._all.by_file.get(file)
+        return made is not None and made.output.uses_model
 
     def _contents(self, model: str) -> str | None:
         """The digest of a model's contents: of the one here, else of the archive's."""
@@ -189,16 +194,11 @@ def _link(source: Path, target: Path) -> None:
             shutil.copyfile(source, partial)
 
 
-def _expensive(name: str) -> bool:
-    """Whether an input's making needs a model."""
-    return name.startswith(("controllers/", "responses/", "rollouts/"))
-
-
 @contextmanager
-def _opened(archive: Path, beside: Path) -> Iterator[Path]:
+def _opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path]:
     """The folder of an archive, unpacked where it is one file."""
     if archive.is_dir():
-        yield _root(archive, archive)
+        yield _root(archive, archive, folders)
         return
     if not archive.is_file():
         raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
@@ -211,7 +211,7 @@ def _opened(archive: Path, beside: Path) -> Iterator[Path]:
                 _unpack_tar(archive, unpacked)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
             raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
-        yield _root(unpacked, archive)
+        yield _root(unpacked, archive, folders)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
 
@@ -253,11 +253,11 @@ def _write(source: IO[bytes], path: Path) -> None:
         shutil.copyfileobj(source, sink)
 
 
-def _root(folder: Path, archive: Path) -> Path:
+def _root(folder: Path, archive: Path, folders: Sequence[str]) -> Path:
     """The folder laid out as a run's: the archive's top, or the one folder in it."""
     for candidate in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-        if (candidate / RESOLVED).is_file() or any((candidate / name).is_dir() for name in _LAID_OUT):
+        if (candidate / RESOLVED).is_file() or any((candidate / name).is_dir() for name in folders):
             return candidate
     raise ValueError(
-        f"{archive} is not laid out as a run's folder: it holds none of {', '.join(_LAID_OUT)}, nor one folder that does"
+        f"{archive} is not laid out as a run's folder: it holds none of {', '.join(folders)}, nor one folder that does"
     )

@@ -9,20 +9,20 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.provenance.artefacts import Artefact, Artefacts
+from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.origin import ORIGIN
 from stair.provenance.record import revision, shown
-from stair.provenance.restored import ORIGIN, RULES, Restored
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
 
 
-def take_over(config: Config, paths: RunPaths, rule: str, *name: str, runs: bool = True) -> str | None:
+def take_over(config: Config, paths: RunPaths, output: str, *name: str, runs: bool = True) -> str | None:
     """Copies a job's outputs: restored ones, else those of the first run of `reuse` that has them made of the same.
 
     Args:
         config: the run.
         paths: its files.
-        rule, name: the job.
+        output, name: the job.
         runs: whether to look in the runs of `reuse` too.
 
     Returns:
@@ -31,29 +31,28 @@ def take_over(config: Config, paths: RunPaths, rule: str, *name: str, runs: bool
     Raises:
         ValueError: a restored output cannot be used after all.
     """
-    artefacts = Artefacts(config, paths).of(rule, *name)
-    restored = Restored(config, paths)
-    if rule in RULES and restored.has(rule, *name):
-        found = [
-            _same(artefact, paths, restored.store, _origin(artefact, config, paths), True) for artefact in artefacts
-        ]
+    artefacts = Artefacts(config, paths).of(output, *name)
+    run = artefacts[0].run
+    if run.archive is not None and artefacts[0].output.is_restored(run, *name):
+        store = run.archive.paths
+        found = [_same(artefact, paths, store, _origin(artefact, config, paths), True) for artefact in artefacts]
         for artefact, manifest in zip(artefacts, found, strict=True):
             if isinstance(manifest, str):
-                lies = restored.store.folder / artefact.files[0].relative_to(paths.folder)
+                lies = store.folder / artefact.files[0].relative_to(paths.folder)
                 folder = lies if artefact.manifest.parent == paths.folder else lies.parent
                 raise ValueError(
                     f"{lies} was restored and cannot be used: {manifest}; delete {folder} to have it computed here"
                 )
-        _place(artefacts, paths, restored.store, [manifest for manifest in found if not isinstance(manifest, str)])
+        _place(artefacts, paths, store, [manifest for manifest in found if not isinstance(manifest, str)])
         return "an archive"
-    for run, other in paths.reused(config).items() if runs else ():
+    for reused, other in paths.reused(config).items() if runs else ():
         found = [_same(artefact, paths, other, _origin(artefact, config, paths), False) for artefact in artefacts]
         manifests = [
             manifest | {"reused_from": str(other.folder)} for manifest in found if not isinstance(manifest, str)
         ]
         if len(manifests) == len(artefacts):
             _place(artefacts, paths, other, manifests)
-            return f"the run '{run}'"
+            return f"the run '{reused}'"
     return None
 
 

@@ -16,9 +16,9 @@ from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.provenance.artefacts import Artefact, Artefacts
+from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.origin import ORIGIN
 from stair.provenance.record import TAKEN_FROM, read_manifest, shown
-from stair.provenance.restored import ORIGIN
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.workflow import budget
 
@@ -30,7 +30,7 @@ def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
     """
     outputs = [(artefact, _manifest(artefact)) for artefact in Artefacts(config, paths).all]
     # The summary is an output too, and cannot hold its own checksum.
-    outputs = [(artefact, manifest) for artefact, manifest in outputs if artefact.rule != "provenance"]
+    outputs = [(artefact, manifest) for artefact, manifest in outputs if artefact.output.name != "provenance"]
     manifests = [manifest for _, manifest in outputs if manifest is not None]
     return {
         "run": config.run,
@@ -151,12 +151,11 @@ def _rules(paths: RunPaths) -> dict[str, Any]:
 
 def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]:
     """Tables of generated rows: name, file, and whether their first turns are another table's."""
-    for model in config.models:
-        yield f"rollouts/{model}", paths.rollouts(model), False
-    for condition, settings in config.conditions.items():
-        for model, benchmark in config.evaluated(condition):
-            name = f"responses/{model}/{benchmark}/{condition}"
-            yield name, paths.responses(model, benchmark, condition), settings.first_turn is not None
+    for artefact in Artefacts(config, paths).all:
+        if artefact.output.shards is not None:
+            (file,), condition = artefact.files, artefact.values.get("condition")
+            shares_first = condition is not None and config.conditions[condition].first_turn is not None
+            yield shown(file.with_suffix(""), paths), file, shares_first
 
 
 def _generated(config: Config, paths: RunPaths) -> dict[str, dict[str, int]]:

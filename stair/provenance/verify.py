@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from stair.config.model import Config
 from stair.config.params import CODE
 from stair.config.paths import RunPaths
-from stair.provenance.artefacts import Artefact, Artefacts
+from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.origin import ORIGIN
 from stair.provenance.record import read_manifest, revision, shown
-from stair.provenance.restored import ORIGIN
 from stair.records.keys import file_digest
 from stair.records.manifest import package_versions, source_fingerprint
 
@@ -87,7 +87,7 @@ class Verification:
             self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
             return finding
         origin = manifest[ORIGIN]
-        if [origin["rule"], *origin["name"]] != [artefact.rule, *artefact.name]:
+        if [origin["rule"], *origin["name"]] != [artefact.output.name, *artefact.name]:
             self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
             return finding
         self._whole(finding, origin["files"])

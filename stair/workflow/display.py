@@ -16,19 +16,13 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from stair.graph.outputs import OUTPUTS
 from stair.records.interruption import EXIT_AGAIN
 from stair.records.progress import duration
 from stair.workflow import run as runs
 
-PROGRESS_NAMES = {
-    "backbone": "backbone/{model}",
-    "rollout_shard": "rollouts/{model}/{shard}",
-    "train_controller": "training/{model}/{controller}",
-    "train_lora": "training/{model}/{controller}",
-    "train_lora_stair": "training/{model}/{controller}",
-    "evaluation_shard": "evaluation/{model}/{benchmark}/{condition}/{shard}",
-}
-"""The progress file's name of the rules that write one."""
+_PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
+"""The progress file's name, for the rules whose jobs write one."""
 
 _DEFAULT_SECONDS = 3.0
 _STOPPED = ": stopped by SIG"
@@ -171,10 +165,10 @@ class LogHandler(LogHandlerBase):
     @staticmethod
     def _share(job: _Job) -> float:
         """How far a running job is, by the file that it writes."""
-        name = PROGRESS_NAMES.get(job.rule)
+        name = _PROGRESS.get(job.rule)
         if name is None or runs.current is None:
             return 0.0
-        path = runs.current.paths.progress / f"{name.format(**job.wildcards).replace('/', '.')}.json"
+        path = runs.current.paths.progress_of(name.format(**job.wildcards))
         try:
             state = json.loads(path.read_text())
         except (OSError, ValueError):

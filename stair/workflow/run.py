@@ -8,21 +8,18 @@ from typing import Any
 
 from snakemake.exceptions import WorkflowError
 
-from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, dump, resolve
+from stair.graph import run as graph
 from stair.records.claims import ClaimedError
 from stair.records.files import write_text_if_changed
 from stair.workflow.lock import claim_run, hint_at_stale_locks
 
 
-@dataclass(frozen=True)
-class Run:
-    """A resolved run."""
-
-    config: Config
-    paths: RunPaths
+@dataclass(frozen=True, eq=False)
+class Run(graph.Run):
+    """The run that this process drives."""
 
     def begin(self) -> None:
         """Claims the run, and writes the resolved configuration when its content has changed; stages read this file.

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
 from stair.records.progress import duration
 
 if TYPE_CHECKING:
@@ -43,19 +45,17 @@ class Job:
 
 def watched(config: Config, paths: RunPaths, now: float | None = None) -> list[Job]:
     """Every job of a run that tells how far it is, in the order of the graph; `now` is seconds since the epoch."""
-    return [_job(paths, name, time.time() if now is None else now) for name in _names(config)]
+    return [_job(paths, name, time.time() if now is None else now) for name in _names(Run(config, paths))]
 
 
-def _names(config: Config) -> Iterator[str]:
-    yield from (f"backbone/{model}" for model, settings in config.models.items() if settings.tiny is not None)
-    for model in config.models:
-        yield from (f"rollouts/{model}/{shard}" for shard in range(config.rollouts.shards))
-    for controller in config.controllers:
-        yield from (f"training/{model}/{controller}" for model in config.trained(controller))
-    for condition in config.conditions:
-        for model, benchmark in config.evaluated(condition):
-            for shard in range(config.shards_of(condition)):
-                yield f"evaluation/{model}/{benchmark}/{condition}/{shard}"
+def _names(run: Run) -> Iterator[str]:
+    """The names of progress files: one for each shard of an output that has shards."""
+    for output in OUTPUTS.values():
+        for name in output.jobs(run) if output.work else ():
+            if output.shards is None:
+                yield output.work_of(*name)
+            else:
+                yield from (f"{output.work_of(*name)}/{shard}" for shard in range(output.shards.count(run, *name)))
 
 
 def _job(paths: RunPaths, name: str, now: float) -> Job:

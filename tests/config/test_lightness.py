@@ -12,6 +12,7 @@ MODULES = [
     "stair.config",
     "stair.config.preflight",
     "stair.workflow.run",
+    "stair.graph.needed",
     "stair.protocol.session",
     "stair.protocol.runner",
     "stair.protocol.backbone",
@@ -25,7 +26,7 @@ MODULES = [
 
 def loaded(code: str) -> set[str]:
     """Which heavy packages a fresh process holds after running `code`."""
-    heavy = "{'torch', 'transformers', 'tokenizers', 'sympy'} & set(sys.modules)"
+    heavy = "{'torch', 'transformers', 'tokenizers', 'sympy', 'pandas', 'matplotlib', 'snakemake'} & set(sys.modules)"
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sorted({heavy}))"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -36,6 +37,10 @@ def test_no_torch_in_what_plans_and_seals() -> None:
     # One process: what one of them imported would show, whichever it was.
     found = loaded("\n".join(f"import {module}" for module in MODULES))
     assert "torch" not in found, [module for module in MODULES if "torch" in loaded(f"import {module}")]
+
+
+def test_the_graph_is_known_without_pandas_and_without_snakemake() -> None:
+    assert loaded("import stair.graph.needed, stair.graph.artefacts") == set()
 
 
 def test_the_check_sees_what_is_loaded() -> None:

@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from stair.artifacts.export import export
-from stair.artifacts.names import FIGURES, table_names
+from stair.artifacts.registry import FIGURES, tables_of
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
@@ -157,7 +157,7 @@ def test_trained_parameters_are_those_of_the_weights(run: tuple[Config, RunPaths
 
 def test_every_artefact_says_that_it_comes_from_tiny_models(run: tuple[Config, RunPaths]) -> None:
     config, paths = run
-    for name in table_names(config.models):
+    for name in tables_of(config):
         for suffix in (".md", ".tex"):
             text = " ".join(paths.table(name, suffix).read_text().split())
             assert "From tiny models" in text, (name, suffix)

@@ -49,6 +49,13 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
     assert contents(results, *RESULTS) == before
 
 
+def test_a_table_runs_again_when_rows_that_it_shows_change(copied_run: Path) -> None:
+    rows = copied_run / "results/micro/evaluation/qwen3-4b-instruct/math500/stair.parquet"
+    pq.write_table(pq.read_table(rows), rows, compression="gzip")
+    expected = {"table": 6, "figure": 1, "provenance": 1, "all": 1}
+    assert jobs_of(snakemake(copied_run, "-n")) == expected, "native_accuracy shows Vanilla and Native"
+
+
 def test_a_stage_runs_by_name(copied_run: Path) -> None:
     results = copied_run / "results" / "micro"
     (results / "sessions" / "evaluation" / "math500.parquet").unlink()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.provenance.artefacts import Artefacts, RunPaths
+from stair.graph.artefacts import Artefacts
 from stair.provenance.record import shown
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import package_versions
@@ -25,7 +26,7 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     told = json.loads((folder / "provenance.json").read_text())
     assert (told["run"], told["configuration"]) == ("micro", digest_of(config.model_dump(mode="json")))
 
-    artefacts = [artefact for artefact in Artefacts(config, paths).all if artefact.rule != "provenance"]
+    artefacts = [artefact for artefact in Artefacts(config, paths).all if artefact.output.name != "provenance"]
     files = {shown(file, paths): file_digest(file) for artefact in artefacts for file in artefact.files}
     assert {name: digest for output in told["outputs"].values() for name, digest in output["files"].items()} == files
 

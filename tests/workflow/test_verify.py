@@ -15,7 +15,8 @@ import yaml
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run, merge
-from stair.provenance.artefacts import Artefacts
+from stair.graph.artefacts import Artefacts
+from stair.graph.outputs import OUTPUTS
 from stair.provenance.record import shown
 from stair.provenance.verify import Verification
 from tests.privileges import give_up_capabilities
@@ -58,7 +59,7 @@ def test_what_is_not_sound_is_told_and_ends_with_1(copied_run: Path) -> None:
 
 
 def test_the_graph_here_is_snakemakes(finished_run: Path) -> None:
-    """Every output, with the inputs that Snakemake's own rules give it."""
+    """Every output, with its rule and the inputs that Snakemake's own rules give it."""
     done = snakemake(finished_run, "--detailed-summary")
     lines = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
     header = lines[0]
@@ -66,18 +67,23 @@ def test_the_graph_here_is_snakemakes(finished_run: Path) -> None:
         row[header.index("output_file")]: set(filter(None, row[header.index("input-file(s)")].split(",")))
         for row in lines[1:]
     }
+    rule_of = {row[header.index("output_file")]: row[header.index("rule")] for row in lines[1:]}
     folder = finished_run / "results" / "micro"
     artefacts = Artefacts(load_run(folder), RunPaths(Path("results/micro")))
     ours = {str(file): artefact for artefact in artefacts.all for file in artefact.files}
     shards = {name for name in inputs_of if "/work/" in name}
     assert inputs_of.keys() - shards == ours.keys()
+    assert {rule_of[name] for name in shards} == {
+        output.shards.rule for output in OUTPUTS.values() if output.shards is not None
+    }
     for name, artefact in ours.items():
+        assert rule_of[name] in artefact.output.rules, name
         theirs = {source for source in inputs_of[name] if "/work/" not in source and "/backbones/" not in source}
         # A seal reads its shards' logs; what the shards read, it was made from.
         expected = {str(source) for source in artefact.inputs}
         assert theirs == expected, name
         # A seal needs no weights; its shards do.
-        if artefact.models and artefact.rule == "controller":
+        if artefact.models and artefact.output.name == "controller":
             assert any("/backbones/" in source for source in inputs_of[name]), name
 
 

@@ -1,7 +1,7 @@
 # Small backbones that the run trains itself, in place of models from the hub.
 rule backbone:
     output:
-        [str(paths.backbone("{model}") / name) for name in BACKBONE_FILES],
+        files_of("backbone"),
     log:
         str(paths.log("backbone", "{model}")),
     benchmark:
@@ -10,7 +10,7 @@ rule backbone:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=backbone_settings,
+        run=RUN,
+        settings=settings_of("backbone"),
     shell:
         "stair backbone --run {params.run} --model {wildcards.model} --threads {threads} > {log} 2>&1"

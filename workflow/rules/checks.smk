@@ -1,15 +1,9 @@
 # The protocol's invariants on the data at hand. Tables wait for them.
 rule check:
     input:
-        pools=of_each_trained_model(paths.training_pool),
-        rollouts=of_each_trained_model(paths.rollouts),
-        training=of_each_trained_model(paths.training_sessions),
-        validation=of_each_trained_model(paths.validation_sessions),
-        benchmarks=[paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
-        sessions=[paths.evaluation_sessions(benchmark) for benchmark in cfg.benchmarks],
-        responses=evaluated(paths.responses),
+        unpack(made_from("check")),
     output:
-        str(paths.checks),
+        files_of("check"),
     log:
         str(paths.log("checks", "all")),
     benchmark:
@@ -17,7 +11,7 @@ rule check:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=digests.digest(digests.checks(cfg)),
+        run=RUN,
+        settings=settings_of("check"),
     shell:
         "stair check --run {params.run} > {log} 2>&1"

@@ -1,18 +1,11 @@
 # Benchmarks and training pools, cleaned, and the report on what that removed.
-DATA_REPORT = [
-    str(paths.data_report(".md")),
-    str(paths.data_report(".json")),
-    str(paths.data_counts),
-    str(paths.near_duplicates),
-]
-REPORTED = all(map(restored.training_data_wanted, cfg.models))
+localrules:
+    data,
 
 
 rule data:
     input:
-        [paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
-        of_each_trained_model(paths.training_pool),
-        DATA_REPORT if REPORTED else [],
+        all_of("data"),
 
 
 rule raw:
@@ -27,17 +20,17 @@ rule raw:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=raw_settings,
+        run=RUN,
+        settings=settings_of("raw"),
     shell:
         "stair raw --run {params.run} --name {wildcards.name} > {log} 2>&1"
 
 
 rule benchmark:
     input:
-        dataset_file,
+        unpack(made_from("benchmark")),
     output:
-        str(paths.benchmark("{benchmark}")),
+        files_of("benchmark"),
     log:
         str(paths.log("data", "benchmark-{benchmark}")),
     benchmark:
@@ -45,19 +38,17 @@ rule benchmark:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=benchmark_settings,
+        run=RUN,
+        settings=settings_of("benchmark"),
     shell:
         "stair data --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"
 
 
 rule training_pool:
     input:
-        source=pool_file,
-        excluded=excluded,
+        unpack(made_from("training_pool")),
     output:
-        str(paths.training_pool("{model}")),
-        str(paths.cleaning("{model}")),
+        files_of("training_pool"),
     log:
         str(paths.log("data", "training-{model}")),
     benchmark:
@@ -65,19 +56,17 @@ rule training_pool:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=pool_settings,
+        run=RUN,
+        settings=settings_of("training_pool"),
     shell:
         "stair data --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
 
 rule data_report:
     input:
-        [paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
-        of_each_model(paths.training_pool),
-        of_each_model(paths.cleaning),
+        unpack(made_from("data_report")),
     output:
-        DATA_REPORT,
+        files_of("data_report"),
     log:
         str(paths.log("data", "report")),
     benchmark:
@@ -85,7 +74,7 @@ rule data_report:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=digests.digest(digests.data_report(cfg)),
+        run=RUN,
+        settings=settings_of("data_report"),
     shell:
         "stair data --run {params.run} --report > {log} 2>&1"

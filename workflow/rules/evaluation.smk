@@ -1,30 +1,26 @@
 # Continuous evaluation: shards generate a condition's responses, the seal gathers.
+localrules:
+    evaluation,
+
+
 rule evaluation:
     input:
-        evaluated(paths.responses),
-        response_cards(),
+        all_of("evaluation"),
+
+
+def evaluation_gpus(wildcards):
+    """The GPUs of a shard."""
+    return cfg.gpus_for(cfg.engine_for(wildcards.model, wildcards.benchmark))
 
 
 rule evaluation_shard:
     input:
-        model=model_files,
-        benchmark=paths.benchmark("{benchmark}"),
-        sessions=paths.evaluation_sessions("{benchmark}"),
-        first_turns=first_turns,
-        controller=controller_weights,
+        unpack(made_from("responses")),
+        model=weights_of("responses"),
         preflight=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
-        str(
-            paths.shard(
-                "{shard}",
-                "{of}",
-                "evaluation",
-                "{model}",
-                "{benchmark}",
-                "{condition}",
-            )
-        ),
+        marker_of("responses"),
     log:
         str(
             paths.log(
@@ -45,8 +41,8 @@ rule evaluation_shard:
     resources:
         gpu=evaluation_gpus,
     params:
-        run=run_folder,
-        settings=evaluation_settings,
+        run=RUN,
+        settings=settings_of("responses"),
     shell:
         "stair evaluate --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
         " --condition {wildcards.condition} --shard {wildcards.shard} --of {wildcards.of}"
@@ -55,13 +51,10 @@ rule evaluation_shard:
 
 rule seal_evaluation:
     input:
-        shards=evaluation_shards,
-        benchmark=paths.benchmark("{benchmark}"),
-        sessions=paths.evaluation_sessions("{benchmark}"),
-        first_turns=first_turns,
-        controller=controller_weights,
+        unpack(made_from("responses")),
+        shards=shards_of("responses"),
     output:
-        str(paths.responses("{model}", "{benchmark}", "{condition}")),
+        files_of("responses"),
     log:
         str(paths.log("evaluation", "{model}", "{benchmark}", "{condition}-seal")),
     benchmark:
@@ -69,8 +62,8 @@ rule seal_evaluation:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=evaluation_settings,
+        run=RUN,
+        settings=settings_of("responses"),
     shell:
         "stair evaluate --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
         " --condition {wildcards.condition} --seal > {log} 2>&1"
@@ -78,9 +71,9 @@ rule seal_evaluation:
 
 rule response_card:
     input:
-        sealed_responses,
+        unpack(made_from("response_card")),
     output:
-        str(paths.response_card("{model}")),
+        files_of("response_card"),
     log:
         str(paths.log("evaluation", "{model}", "card")),
     benchmark:
@@ -88,7 +81,7 @@ rule response_card:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=response_card_settings,
+        run=RUN,
+        settings=settings_of("response_card"),
     shell:
         "stair evaluate --run {params.run} --model {wildcards.model} --card > {log} 2>&1"

@@ -1,58 +1,48 @@
 # Figures from scored rows, and of training curves.
-from stair.artifacts.names import FIGURES, TRAINING_FIGURE
-
-DRAWN_CURVES = [
-    TRAINING_FIGURE + model for model in cfg.models if paths.curves(cfg, model)
-]
+localrules:
+    figures,
 
 
 rule figures:
     input:
-        [
-            paths.figure(name, suffix)
-            for name in (*FIGURES, *DRAWN_CURVES)
-            for suffix in (".pdf", ".png", ".csv")
-        ],
+        all_of("figures"),
 
 
 rule figure:
     input:
-        benchmarks=[paths.benchmark(benchmark) for benchmark in cfg.benchmarks],
-        rows=evaluated(paths.evaluation),
-        checks=paths.checks,
+        unpack(made_from("figure")),
     output:
-        [str(paths.figure("{figure}", suffix)) for suffix in (".pdf", ".png", ".csv")],
+        files_of("figure"),
     log:
         str(paths.log("figures", "{figure}")),
     benchmark:
         str(paths.timing("figure", "{figure}"))
     wildcard_constraints:
-        figure="|".join(FIGURES),
+        figure=names_of("figure"),
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=digests.digest(digests.tables(cfg)),
+        run=RUN,
+        settings=settings_of("figure"),
     shell:
         "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
 
 
 rule training_figure:
     input:
-        training_curves,
+        unpack(made_from("training_figure")),
     output:
-        [
-            str(paths.figure(TRAINING_FIGURE + "{model}", suffix))
-            for suffix in (".pdf", ".png", ".csv")
-        ],
+        files_of("training_figure"),
     log:
-        str(paths.log("figures", TRAINING_FIGURE + "{model}")),
+        str(paths.log("figures", "{figure}")),
     benchmark:
-        str(paths.timing("training_figure", "{model}"))
+        str(paths.timing("training_figure", "{figure}"))
+    wildcard_constraints:
+        figure=names_of("training_figure"),
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=training_figure_settings,
+        run=RUN,
+        settings=settings_of("training_figure"),
     shell:
-        "stair figures --run {params.run} --name training_{wildcards.model} > {log} 2>&1"
+        "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"

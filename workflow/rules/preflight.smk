@@ -1,20 +1,19 @@
 # What every model must show before anything is generated with it.
+localrules:
+    preflight,
+
+
 rule preflight:
     input:
-        [
-            path
-            for model in cfg.models
-            if restored.model_wanted(model)
-            for path in [paths.preflight(model), *limits_of(model)]
-        ],
+        all_of("preflight"),
 
 
 # Made from the model alone: all that generates comes after it, and would run again with it.
 rule preflight_model:
     input:
-        model_files,
+        model=weights_of("preflight"),
     output:
-        str(paths.preflight("{model}")),
+        files_of("preflight"),
     log:
         str(paths.log("preflight", "{model}")),
     benchmark:
@@ -23,8 +22,8 @@ rule preflight_model:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=preflight_settings,
+        run=RUN,
+        settings=settings_of("preflight"),
     shell:
         "stair preflight --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
@@ -32,10 +31,9 @@ rule preflight_model:
 # One for each kind of prompt: another benchmark makes no training response anew.
 rule preflight_limits:
     input:
-        preflight=paths.preflight("{model}"),
-        problems=prompts_to_look_at,
+        unpack(made_from("preflight_limits")),
     output:
-        str(paths.preflight_limits("{model}", "{prompts}")),
+        files_of("preflight_limits"),
     log:
         str(paths.log("preflight", "{model}-{prompts}")),
     benchmark:
@@ -44,7 +42,7 @@ rule preflight_limits:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=limit_settings,
+        run=RUN,
+        settings=settings_of("preflight_limits"),
     shell:
         "stair preflight --run {params.run} --model {wildcards.model} --limits {wildcards.prompts} > {log} 2>&1"

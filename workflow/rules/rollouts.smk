@@ -1,17 +1,26 @@
 # Training responses: shards generate, the seal gathers.
+localrules:
+    rollouts,
+
+
 rule rollouts:
     input:
-        of_each_trained_model(paths.rollouts, paths.data_card),
+        all_of("rollouts"),
+
+
+def rollout_gpus(wildcards):
+    """The GPUs of a shard."""
+    return cfg.gpus_for(cfg.rollout_engine(wildcards.model))
 
 
 rule rollout_shard:
     input:
-        model=model_files,
-        pool=paths.training_pool("{model}"),
+        unpack(made_from("rollouts")),
+        model=weights_of("rollouts"),
         preflight=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "training_pool"),
     output:
-        str(paths.shard("{shard}", "{of}", "rollouts", "{model}")),
+        marker_of("rollouts"),
     log:
         str(paths.log("rollouts", "{model}", "shard-{shard}-of-{of}")),
     benchmark:
@@ -22,8 +31,8 @@ rule rollout_shard:
     resources:
         gpu=rollout_gpus,
     params:
-        run=run_folder,
-        settings=rollout_settings,
+        run=RUN,
+        settings=settings_of("rollouts"),
     shell:
         "stair rollouts --run {params.run} --model {wildcards.model} --shard {wildcards.shard} --of {wildcards.of}"
         " --threads {threads} > {log} 2>&1"
@@ -31,10 +40,10 @@ rule rollout_shard:
 
 rule seal_rollouts:
     input:
-        shards=rollout_shards,
-        pool=paths.training_pool("{model}"),
+        unpack(made_from("rollouts")),
+        shards=shards_of("rollouts"),
     output:
-        str(paths.rollouts("{model}")),
+        files_of("rollouts"),
     log:
         str(paths.log("rollouts", "{model}", "seal")),
     benchmark:
@@ -42,18 +51,17 @@ rule seal_rollouts:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=rollout_settings,
+        run=RUN,
+        settings=settings_of("rollouts"),
     shell:
         "stair rollouts --run {params.run} --model {wildcards.model} --seal > {log} 2>&1"
 
 
 rule data_card:
     input:
-        pool=paths.training_pool("{model}"),
-        rollouts=paths.rollouts("{model}"),
+        unpack(made_from("data_card")),
     output:
-        str(paths.data_card("{model}")),
+        files_of("data_card"),
     log:
         str(paths.log("rollouts", "{model}", "card")),
     benchmark:
@@ -61,7 +69,7 @@ rule data_card:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=card_settings,
+        run=RUN,
+        settings=settings_of("data_card"),
     shell:
         "stair rollouts --run {params.run} --model {wildcards.model} --card > {log} 2>&1"

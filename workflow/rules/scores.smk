@@ -1,15 +1,18 @@
 # Verdicts on generated rows. No rule that generates has a scored file as input.
+localrules:
+    scores,
+
+
 rule scores:
     input:
-        evaluated(paths.evaluation),
+        all_of("scores"),
 
 
 rule score_condition:
     input:
-        responses=paths.responses("{model}", "{benchmark}", "{condition}"),
-        benchmark=paths.benchmark("{benchmark}"),
+        unpack(made_from("scores")),
     output:
-        str(paths.evaluation("{model}", "{benchmark}", "{condition}")),
+        files_of("scores"),
     log:
         str(paths.log("scores", "{model}", "{benchmark}", "{condition}")),
     benchmark:
@@ -17,8 +20,8 @@ rule score_condition:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=score_settings,
+        run=RUN,
+        settings=settings_of("scores"),
     shell:
         "stair scores --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
         " --condition {wildcards.condition} --threads {threads} > {log} 2>&1"

@@ -1,20 +1,18 @@
 # Four-turn sessions: for training and validation by model, for evaluation by benchmark.
+localrules:
+    sessions,
+
+
 rule sessions:
     input:
-        of_each_trained_model(
-            paths.training_sessions, paths.validation_sessions, paths.dropped_records
-        ),
-        [paths.evaluation_sessions(benchmark) for benchmark in cfg.benchmarks],
+        all_of("sessions"),
 
 
 rule training_sessions:
     input:
-        pool=paths.training_pool("{model}"),
-        rollouts=paths.rollouts("{model}"),
+        unpack(made_from("training_sessions")),
     output:
-        str(paths.training_sessions("{model}")),
-        str(paths.validation_sessions("{model}")),
-        str(paths.dropped_records("{model}")),
+        files_of("training_sessions"),
     log:
         str(paths.log("sessions", "training-{model}")),
     benchmark:
@@ -22,17 +20,17 @@ rule training_sessions:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=digests.digest(digests.sessions(cfg)),
+        run=RUN,
+        settings=settings_of("training_sessions"),
     shell:
         "stair sessions --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
 
 rule evaluation_sessions:
     input:
-        paths.benchmark("{benchmark}"),
+        unpack(made_from("evaluation_sessions")),
     output:
-        str(paths.evaluation_sessions("{benchmark}")),
+        files_of("evaluation_sessions"),
     log:
         str(paths.log("sessions", "evaluation-{benchmark}")),
     benchmark:
@@ -40,7 +38,7 @@ rule evaluation_sessions:
     conda:
         ENVIRONMENT
     params:
-        run=run_folder,
-        settings=digests.digest(digests.sessions(cfg)),
+        run=RUN,
+        settings=settings_of("evaluation_sessions"),
     shell:
         "stair sessions --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stair.artifacts import mapping
 from stair.artifacts.figures.figure import COLOURS, STYLE, Figure
 from stair.artifacts.labels import Labels
 from stair.artifacts.layout import rounded
@@ -11,8 +12,6 @@ from stair.artifacts.tables.table import REFERENCE, SHOWN, benchmark_title, by_p
 from stair.scoring.grid import Gap, Responses
 from stair.scoring.metrics import MEAN, turn_metrics
 from stair.scoring.tidy import Value
-
-ARTIFACT = "fig:overview"
 
 
 def build(responses: Responses, labels: Labels, models: Sequence[str]) -> Figure:
@@ -55,7 +54,7 @@ def build(responses: Responses, labels: Labels, models: Sequence[str]) -> Figure
         shown = [benchmark for model in models for benchmark in responses.benchmarks(model)]
         drawing.text(0.01, -0.02, "\n".join(notes(labels, responses, values, shown)), fontsize=5.5, va="top", wrap=True)
         pyplot.close(drawing)
-    return Figure("overview", ARTIFACT, tuple(values), drawing)
+    return Figure("overview", mapping.OVERVIEW, tuple(values), drawing)
 
 
 def _height(value: float) -> str:

@@ -1,4 +1,4 @@
-"""How many shards an output waits for: their number alone makes nothing again that is sealed. Imports no torch."""
+"""How many shards an output waits for: their number alone makes nothing again that is sealed."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stair.config.params import Settings
-from stair.provenance.restored import made_under
+from stair.graph.origin import made_under
+from stair.graph.output import Piece
 
 _MARKER = re.compile(r"shard-(\d+)-of-(\d+)\.json")
 
 
-def shard_count(output: Path, work: Path, settings: Callable[[], Settings], configured: int) -> int:
+def shard_count(sealed: Piece, work: Path, settings: Callable[[], Settings], configured: int) -> int:
     """The number of shards that an output's seal depends on.
 
     Args:
-        output: the sealed table.
+        sealed: the sealed files and their manifest.
         work: its work folder, where shards leave a marker when they have ended.
-        settings: the settings that stand now.
+        settings: the settings that the configuration has now.
         configured: how many shards there are to be where there is work.
 
     Returns:
         The number that the output was sealed from, where it is there and made under these settings; else the configured one.
     """
-    if not output.is_file() or not made_under(output.with_name(f"{output.name}.manifest.json"), settings):
+    if not all(file.is_file() for file in sealed.files) or not made_under(sealed.manifest, settings):
         return configured
     times: dict[int, dict[int, float]] = {}
     for path in work.glob("shard-*-of-*.json"):

@@ -1,0 +1,108 @@
+"""The outputs of one run: every job of the table, with its files, inputs and settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+
+from stair.config.model import Config
+from stair.config.params import Settings
+from stair.config.paths import RunPaths
+from stair.graph.output import Output
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Artefact:
+    """Files of one job that share a manifest."""
+
+    run: Run
+    output: Output
+    name: tuple[str, ...]
+    """The job's: a model, a benchmark, a condition."""
+    files: tuple[Path, ...]
+    manifest: Path
+
+    @cached_property
+    def inputs(self) -> tuple[Path, ...]:
+        """Files of earlier stages, and from outside the run."""
+        groups = self.output.made_from(self.run, *self.name)
+        return tuple(dict.fromkeys(file for group in groups.values() for file in group))
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The rule's settings; those with code in them take a moment."""
+        return self.output.settings(self.run, *self.name)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models whose weights are used; their contents count as one input each."""
+        return (self.values["model"],) if self.output.uses_model else ()
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Of a Parquet table."""
+        return self.output.schema if self.files[0].suffix == ".parquet" else None
+
+    @property
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """Columns that hold one value in every row."""
+        return tuple((column, self.values[column]) for column in self.output.constant)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return " ".join((self.output.name, *self.name))
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The job's name by wildcard."""
+        return dict(zip(self.output.wildcards, self.name, strict=True))
+
+
+class Artefacts:
+    """All outputs of a run, in the order of the graph.
+
+    Args:
+        config: the run.
+        paths: its files.
+        everything: the training data too that nothing needs, because what is trained with it was restored from an archive.
+    """
+
+    def __init__(self, config: Config, paths: RunPaths, *, everything: bool = False) -> None:
+        self._run = Run(config, paths, everything)
+
+    @cached_property
+    def all(self) -> tuple[Artefact, ...]:
+        """Every output that the configuration asks for."""
+        return tuple(
+            Artefact(self._run, output, name, piece.files, piece.manifest)
+            for output in OUTPUTS.values()
+            for name in output.jobs(self._run)
+            for piece in output.pieces(self._run, *name)
+        )
+
+    @cached_property
+    def by_file(self) -> dict[Path, Artefact]:
+        """The output that a file belongs to, manifests included."""
+        return {file: artefact for artefact in self.all for file in (*artefact.files, artefact.manifest)}
+
+    def of(self, output: str, *name: str) -> list[Artefact]:
+        """The outputs of one job. Raises ValueError where the configuration asks for none."""
+        found = [artefact for artefact in self.all if (artefact.output.name, artefact.name) == (output, name)]
+        if not found:
+            raise ValueError(
+                f"this run's configuration asks for no {output} of {' '.join(name)} (it has{self._beside(output, name)})"
+            )
+        return found
+
+    def _beside(self, output: str, name: tuple[str, ...]) -> str:
+        """What could stand in a name's place: the words that go on from its longest right beginning."""
+        names = [one.name for one in self.all if one.output.name == output]
+        right = max((n for n in range(len(name)) if any(one[:n] == name[:n] for one in names)), default=0)
+        words = dict.fromkeys(one[right] for one in names if one[:right] == name[:right] and len(one) > right)
+        return (f", of {' '.join(name[:right])}: " if right else ": ") + (", ".join(words) or "none")

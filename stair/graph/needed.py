@@ -1,0 +1,70 @@
+"""What Snakemake's jobs wait for: what an output is made from, and what only has to come first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stair.backbones.revision import revision_files
+from stair.config.paths import BACKBONE_FILES
+from stair.graph.output import Inputs, Output
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+from stair.graph.sealed import shard_count
+
+
+def inputs(run: Run, output: Output, *name: str) -> Inputs:
+    """The files that a job is made from, as Snakemake can wait for them: a data set of the hub by its mark.
+
+    A restored output waits only for files that the run makes anyway.
+    """
+    groups = output.made_from(run, *name)
+    if output.is_restored(run, *name):
+        anyway = set(of_targets(run))
+        return {group: [file for file in files if file in anyway] for group, files in groups.items()}
+    marks = _marks(run)
+    return {group: [marks.get(file, file) for file in files] for group, files in groups.items()}
+
+
+def _marks(run: Run) -> dict[Path, Path]:
+    """The marks of data sets that come from the hub, by their files."""
+    sets = {"training_pool": run.config.training_pool, **run.config.benchmarks}
+    return {
+        run.paths.dataset_file(run.config, name): run.paths.fetched_mark(run.config, name)
+        for name, dataset in sets.items()
+        if dataset.repository
+    }
+
+
+def weights(run: Run, output: Output, *name: str) -> list[Path]:
+    """The files of the model that a job uses; none for a restored output, which is copied."""
+    if output.is_restored(run, *name):
+        return []
+    model = dict(zip(output.wildcards, name, strict=True))["model"]
+    folder = run.paths.model_folder(run.config, model)
+    if run.config.models[model].tiny is not None:
+        return [folder / file for file in BACKBONE_FILES]
+    if run.config.models[model].path is not None:
+        return revision_files(folder)
+    return [run.paths.model_mark(run.config, model)]
+
+
+def markers(run: Run, output: Output, *name: str) -> list[Path]:
+    """The completion markers of the shards that a seal waits for; none for a restored output."""
+    assert output.shards is not None, f"{output.name} has no shards"
+    if output.is_restored(run, *name):
+        return []
+    (piece,), work = output.pieces(run, *name), output.work_of(*name).split("/")
+    configured = output.shards.count(run, *name)
+    of = shard_count(piece, run.paths.work(*work), lambda: output.settings(run, *name), configured)
+    return [run.paths.shard(str(shard), str(of), *work) for shard in range(of)]
+
+
+def of_targets(run: Run, *targets: str) -> list[Path]:
+    """The files that a target asks for; without one, those of all targets."""
+    return [
+        file
+        for output in OUTPUTS.values()
+        if output.target is not None and (not targets or output.target in targets)
+        for name in output.jobs(run)
+        for file in output.files(run, *name)
+    ]

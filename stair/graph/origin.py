@@ -1,0 +1,21 @@
+"""Whether an output was made under the current settings, by its manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from stair.config.params import Settings
+
+ORIGIN = "origin"
+"""The manifest's key for what an output was made from."""
+
+
+def made_under(manifest: Path, settings: Callable[[], Settings]) -> bool:
+    """Whether a manifest exists and contains these settings."""
+    try:
+        made = json.loads(manifest.read_text(encoding="utf-8"))[ORIGIN]["settings"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(made == json.loads(json.dumps(settings())))

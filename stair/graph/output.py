@@ -1,0 +1,115 @@
+"""An entry of the graph's table: all that the rules and the tools must know about one kind of output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from stair.config.params import Settings, digest
+from stair.graph.origin import made_under
+from stair.graph.run import Run, manifest_beside
+
+Inputs = dict[str, list[Path]]
+"""Files of earlier stages and from outside, in groups that the rules show by name."""
+
+
+class Shards(NamedTuple):
+    """The jobs that share the work of an output, before it is sealed."""
+
+    rule: str
+    count: Callable[..., int]
+    """How many, from the run and the job's name."""
+
+
+class Piece(NamedTuple):
+    """Files of a job that share a manifest."""
+
+    files: tuple[Path, ...]
+    manifest: Path
+
+
+def _nothing(run: Run, *name: str) -> Inputs:
+    return {}
+
+
+@dataclass(frozen=True)
+class Output:
+    """One kind of output. The functions take the run and the job's name, a value for each of `wildcards`."""
+
+    name: str
+    """In manifests, in messages, and in the rules: `made_from("responses")`."""
+    rules: tuple[str, ...]
+    """The Snakemake rules that write it."""
+    jobs: Callable[[Run], Iterable[tuple[str, ...]]]
+    """The names of all jobs, in an order in which each comes after those that it is made from."""
+    files: Callable[..., list[Path]]
+    """With `{model}` for a model, and so on, it gives the pattern of the rule's output."""
+    settings: Callable[..., Settings]
+    wildcards: tuple[str, ...] = ()
+    made_from: Callable[..., Inputs] = _nothing
+    """The lineage: never a shard's marker, never what only has to come first."""
+    target: str | None = None
+    """The Snakemake target that asks for it; None: made only where another job needs it."""
+    manifest: Callable[..., Path] | None = None
+    """The manifest that all files share; None: each file has its own beside it."""
+    stage_writes_manifest: bool = True
+    """Whether the stage writes a manifest, to which the origin is added; else the origin comes with a new one."""
+    schema: pa.Schema | None = None
+    """The columns of its Parquet files."""
+    constant: tuple[str, ...] = ()
+    """The wildcards that are columns, with the job's own value in every row."""
+    uses_model: bool = False
+    """Whether it depends on the weights of the model that its wildcard names."""
+    restorable: bool = False
+    """Whether `stair restore` takes it from an archive; all others are computed in moments from these."""
+    work: str = ""
+    """The work folder and the progress file of a job that reports how far it is: `training/{model}/{controller}`."""
+    shards: Shards | None = None
+
+    def job(self, wildcards: object) -> tuple[str, ...]:
+        """A job's name, from Snakemake's wildcards."""
+        return tuple(getattr(wildcards, name) for name in self.wildcards)
+
+    def work_of(self, *name: str) -> str:
+        """`work` of one job."""
+        return self.work.format(**dict(zip(self.wildcards, name, strict=True)))
+
+    @property
+    def progress(self) -> str:
+        """The name of the progress file, with wildcards."""
+        return f"{self.work}/{{shard}}" if self.shards else self.work
+
+    @property
+    def working_rules(self) -> tuple[str, ...]:
+        """The rules whose jobs report how far they are."""
+        if not self.work:
+            return ()
+        return (self.shards.rule,) if self.shards else self.rules
+
+    def settings_digest(self, run: Run, *name: str) -> str:
+        """The rule's params."""
+        return digest(self.settings(run, *name))
+
+    def pattern(self, run: Run, **fixed: str) -> list[Path]:
+        """The files with wildcards for names; `fixed` goes to `files` as it is."""
+        return self.files(run, *(f"{{{name}}}" for name in self.wildcards), **fixed)
+
+    def pieces(self, run: Run, *name: str) -> list[Piece]:
+        """The files of a job, by their manifests."""
+        files = self.files(run, *name)
+        if self.manifest is not None:
+            return [Piece(tuple(files), self.manifest(run, *name))]
+        return [Piece((file,), manifest_beside(file)) for file in files]
+
+    def is_restored(self, run: Run, *name: str) -> bool:
+        """Whether the run holds a job's outputs of an archive, made under the settings that the configuration has now."""
+        if not self.restorable or run.archive is None:
+            return False
+        if (self.name, *name) not in run.known:
+            manifest = self.pieces(run.archive, *name)[0].manifest
+            run.known[self.name, *name] = made_under(manifest, lambda: self.settings(run, *name))
+        return run.known[self.name, *name]

@@ -1,0 +1,450 @@
+"""The table of outputs: the one statement of the graph, in an order in which each comes after what it is made from.
+
+The rules (workflow/rules), `stair verify`, `why`, `restore`, `status` and the display read it. A new stage is a file of
+rules, a folder, a settings function and its entries here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from stair.artifacts.names import TRAINING_FIGURE
+from stair.artifacts.registry import FIGURES, Place, evaluated_places, tables_of
+from stair.config import params
+from stair.config.paths import BACKBONE_FILES
+from stair.config.training import CONTROLLER_FILES
+from stair.graph.output import Inputs, Output, Shards
+from stair.graph.run import Run, manifest_beside
+from stair.records import schemas
+
+Job = tuple[str, ...]
+
+TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex"), (".pdf", ".png", ".csv")
+
+
+# ---------------------------------------------------------------- which jobs a run has, with restored outputs
+
+
+def training_data_wanted(run: Run, model: str) -> bool:
+    """Whether a model's rollouts and sessions are made.
+
+    Not where all its trained controllers are restored and their training data is neither in the archive nor here.
+    """
+    if run.everything:
+        return True
+    controllers = [key for key in run.config.controllers if model in run.config.trained(key)]
+    if not controllers or not all(
+        OUTPUTS["controller"].is_restored(run, model, controller) for controller in controllers
+    ):
+        return True
+    return OUTPUTS["rollouts"].is_restored(run, model) or run.paths.rollouts(model).is_file()
+
+
+def trained_models(run: Run) -> list[str]:
+    """The models whose training data is made."""
+    return [model for model in run.config.models if training_data_wanted(run, model)]
+
+
+def used_models(run: Run) -> list[str]:
+    """The models with which something is made: not those of which all that would be made is restored."""
+
+    def used(model: str) -> bool:
+        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses")]
+        made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
+        return any(not output.is_restored(run, *job) for output, job in made)
+
+    return [model for model in run.config.models if run.everything or used(model)]
+
+
+def generated_sets(run: Run) -> list[Job]:
+    """The data sets that the run generates: not one whose table is restored from an archive."""
+    config = run.config
+    benchmarks = [k for k, item in config.benchmarks.items() if item.tiny is not None and not _has(run, "benchmark", k)]
+    wanted = any(not _has(run, "training_pool", model) for model in trained_models(run))
+    pool = ["training_pool"] if config.training_pool.tiny is not None and wanted else []
+    return [(name,) for name in (*pool, *benchmarks)]
+
+
+def _has(run: Run, output: str, *name: str) -> bool:
+    return not run.everything and OUTPUTS[output].is_restored(run, *name)
+
+
+def evaluated(run: Run) -> list[Job]:
+    """Every (model, benchmark, condition) of the evaluation, one condition after the other."""
+    return [(*pair, condition) for condition in run.config.conditions for pair in run.config.evaluated(condition)]
+
+
+def answering_models(run: Run) -> list[str]:
+    """The models that answer a benchmark."""
+    return [model for model in run.config.models if run.config.benchmarks_of(model)]
+
+
+def checked_prompts(run: Run) -> list[Job]:
+    """Every (model, data set) whose prompts are held to the model's context."""
+    return [
+        (model, name)
+        for model in used_models(run)
+        for name in (
+            *(["training_pool"] if training_data_wanted(run, model) else []),
+            *run.config.benchmarks_of(model),
+        )
+    ]
+
+
+def drawn_curves(run: Run) -> list[str]:
+    """The figures of training curves, one for each model with a controller."""
+    return [TRAINING_FIGURE + model for model in run.config.models if run.paths.curves(run.config, model)]
+
+
+# ---------------------------------------------------------------- what outputs are made from
+
+
+def _every_benchmark(run: Run) -> list[Path]:
+    return [run.paths.benchmark(key) for key in run.config.benchmarks]
+
+
+def _pool_from(run: Run, model: str) -> Inputs:
+    excluded = sorted(run.config.training_pool.excluded_for(model))
+    return {
+        "source": [run.paths.dataset_file(run.config, "training_pool")],
+        "excluded": [run.paths.benchmark(key) for key in excluded],
+    }
+
+
+def _report_from(run: Run) -> Inputs:
+    return {
+        "benchmarks": _every_benchmark(run),
+        "pools": [run.paths.training_pool(model) for model in run.config.models],
+        "cleaning": [run.paths.cleaning(model) for model in run.config.models],
+    }
+
+
+def _limits_from(run: Run, model: str, prompts: str) -> Inputs:
+    paths = run.paths
+    problems = paths.training_pool(model) if prompts == "training_pool" else paths.benchmark(prompts)
+    return {"preflight": [paths.preflight(model)], "problems": [problems]}
+
+
+def _pool_and_rollouts(run: Run, model: str) -> Inputs:
+    return {"pool": [run.paths.training_pool(model)], "rollouts": [run.paths.rollouts(model)]}
+
+
+def _training_data(run: Run, model: str, controller: str = "") -> Inputs:
+    return {
+        **_pool_and_rollouts(run, model),
+        "training": [run.paths.training_sessions(model)],
+        "validation": [run.paths.validation_sessions(model)],
+    }
+
+
+def _responses_from(run: Run, model: str, benchmark: str, condition: str) -> Inputs:
+    settings, paths = run.config.conditions[condition], run.paths
+    first, controller = settings.first_turn, settings.controller
+    return {
+        "benchmark": [paths.benchmark(benchmark)],
+        "sessions": [paths.evaluation_sessions(benchmark)],
+        "first_turns": [paths.responses(model, benchmark, first)] if first else [],
+        "controller": paths.controller_weights(run.config, model, controller) if controller else [],
+    }
+
+
+def _checked(run: Run) -> Inputs:
+    found: Inputs = {"benchmarks": _every_benchmark(run)}
+    for model in trained_models(run):
+        for group, files in _training_data(run, model).items():
+            found[group] = [*found.get(group, []), *files]
+    found["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
+    return found | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
+
+
+def _shown(run: Run, places: Iterable[Place]) -> Inputs:
+    places = list(places)
+    benchmarks = [key for key in run.config.benchmarks if key in {place.benchmark for place in places}]
+    return {
+        "benchmarks": [run.paths.benchmark(key) for key in benchmarks],
+        "rows": [run.paths.evaluation(*place) for place in places],
+        "checks": [run.paths.checks],
+    }
+
+
+def _table_from(run: Run, table: str) -> Inputs:
+    return _shown(run, tables_of(run.config)[table].shows(run.config, evaluated_places(run.config)))
+
+
+def _figure_from(run: Run, figure: str) -> Inputs:
+    return _shown(run, FIGURES[figure].shows(run.config, evaluated_places(run.config)))
+
+
+def _results(run: Run) -> Inputs:
+    """The files of every job from which nothing else is made: the run is finished when they are."""
+    jobs = [(output, job) for output in OUTPUTS.values() if output.name != "provenance" for job in output.jobs(run)]
+    used = {file for output, job in jobs for group in output.made_from(run, *job).values() for file in group}
+    last: Inputs = {}
+    for output, job in jobs:
+        files = output.files(run, *job)
+        if output.target is not None and used.isdisjoint(files):
+            last.setdefault(output.name, []).extend(files)
+    return last
+
+
+# ---------------------------------------------------------------- the table
+
+OUTPUTS: dict[str, Output] = {
+    output.name: output
+    for output in (
+        Output(
+            "raw",
+            rules=("raw",),
+            wildcards=("name",),
+            jobs=generated_sets,
+            files=lambda run, name: [run.paths.dataset_file(run.config, name)],
+            settings=lambda run, name: params.raw(run.config, name),
+            stage_writes_manifest=False,
+        ),
+        Output(
+            "backbone",
+            rules=("backbone",),
+            wildcards=("model",),
+            jobs=lambda run: [(model,) for model in used_models(run) if run.config.models[model].tiny is not None],
+            files=lambda run, model: [run.paths.backbone(model) / name for name in BACKBONE_FILES],
+            settings=lambda run, model: params.backbone(run.config, model),
+            manifest=lambda run, model: run.paths.backbone(model) / "manifest.json",
+            restorable=True,
+            work="backbone/{model}",
+        ),
+        Output(
+            "benchmark",
+            rules=("benchmark",),
+            target="data",
+            wildcards=("benchmark",),
+            jobs=lambda run: [(key,) for key in run.config.benchmarks],
+            files=lambda run, benchmark: [run.paths.benchmark(benchmark)],
+            made_from=lambda run, benchmark: {"source": [run.paths.dataset_file(run.config, benchmark)]},
+            settings=lambda run, benchmark: params.benchmark(run.config, benchmark),
+            schema=schemas.BENCHMARK,
+            restorable=True,
+        ),
+        Output(
+            "evaluation_sessions",
+            rules=("evaluation_sessions",),
+            target="sessions",
+            wildcards=("benchmark",),
+            jobs=lambda run: [(key,) for key in run.config.benchmarks],
+            files=lambda run, benchmark: [run.paths.evaluation_sessions(benchmark)],
+            made_from=lambda run, benchmark: {"benchmark": [run.paths.benchmark(benchmark)]},
+            settings=lambda run, benchmark: params.sessions(run.config),
+            schema=schemas.EVALUATION_SESSIONS,
+        ),
+        Output(
+            "training_pool",
+            rules=("training_pool",),
+            target="data",
+            wildcards=("model",),
+            jobs=lambda run: [(model,) for model in trained_models(run)],
+            files=lambda run, model: [run.paths.training_pool(model), run.paths.cleaning(model)],
+            made_from=_pool_from,
+            settings=lambda run, model: params.training_pool(run.config, model),
+            schema=schemas.TRAINING_POOL,
+            restorable=True,
+        ),
+        Output(
+            "data_report",
+            rules=("data_report",),
+            target="data",
+            jobs=lambda run: [()] if len(trained_models(run)) == len(run.config.models) else [],
+            files=lambda run: [
+                run.paths.data_report(".md"),
+                run.paths.data_report(".json"),
+                run.paths.data_counts,
+                run.paths.near_duplicates,
+            ],
+            made_from=_report_from,
+            settings=lambda run: params.data_report(run.config),
+            manifest=lambda run: manifest_beside(run.paths.data_report(".md")),
+        ),
+        Output(
+            "preflight",
+            rules=("preflight_model",),
+            target="preflight",
+            wildcards=("model",),
+            jobs=lambda run: [(model,) for model in used_models(run)],
+            files=lambda run, model: [run.paths.preflight(model)],
+            settings=lambda run, model: params.preflight(run.config, model),
+            uses_model=True,
+        ),
+        Output(
+            "preflight_limits",
+            rules=("preflight_limits",),
+            target="preflight",
+            wildcards=("model", "prompts"),
+            jobs=checked_prompts,
+            files=lambda run, model, prompts: [run.paths.preflight_limits(model, prompts)],
+            made_from=_limits_from,
+            settings=lambda run, model, prompts: params.preflight_limits(run.config, model, prompts),
+            uses_model=True,
+        ),
+        Output(
+            "rollouts",
+            rules=("seal_rollouts",),
+            target="rollouts",
+            wildcards=("model",),
+            jobs=lambda run: [(model,) for model in trained_models(run)],
+            files=lambda run, model: [run.paths.rollouts(model)],
+            made_from=lambda run, model: {"pool": [run.paths.training_pool(model)]},
+            settings=lambda run, model: params.rollouts(run.config, model),
+            schema=schemas.ROLLOUTS,
+            constant=("model",),
+            uses_model=True,
+            restorable=True,
+            work="rollouts/{model}",
+            shards=Shards("rollout_shard", lambda run, model: run.config.rollouts.shards),
+        ),
+        Output(
+            "training_sessions",
+            rules=("training_sessions",),
+            target="sessions",
+            wildcards=("model",),
+            jobs=lambda run: [(model,) for model in trained_models(run)],
+            files=lambda run, model: [
+                run.paths.training_sessions(model),
+                run.paths.validation_sessions(model),
+                run.paths.dropped_records(model),
+            ],
+            made_from=_pool_and_rollouts,
+            settings=lambda run, model: params.sessions(run.config),
+            schema=schemas.TRAINING_SESSIONS,
+        ),
+        Output(
+            "data_card",
+            rules=("data_card",),
+            target="rollouts",
+            wildcards=("model",),
+            jobs=lambda run: [(model,) for model in trained_models(run)],
+            files=lambda run, model: [run.paths.data_card(model)],
+            made_from=_pool_and_rollouts,
+            settings=lambda run, model: params.data_card(run.config, model),
+        ),
+        Output(
+            "controller",
+            rules=("train_controller", "train_lora", "train_lora_stair"),
+            target="training",
+            wildcards=("model", "controller"),
+            jobs=lambda run: [(model, key) for key in run.config.controllers for model in run.config.trained(key)],
+            # A pattern has no kind of its own: the rules name it.
+            files=lambda run, model, controller, kind=None: [
+                run.paths.controller(model, controller) / name
+                for name in CONTROLLER_FILES[kind or run.config.controllers[controller].kind]
+            ],
+            made_from=_training_data,
+            settings=lambda run, model, controller: params.training(run.config, model, controller),
+            manifest=lambda run, model, controller: run.paths.controller(model, controller) / "manifest.json",
+            uses_model=True,
+            restorable=True,
+            work="training/{model}/{controller}",
+        ),
+        Output(
+            "responses",
+            rules=("seal_evaluation",),
+            target="evaluation",
+            wildcards=("model", "benchmark", "condition"),
+            jobs=evaluated,
+            files=lambda run, model, benchmark, condition: [run.paths.responses(model, benchmark, condition)],
+            made_from=_responses_from,
+            settings=lambda run, model, benchmark, condition: params.evaluation(
+                run.config, model, benchmark, condition
+            ),
+            schema=schemas.RESPONSES,
+            constant=("model", "benchmark", "condition"),
+            uses_model=True,
+            restorable=True,
+            work="evaluation/{model}/{benchmark}/{condition}",
+            shards=Shards("evaluation_shard", lambda run, model, benchmark, condition: run.config.shards_of(condition)),
+        ),
+        Output(
+            "scores",
+            rules=("score_condition",),
+            target="scores",
+            wildcards=("model", "benchmark", "condition"),
+            jobs=evaluated,
+            files=lambda run, model, benchmark, condition: [run.paths.evaluation(model, benchmark, condition)],
+            made_from=lambda run, model, benchmark, condition: {
+                "responses": [run.paths.responses(model, benchmark, condition)],
+                "benchmark": [run.paths.benchmark(benchmark)],
+            },
+            settings=lambda run, model, benchmark, condition: params.scores(run.config, benchmark),
+            schema=schemas.SCORED,
+            constant=("model", "benchmark", "condition"),
+        ),
+        Output(
+            "response_card",
+            rules=("response_card",),
+            target="evaluation",
+            wildcards=("model",),
+            jobs=lambda run: [(model,) for model in answering_models(run)],
+            files=lambda run, model: [run.paths.response_card(model)],
+            made_from=lambda run, model: {
+                "responses": [run.paths.responses(*job) for job in evaluated(run) if job[0] == model]
+            },
+            settings=lambda run, model: params.response_card(run.config, model),
+        ),
+        Output(
+            "check",
+            rules=("check",),
+            target="check",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.checks],
+            made_from=_checked,
+            settings=lambda run: params.checks(run.config),
+            stage_writes_manifest=False,
+        ),
+        Output(
+            "table",
+            rules=("table",),
+            target="tables",
+            wildcards=("table",),
+            jobs=lambda run: [(name,) for name in tables_of(run.config)],
+            files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
+            made_from=_table_from,
+            settings=lambda run, table: params.tables(run.config),
+            manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        Output(
+            "training_figure",
+            rules=("training_figure",),
+            target="figures",
+            wildcards=("figure",),
+            jobs=lambda run: [(name,) for name in drawn_curves(run)],
+            files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
+            made_from=lambda run, figure: {
+                "curves": list(run.paths.curves(run.config, figure.removeprefix(TRAINING_FIGURE)).values())
+            },
+            settings=lambda run, figure: params.training_figure(run.config, figure.removeprefix(TRAINING_FIGURE)),
+            manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        Output(
+            "figure",
+            rules=("figure",),
+            target="figures",
+            wildcards=("figure",),
+            jobs=lambda run: [(name,) for name in FIGURES],
+            files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
+            made_from=_figure_from,
+            settings=lambda run, figure: params.tables(run.config),
+            manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        Output(
+            "provenance",
+            rules=("provenance",),
+            target="provenance",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.provenance],
+            made_from=_results,
+            settings=lambda run: params.provenance(run.config),
+            stage_writes_manifest=False,
+        ),
+    )
+}

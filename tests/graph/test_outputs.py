@@ -1,0 +1,79 @@
+"""The table of outputs by itself: an order, no file twice, and names that the display and the profiles use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.graph.artefacts import Artefacts
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=["tiny", "paper", "tests/runs/micro.yaml"])
+def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
+    name = request.param
+    return resolve(ROOT, {"run": str(ROOT / name) if "/" in name else name, "results": str(tmp_path)})
+
+
+def test_every_output_comes_after_those_that_it_is_made_from(config: Config) -> None:
+    artefacts = Artefacts(config, RunPaths.of(config)).all
+    written = {file for artefact in artefacts for file in artefact.files}
+    known: set[Path] = set()
+    for artefact in artefacts:
+        assert written.intersection(artefact.inputs) <= known, artefact.title
+        known.update(artefact.files)
+
+
+def test_no_file_is_written_twice(config: Config) -> None:
+    artefacts = Artefacts(config, RunPaths.of(config)).all
+    counts = Counter(file for artefact in artefacts for file in (*artefact.files, artefact.manifest))
+    assert {file for file, count in counts.items() if count > 1} == set()
+
+
+def test_a_pattern_gives_a_jobs_files(config: Config) -> None:
+    """The rules' patterns and the jobs' files are one function; a rule that needs more than names says what."""
+    run = Run(config, RunPaths.of(config))
+    for output in OUTPUTS.values():
+        for name in output.jobs(run):
+            values = dict(zip(output.wildcards, name, strict=True))
+            fixed = {}
+            if output.name == "raw":
+                continue  # its rule writes any suffix
+            if output.name == "controller":
+                fixed = {"kind": config.controllers[values["controller"]].kind}
+            pattern = [str(path).format(**values) for path in output.pattern(run, **fixed)]
+            assert pattern == [str(path) for path in output.files(run, *name)]
+
+
+def test_every_result_leads_to_the_summary(config: Config) -> None:
+    """What a target asks for and nothing reads is an input of the last rule, or the summary could miss it."""
+    artefacts = Artefacts(config, RunPaths.of(config)).all
+    read = {file for artefact in artefacts for file in artefact.inputs}
+    jobs = {(artefact.output.name, artefact.name) for artefact in artefacts if read.intersection(artefact.files)}
+    asked = {(artefact.output.name, artefact.name) for artefact in artefacts if artefact.output.target is not None}
+    assert asked - jobs == {("provenance", ())}
+
+
+def test_the_names_of_progress_files() -> None:
+    found = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
+    assert found == {
+        "backbone": "backbone/{model}",
+        "rollout_shard": "rollouts/{model}/{shard}",
+        "train_controller": "training/{model}/{controller}",
+        "train_lora": "training/{model}/{controller}",
+        "train_lora_stair": "training/{model}/{controller}",
+        "evaluation_shard": "evaluation/{model}/{benchmark}/{condition}/{shard}",
+    }
+
+
+def test_expected_seconds_name_rules_of_the_table(config: Config) -> None:
+    rules = {rule for output in OUTPUTS.values() for rule in (*output.rules, *output.working_rules)}
+    assert config.expected_seconds.keys() <= rules
