@@ -33,11 +33,6 @@ def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], found: s
     return Check(name, scope, False, rows, f"{len(wrong)} wrong, first: {wrong[0]}")
 
 
-def place(row: Row) -> str:
-    """Where a response row stands, for people."""
-    return f"{row['condition']} {row['session_id']} turn {row['turn']} sample {row['sample']}"
-
-
 def checks_csv(checks: Iterable[Check]) -> str:
     """One line a check."""
     text = io.StringIO()

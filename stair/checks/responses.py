@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 
-from stair.checks.check import Check, Row, place, verdict
+from stair.checks.check import Check, Row, verdict
 from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.conversation.thinking import last_position
@@ -17,9 +20,69 @@ Schedule = Mapping[str, Sequence[str]]
 Cut = Mapping[tuple[str, int], int]
 """The first turn that may be missing, by (session, sample)."""
 
+ENGINE_COLUMNS = ("engine", "engine_version", "attention", "dtype", "device")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTurn:
+    """What the checks keep of a response row. Its ids and texts, gigabytes in a whole condition, are looked at once."""
+
+    condition: str
+    session_id: str
+    turn: int
+    sample: int
+    problem_id: str
+    seed: int
+    finish_reason: str
+    response_tokens: int
+    ids: int
+    """How many ids the row has."""
+    first_ids: bytes | None
+    """SHA-256 of the ids of a T1, by which conditions share it; None at later turns."""
+    ends_thinking: bool
+    """Whether `</think>` stands in the text."""
+    history_retokenised: bool
+    captured_tokens: int | None
+    bank_tokens: int | None
+    controlled_tokens: int
+    readout_norm: float
+    engine: tuple[str, ...]
+    """What made the row, as far as it can change the numbers."""
+
+    @classmethod
+    def of(cls, row: Row) -> CheckedTurn:
+        ids = row["response_ids"]
+        return cls(
+            condition=row["condition"],
+            session_id=row["session_id"],
+            turn=row["turn"],
+            sample=row["sample"],
+            problem_id=row["problem_id"],
+            seed=row["seed"],
+            finish_reason=row["finish_reason"],
+            response_tokens=row["response_tokens"],
+            ids=len(ids),
+            first_ids=sha256(array("i", ids).tobytes()).digest() if row["turn"] == 1 else None,
+            ends_thinking="</think>" in row["response"],
+            history_retokenised=row["history_retokenised"],
+            captured_tokens=row["captured_tokens"],
+            bank_tokens=row["bank_tokens"],
+            controlled_tokens=row["controlled_tokens"],
+            readout_norm=row["readout_norm"],
+            engine=engine_of(row),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.condition} {self.session_id} turn {self.turn} sample {self.sample}"
+
+
+def engine_of(row: Row) -> tuple[str, ...]:
+    """What made a row, as far as it can change the numbers."""
+    return tuple(row[name] for name in ENGINE_COLUMNS)
+
 
 def condition_checks(
-    rows: Sequence[Row],
+    rows: Sequence[CheckedTurn],
     settings: Condition,
     schedule: Schedule,
     samples: int,
@@ -73,19 +136,19 @@ def wrongly_captured(row: Row, renderer: Renderer, turns: int, *, reads: bool, c
         # Without a marker, what has been processed: the token drawn last has no state.
         expected = min(len(body), max(len(ids) - 1, 0)) if marker is None else marker
     if row["captured_tokens"] != expected:
-        yield f"{place(row)} says {row['captured_tokens']} captured tokens, its ids give {expected}"
+        yield f"{CheckedTurn.of(row)} says {row['captured_tokens']} captured tokens, its ids give {expected}"
 
 
-def shares(rows: Sequence[Row], thinking: bool, scope: str) -> list[Check]:
+def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Check]:
     """How often a path was taken that is not the usual one: told, never failed."""
-    later = [row for row in rows if row["turn"] > 1]
+    later = [row for row in rows if row.turn > 1]
     checks = [
-        _share("share of re-tokenised histories", scope, [row["history_retokenised"] for row in later]),
-        _share("share of responses at the output limit", scope, [row["finish_reason"] == "length" for row in rows]),
-        _share("share of responses with no room left", scope, [row["finish_reason"] == "context" for row in rows]),
+        _share("share of re-tokenised histories", scope, [row.history_retokenised for row in later]),
+        _share("share of responses at the output limit", scope, [row.finish_reason == "length" for row in rows]),
+        _share("share of responses with no room left", scope, [row.finish_reason == "context" for row in rows]),
     ]
     if thinking:
-        open_ended = ["</think>" not in row["response"] for row in rows]
+        open_ended = [not row.ends_thinking for row in rows]
         checks.append(_share("share of responses without </think>", scope, open_ended))
     return [check for check in checks if check.rows]
 
@@ -101,7 +164,11 @@ MIXED = "mixed, as evaluation.allow_mixed_engines allows: "
 
 
 def group_checks(
-    rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition], scope: str, *, allow_mixed: bool = False
+    rows: Mapping[str, Sequence[CheckedTurn]],
+    conditions: Mapping[str, Condition],
+    scope: str,
+    *,
+    allow_mixed: bool = False,
 ) -> list[Check]:
     """What the conditions of one model and benchmark must hold together."""
     everything = [row for of_condition in rows.values() for row in of_condition]
@@ -112,16 +179,18 @@ def group_checks(
     ]
 
 
-def _one_engine(rows: Sequence[Row], scope: str, allow_mixed: bool) -> Check:
+def _one_engine(rows: Sequence[CheckedTurn], scope: str, allow_mixed: bool) -> Check:
     check = verdict(ONE_ENGINE, scope, len(rows), _engines(rows))
     if check.passed or not allow_mixed:
         return check
-    names = dict.fromkeys(" ".join(engine_of(row)) for row in rows)
+    names = dict.fromkeys(" ".join(row.engine) for row in rows)
     return Check(ONE_ENGINE, scope, True, len(rows), MIXED + "; ".join(names))
 
 
-def _grid(rows: Sequence[Row], settings: Condition, schedule: Schedule, samples: int, cut: Cut) -> Iterator[str]:
-    found = Counter((row["session_id"], row["turn"], row["sample"]) for row in rows)
+def _grid(
+    rows: Sequence[CheckedTurn], settings: Condition, schedule: Schedule, samples: int, cut: Cut
+) -> Iterator[str]:
+    found = Counter((row.session_id, row.turn, row.sample) for row in rows)
     for session in schedule:
         for turn in range(1, settings.turns + 1):
             for sample in range(samples):
@@ -137,77 +206,71 @@ def _grid(rows: Sequence[Row], settings: Condition, schedule: Schedule, samples:
     yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in found)
 
 
-def _follows(rows: Sequence[Row], schedule: Schedule) -> Iterator[str]:
+def _follows(rows: Sequence[CheckedTurn], schedule: Schedule) -> Iterator[str]:
     for row in rows:
-        problems = schedule.get(row["session_id"], ())
-        if not 1 <= row["turn"] <= len(problems) or problems[row["turn"] - 1] != row["problem_id"]:
-            yield f"{place(row)} answers {row['problem_id']}"
+        problems = schedule.get(row.session_id, ())
+        if not 1 <= row.turn <= len(problems) or problems[row.turn - 1] != row.problem_id:
+            yield f"{row} answers {row.problem_id}"
 
 
-def _counts(rows: Sequence[Row]) -> Iterator[str]:
+def _counts(rows: Sequence[CheckedTurn]) -> Iterator[str]:
     for row in rows:
-        if row["response_tokens"] != len(row["response_ids"]):
-            yield f"{place(row)} has {len(row['response_ids'])} ids and says {row['response_tokens']}"
+        if row.response_tokens != row.ids:
+            yield f"{row} has {row.ids} ids and says {row.response_tokens}"
 
 
-def _bank(rows: Sequence[Row], reads: bool) -> Iterator[str]:
-    trajectories: dict[tuple[str, int], list[Row]] = defaultdict(list)
+def _bank(rows: Sequence[CheckedTurn], reads: bool) -> Iterator[str]:
+    trajectories: dict[tuple[str, int], list[CheckedTurn]] = defaultdict(list)
     for row in rows:
-        trajectories[row["session_id"], row["sample"]].append(row)
+        trajectories[row.session_id, row.sample].append(row)
     for turns in trajectories.values():
         stored = 0
-        for row in sorted(turns, key=lambda row: row["turn"]):
+        for row in sorted(turns, key=lambda row: row.turn):
             expected = stored if reads else None
-            if row["bank_tokens"] != expected:
-                yield f"{place(row)} says {row['bank_tokens']} bank tokens, its history gives {expected}"
-            stored += row["captured_tokens"] or 0
+            if row.bank_tokens != expected:
+                yield f"{row} says {row.bank_tokens} bank tokens, its history gives {expected}"
+            stored += row.captured_tokens or 0
 
 
-def _read(rows: Sequence[Row], condition_reads: bool, times_zero: bool) -> Iterator[str]:
+def _read(rows: Sequence[CheckedTurn], condition_reads: bool, times_zero: bool) -> Iterator[str]:
     for row in rows:
         # Where the context had no room left, the prompt was never processed.
-        asked = row["finish_reason"] != "context" or row["response_tokens"] > 0
-        reads = condition_reads and row["turn"] > 1 and asked
-        controlled, norm = row["controlled_tokens"], row["readout_norm"]
+        asked = row.finish_reason != "context" or row.response_tokens > 0
+        reads = condition_reads and row.turn > 1 and asked
+        controlled, norm = row.controlled_tokens, row.readout_norm
         if reads and controlled <= 0:
-            yield f"{place(row)} has no controlled token"
+            yield f"{row} has no controlled token"
         if not reads and (controlled or norm):
-            yield f"{place(row)} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"
+            yield f"{row} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"
         # An empty bank (every earlier answer ended at once) has nothing to read, and of one entry both reads are the same.
-        sound = norm == 0.0 if times_zero else 0 < norm < float("inf") or (norm == 0.0 and row["bank_tokens"] == 1)
-        if reads and row["bank_tokens"] and not sound:
-            yield f"{place(row)} has the readout norm {norm}"
+        sound = norm == 0.0 if times_zero else 0 < norm < float("inf") or (norm == 0.0 and row.bank_tokens == 1)
+        if reads and row.bank_tokens and not sound:
+            yield f"{row} has the readout norm {norm}"
 
 
-def _shared_first_turns(rows: Mapping[str, Sequence[Row]], conditions: Mapping[str, Condition]) -> Iterator[str]:
+def _shared_first_turns(
+    rows: Mapping[str, Sequence[CheckedTurn]], conditions: Mapping[str, Condition]
+) -> Iterator[str]:
     for condition, of_condition in rows.items():
         source = conditions[condition].first_turn
         if source is None:
             continue
-        saved = {(row["problem_id"], row["sample"]): row["response_ids"] for row in rows[source]}
+        saved = {(row.problem_id, row.sample): row.first_ids for row in rows[source]}
         for row in of_condition:
-            if row["turn"] == 1 and row["response_ids"] != saved.get((row["problem_id"], row["sample"])):
-                yield f"{place(row)} differs from {source}"
+            if row.turn == 1 and row.first_ids != saved.get((row.problem_id, row.sample)):
+                yield f"{row} differs from {source}"
 
 
-def _seeds(rows: Sequence[Row]) -> Iterator[str]:
+def _seeds(rows: Sequence[CheckedTurn]) -> Iterator[str]:
     seeds: dict[tuple[str, int], int] = {}
     for row in rows:
-        first = seeds.setdefault((row["problem_id"], row["sample"]), row["seed"])
-        if row["seed"] != first:
-            yield f"{place(row)} has seed {row['seed']}, others of {row['problem_id']} have {first}"
+        first = seeds.setdefault((row.problem_id, row.sample), row.seed)
+        if row.seed != first:
+            yield f"{row} has seed {row.seed}, others of {row.problem_id} have {first}"
 
 
-ENGINE_COLUMNS = ("engine", "engine_version", "attention", "dtype", "device")
-
-
-def engine_of(row: Row) -> tuple[str, ...]:
-    """What made a row, as far as it can change the numbers."""
-    return tuple(row[name] for name in ENGINE_COLUMNS)
-
-
-def _engines(rows: Sequence[Row]) -> Iterator[str]:
-    first = engine_of(rows[0]) if rows else ()
+def _engines(rows: Sequence[CheckedTurn]) -> Iterator[str]:
+    first = rows[0].engine if rows else ()
     for row in rows:
-        if (found := engine_of(row)) != first:
-            yield f"{place(row)} was made by {found}, others by {first}"
+        if (found := row.engine) != first:
+            yield f"{row} was made by {found}, others by {first}"

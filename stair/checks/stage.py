@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stair.checks.check import Check, checks_csv
-from stair.checks.responses import capture_check, condition_checks, group_checks, shares, wrongly_captured
+from stair.checks.responses import CheckedTurn, capture_check, condition_checks, group_checks, shares, wrongly_captured
 from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -14,7 +14,7 @@ from stair.data.benchmarks import question
 from stair.data.normalisation import identity
 from stair.records.files import write_text
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
-from stair.records.tables import read_table
+from stair.records.tables import iterate_table, read_table
 from stair.sessions.training import NEEDED, complete_records
 
 
@@ -33,35 +33,25 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
         checks += schedule_checks(sessions, problems, benchmark)
         schedule = schedule_of(sessions)
         for model in config.models:
-            rows = {
-                condition: read_table(paths.responses(model, benchmark, condition), RESPONSES)
-                for condition in config.conditions
-                if (model, benchmark) in config.evaluated(condition)
-            }
-            for condition, of_condition in rows.items():
+            conditions = [key for key in config.conditions if (model, benchmark) in config.evaluated(key)]
+            turns: dict[str, list[CheckedTurn]] = {}
+            for condition in conditions:
                 scope = f"{model}/{benchmark}/{condition}"
-                reads = config.reads_bank(condition)
-                checks += condition_checks(
-                    of_condition,
-                    config.conditions[condition],
-                    schedule,
-                    config.evaluation.samples,
-                    scope,
-                    reads=reads,
-                    cut=config.cut_trajectories(model, benchmark, condition),
-                )
-                turns = config.conditions[condition].turns
-                if (renderer := renderers.get(model)) is not None:
-                    cut = config.cut_trajectories(model, benchmark, condition)
-                    wrong = [
-                        offender
-                        for row in of_condition
-                        for offender in wrongly_captured(row, renderer, turns, reads=reads, cut=cut)
-                    ]
-                    checks.append(capture_check(wrong, len(of_condition), scope))
-                checks += shares(of_condition, config.models[model].thinking, scope)
+                settings, reads = config.conditions[condition], config.reads_bank(condition)
+                cut = config.cut_trajectories(model, benchmark, condition)
+                renderer = renderers.get(model)
+                kept, wrong = turns.setdefault(condition, []), list[str]()
+                for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
+                    kept.append(CheckedTurn.of(row))
+                    if renderer is not None:
+                        wrong += wrongly_captured(row, renderer, settings.turns, reads=reads, cut=cut)
+                samples = config.evaluation.samples
+                checks += condition_checks(kept, settings, schedule, samples, scope, reads=reads, cut=cut)
+                if renderer is not None:
+                    checks.append(capture_check(wrong, len(kept), scope))
+                checks += shares(kept, config.models[model].thinking, scope)
             allow = config.evaluation.allow_mixed_engines
-            checks += group_checks(rows, config.conditions, f"{model}/{benchmark}", allow_mixed=allow)
+            checks += group_checks(turns, config.conditions, f"{model}/{benchmark}", allow_mixed=allow)
     return checks
 
 

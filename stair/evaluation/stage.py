@@ -9,7 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stair.checks.responses import ENGINE_COLUMNS, capture_check, condition_checks, engine_of, wrongly_captured
+from stair.checks.responses import (
+    ENGINE_COLUMNS,
+    CheckedTurn,
+    capture_check,
+    condition_checks,
+    engine_of,
+    wrongly_captured,
+)
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
@@ -26,12 +33,6 @@ from stair.records.keys import adapter_digest, file_digest
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table, write_table
-
-_CHECKED = (
-    *("condition", "session_id", "turn", "sample", "problem_id", "response_tokens", "finish_reason"),
-    *("captured_tokens", "bank_tokens", "controlled_tokens", "readout_norm"),
-)
-"""The columns that a condition's checks look at, besides the ids."""
 
 
 class _Study:
@@ -245,19 +246,18 @@ def _checked(
     Raises:
         ValueError: after the last row, when a check fails.
     """
-    light: list[dict[str, Any]] = []
+    turns: list[CheckedTurn] = []
     wrong: list[str] = []
     reads = study.config.reads_bank(study.condition)
     cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
     for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps):
-        # What the checks look at, without what makes rows large: of the ids their number counts.
-        light.append({name: row[name] for name in _CHECKED} | {"response_ids": range(len(row["response_ids"]))})
+        turns.append(CheckedTurn.of(row))
         wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads, cut=cut)
         positions.add(row)
         yield row
     scope = f"{study.model}/{study.benchmark}/{study.condition}"
     samples = study.config.evaluation.samples
-    checks = condition_checks(light, study.settings, study.sessions, samples, scope, reads=reads, cut=cut)
-    for check in [*checks, capture_check(wrong, len(light), scope)]:
+    checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, cut=cut)
+    for check in [*checks, capture_check(wrong, len(turns), scope)]:
         if not check.passed:
             raise ValueError(f"{output} is not written: {check.name}: {check.detail}")

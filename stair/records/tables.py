@@ -142,6 +142,21 @@ def read_ids(path: Path, schema: pa.Schema, names: Sequence[str], column: str) -
         raise ValueError(_unreadable(path, error)) from error
 
 
+def iterate_table(path: Path, schema: pa.Schema) -> Iterator[dict[str, Any]]:
+    """A table's rows, read a few at a time.
+
+    Raises:
+        ValueError: as `read_table`.
+    """
+    _check(path, schema)
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS_A_BATCH):
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(_unreadable(path, error)) from error
+
+
 class SavedRows:
     """A table's rows by some of their columns, one made at a time: a row of Python numbers takes ten times a column's space.
 

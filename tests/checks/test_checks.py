@@ -13,6 +13,7 @@ from stair.checks.responses import (
     CAPTURED,
     MIXED,
     ONE_ENGINE,
+    CheckedTurn,
     capture_check,
     condition_checks,
     group_checks,
@@ -75,14 +76,19 @@ def rows_of(condition: str) -> list[Row]:
     return rows
 
 
+def checked(rows: list[Row]) -> list[CheckedTurn]:
+    return [CheckedTurn.of(row) for row in rows]
+
+
 def of_condition(rows: list[Row], condition: str, cut: dict[tuple[str, int], int] | None = None) -> list[Check]:
     settings = CONDITIONS[condition]
     reads = settings.controller is not None
-    return condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, condition, reads=reads, cut=cut)
+    return condition_checks(checked(rows), settings, schedule_of(SCHEDULE), SAMPLES, condition, reads=reads, cut=cut)
 
 
-def of_group(rows: dict[str, list[Row]]) -> list[Check]:
-    return group_checks(rows, CONDITIONS, "group")
+def of_group(rows: dict[str, list[Row]], *, allow_mixed: bool = False) -> list[Check]:
+    turns = {condition: checked(of_condition) for condition, of_condition in rows.items()}
+    return group_checks(turns, CONDITIONS, "group", allow_mixed=allow_mixed)
 
 
 def failed(checks: list[Check]) -> set[str]:
@@ -217,7 +223,9 @@ def test_times_zero_leaves_no_readout() -> None:
     settings = CONDITIONS["stair"].model_copy(update={"variant": "zero"})
 
     def found(rows: list[Row]) -> set[str]:
-        return failed(condition_checks(rows, settings, schedule_of(SCHEDULE), SAMPLES, "stair_null", reads=True))
+        return failed(
+            condition_checks(checked(rows), settings, schedule_of(SCHEDULE), SAMPLES, "stair_null", reads=True)
+        )
 
     assert found([row | {"readout_norm": 0.0} for row in rows_of("stair")]) == set()
     assert found(rows_of("stair")) == {"the bank is read after T1 and nowhere else"}
@@ -227,25 +235,25 @@ def test_unequal_engines_can_be_allowed_and_are_told() -> None:
     rows = {condition: rows_of(condition) for condition in CONDITIONS}
     for row in rows["stair"]:
         row["device"] = "another"
-    (check,) = [one for one in group_checks(rows, CONDITIONS, "group", allow_mixed=True) if one.name == ONE_ENGINE]
+    (check,) = [one for one in of_group(rows, allow_mixed=True) if one.name == ONE_ENGINE]
     assert check.passed
     assert check.detail == MIXED + "transformers 1 sdpa float32 cpu; transformers 1 sdpa float32 another"
     sound = {condition: rows_of(condition) for condition in CONDITIONS}
-    assert not any(one.detail for one in group_checks(sound, CONDITIONS, "group", allow_mixed=True))
+    assert not any(one.detail for one in of_group(sound, allow_mixed=True))
 
 
 def test_unusual_paths_are_counted() -> None:
     rows = rows_of("native")
     later(rows)["history_retokenised"] = True
     rows[0].update(response="It is", finish_reason="length")
-    told = {check.name: check.detail for check in shares(rows, True, "native")}
+    told = {check.name: check.detail for check in shares(checked(rows), True, "native")}
     assert told == {
         "share of re-tokenised histories": "1 of 36 (2.8%)",
         "share of responses at the output limit": "1 of 48 (2.1%)",
         "share of responses with no room left": "0 of 48 (0.0%)",
         "share of responses without </think>": "1 of 48 (2.1%)",
     }
-    names = {check.name for check in shares(rows_of("vanilla"), False, "vanilla")}
+    names = {check.name for check in shares(checked(rows_of("vanilla")), False, "vanilla")}
     assert names == {"share of responses at the output limit", "share of responses with no room left"}
 
 
