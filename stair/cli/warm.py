@@ -29,6 +29,7 @@ MODULES = (
     "stair.cli.main",
     "stair.artifacts.figures.figure",
     "stair.artifacts.stage",
+    "stair.artifacts.tables.uncertainty",
     "stair.checks.stage",
     "stair.data.report",
     "stair.data.stage",

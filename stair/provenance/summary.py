@@ -152,7 +152,7 @@ def _rules(paths: RunPaths) -> dict[str, Any]:
 def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]:
     """Tables of generated rows: name, file, and whether their first turns are another table's."""
     for artefact in Artefacts(config, paths).all:
-        if artefact.output.shards is not None:
+        if artefact.output.shards is not None and artefact.schema is not None:
             (file,), condition = artefact.files, artefact.values.get("condition")
             shares_first = condition is not None and config.conditions[condition].first_turn is not None
             yield shown(file.with_suffix(""), paths), file, shares_first

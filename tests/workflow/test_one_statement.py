@@ -115,7 +115,7 @@ rule count_endings:
     benchmark:
         str(paths.timing("count_endings", "{model}"))
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("toy"),
     shell:
         "python -m stair.toy {params.run} {wildcards.model} > {log} 2>&1"

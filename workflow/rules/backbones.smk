@@ -10,7 +10,7 @@ rule backbone:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("backbone"),
     shell:
         "stair backbone --run {params.run} --model {wildcards.model} --threads {threads} > {log} 2>&1"

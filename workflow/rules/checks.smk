@@ -11,7 +11,7 @@ rule check:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("check"),
     shell:
         "stair check --run {params.run} > {log} 2>&1"

@@ -28,6 +28,11 @@ wildcard_constraints:
     of=r"\d+",
 
 
+def run_folder(wildcards):
+    """The run's folder, which every command is told."""
+    return RUN
+
+
 # Each takes the name of an output in the table, and gives what a rule says of it.
 
 
@@ -73,3 +78,19 @@ def shards_of(name):
 def all_of(*targets):
     """The files that targets ask for; without a name, those of every target."""
     return needed.of_targets(run, *targets)
+
+
+def training_workers():
+    """What starts several processes of one command, each with a GPU of its own; nothing for one."""
+    count = cfg.training.workers
+    if count == 1:
+        return ""
+    # The processes find each other, so they run here and not in the warm process.
+    torchrun = "torchrun --standalone --no-python"
+    return f"env -u STAIR_WARM {torchrun} --nproc-per-node {count} -- "
+
+
+def controllers_of(*kinds):
+    """A pattern of the controllers of these kinds."""
+    keys = [re.escape(key) for key, c in cfg.controllers.items() if c.kind in kinds]
+    return "|".join(keys) or "none"

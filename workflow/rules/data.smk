@@ -20,7 +20,7 @@ rule raw:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("raw"),
     shell:
         "stair raw --run {params.run} --name {wildcards.name} > {log} 2>&1"
@@ -38,7 +38,7 @@ rule benchmark:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("benchmark"),
     shell:
         "stair data --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"
@@ -56,7 +56,7 @@ rule training_pool:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("training_pool"),
     shell:
         "stair data --run {params.run} --model {wildcards.model} > {log} 2>&1"
@@ -74,7 +74,7 @@ rule data_report:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("data_report"),
     shell:
         "stair data --run {params.run} --report > {log} 2>&1"

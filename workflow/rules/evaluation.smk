@@ -8,11 +8,6 @@ rule evaluation:
         all_of("evaluation"),
 
 
-def evaluation_gpus(wildcards):
-    """The GPUs of a shard."""
-    return cfg.gpus_for(cfg.engine_for(wildcards.model, wildcards.benchmark))
-
-
 rule evaluation_shard:
     input:
         unpack(made_from("responses")),
@@ -39,9 +34,11 @@ rule evaluation_shard:
     conda:
         ENVIRONMENT
     resources:
-        gpu=evaluation_gpus,
+        gpu=lambda wildcards: cfg.gpus_for(
+            cfg.engine_for(wildcards.model, wildcards.benchmark)
+        ),
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("responses"),
     shell:
         "stair evaluate --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
@@ -62,7 +59,7 @@ rule seal_evaluation:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("responses"),
     shell:
         "stair evaluate --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
@@ -81,7 +78,7 @@ rule response_card:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("response_card"),
     shell:
         "stair evaluate --run {params.run} --model {wildcards.model} --card > {log} 2>&1"

@@ -22,7 +22,7 @@ rule figure:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("figure"),
     shell:
         "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
@@ -42,7 +42,7 @@ rule training_figure:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("training_figure"),
     shell:
         "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"

@@ -22,7 +22,7 @@ rule preflight_model:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("preflight"),
     shell:
         "stair preflight --run {params.run} --model {wildcards.model} > {log} 2>&1"
@@ -42,7 +42,7 @@ rule preflight_limits:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("preflight_limits"),
     shell:
         "stair preflight --run {params.run} --model {wildcards.model} --limits {wildcards.prompts} > {log} 2>&1"

@@ -10,7 +10,7 @@ rule provenance:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("provenance"),
     shell:
         "stair provenance --run {params.run} > {log} 2>&1"

@@ -8,11 +8,6 @@ rule rollouts:
         all_of("rollouts"),
 
 
-def rollout_gpus(wildcards):
-    """The GPUs of a shard."""
-    return cfg.gpus_for(cfg.rollout_engine(wildcards.model))
-
-
 rule rollout_shard:
     input:
         unpack(made_from("rollouts")),
@@ -29,9 +24,9 @@ rule rollout_shard:
     conda:
         ENVIRONMENT
     resources:
-        gpu=rollout_gpus,
+        gpu=lambda wildcards: cfg.gpus_for(cfg.rollout_engine(wildcards.model)),
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("rollouts"),
     shell:
         "stair rollouts --run {params.run} --model {wildcards.model} --shard {wildcards.shard} --of {wildcards.of}"
@@ -51,7 +46,7 @@ rule seal_rollouts:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("rollouts"),
     shell:
         "stair rollouts --run {params.run} --model {wildcards.model} --seal > {log} 2>&1"
@@ -69,7 +64,7 @@ rule data_card:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("data_card"),
     shell:
         "stair rollouts --run {params.run} --model {wildcards.model} --card > {log} 2>&1"

@@ -20,7 +20,7 @@ rule score_condition:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("scores"),
     shell:
         "stair scores --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"

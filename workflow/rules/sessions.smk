@@ -20,7 +20,7 @@ rule training_sessions:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("training_sessions"),
     shell:
         "stair sessions --run {params.run} --model {wildcards.model} > {log} 2>&1"
@@ -38,7 +38,7 @@ rule evaluation_sessions:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("evaluation_sessions"),
     shell:
         "stair sessions --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"

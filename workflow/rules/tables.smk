@@ -22,7 +22,7 @@ rule table:
     conda:
         ENVIRONMENT
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("table"),
     shell:
         "stair tables --run {params.run} --name {wildcards.table} > {log} 2>&1"

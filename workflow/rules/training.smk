@@ -8,27 +8,6 @@ rule training:
         all_of("training"),
 
 
-def training_workers():
-    """What starts several processes of one command, each with a GPU of its own; nothing for one."""
-    count = cfg.training.workers
-    if count == 1:
-        return ""
-    # The processes find each other, so they run here and not in the warm process.
-    torchrun = "torchrun --standalone --no-python"
-    return f"env -u STAIR_WARM {torchrun} --nproc-per-node {count} -- "
-
-
-def training_gpus():
-    """The GPUs of a training, one a worker."""
-    return cfg.training.workers * cfg.gpus_for("transformers")
-
-
-def controllers_of(*kinds):
-    """A pattern of the controllers of these kinds."""
-    keys = [re.escape(key) for key, c in cfg.controllers.items() if c.kind in kinds]
-    return "|".join(keys) or "none"
-
-
 rule train_controller:
     input:
         unpack(made_from("controller")),
@@ -45,9 +24,9 @@ rule train_controller:
     conda:
         ENVIRONMENT
     resources:
-        gpu=training_gpus(),
+        gpu=cfg.training.workers * cfg.gpus_for("transformers"),
     params:
-        run=RUN,
+        run=run_folder,
         settings=settings_of("controller"),
         workers=training_workers(),
     shell:
