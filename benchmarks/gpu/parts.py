@@ -40,7 +40,7 @@ PARTS = (
         "read",
         "The differential read beside one flash read of the same bank, and the prefill that it adds to a model.",
         "benchmarks.read",
-        115,
+        105,
         cuda="--device cuda --banks 8192 80700 --prompts 64 256 1024 --least-seconds 0.5 "
         "--prefill qwen3.5-4b qwen3-4b-instruct",
         cpu="--shapes qwen3-4b --banks 128 256 --prompts 8 16 --rounds 1 --least-seconds 0 --backward "
@@ -90,7 +90,7 @@ PARTS = (
         "training",
         "A session's training in parts, and its peak memory beside the estimate.",
         "benchmarks.training",
-        120,
+        110,
         cuda="--device cuda --tokens 2048",
         cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair",
     ),
