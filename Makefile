@@ -6,6 +6,7 @@
 # make test-reproduced   looks at the tiny run that was made, and at what its stages took
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), by PYTHON and its torch; writes OUT (docs/gpu.md)
+# make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
 # make lint        formatting, types, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
@@ -20,7 +21,7 @@ VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.
 READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh pyproject.toml | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
+.PHONY: help env sglang-env reproduce tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
@@ -56,6 +57,10 @@ ifeq ($(ENGINE),sglang)
 	@device=$$($(VENV)/bin/stair config --run $(RUN) --key sglang.device) && $(MAKE) --no-print-directory sglang-env DEVICE=$$device
 endif
 	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go) $(if $(ENGINE),--set 'rollouts={engine: $(ENGINE)}')
+
+tiny-backbones: $(READY)
+	@$(VENV)/bin/stair reproduce --run tiny-backbones --target backbones
+	@$(VENV)/bin/stair compare-backbones --run results/tiny-backbones $(if $(WRITE),--write)
 
 test: $(READY) $(TEST_READY)
 	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang" -n 2 --dist loadgroup

@@ -69,8 +69,8 @@ def build(config: Config, paths: RunPaths, name: str) -> Table:
 def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str], int | Gap]:
     """The parameters that each (model, condition) trained, from the controllers' manifests.
 
-    Without a manifest, a small backbone's count is a gap: the backbone has the key of a model of
-    the paper, but not its shape.
+    Without a manifest, the count of a model that is not from the hub is a gap: it may have the key of a model of the
+    paper, but not its shape.
     """
     found: dict[tuple[str, str], int | Gap] = {}
     for condition, settings in config.conditions.items():
@@ -80,7 +80,7 @@ def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str],
             path = manifest_path(paths.controller(model, settings.controller))
             if path.is_file():
                 found[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
-            elif backbone.tiny is not None:
+            elif backbone.repository is None:
                 found[model, condition] = Gap(
                     f"{model}, {condition}: the controller has no manifest with its parameters"
                 )

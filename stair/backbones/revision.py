@@ -32,27 +32,27 @@ def revision_files(folder: Path) -> list[Path]:
     ]
 
 
-def revision_digests(folder: Path, memo: Path, *, remember: bool = True) -> dict[str, str]:
+def revision_digests(folder: Path, memo: Path | None, *, remember: bool = True) -> dict[str, str]:
     """The SHA-256 of each of `revision_files`, by name.
 
     Args:
         folder: the model folder.
-        memo: a file that remembers digests by size and modification time, so that gigabytes are read once.
+        memo: a file that remembers digests by size and modification time, so that gigabytes are read once; None for none.
         remember: whether the memo may be written.
     """
-    remembered = _remembered(memo)
+    remembered = _remembered(memo) if memo else {}
     known: dict[str, list] = {}
     for path in revision_files(folder):
         status = path.stat()
         stamp = [status.st_size, status.st_mtime_ns]
         entry = remembered.get(path.name)
         known[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
-    if remember and known != remembered:
+    if memo and remember and known != remembered:
         write_json(memo, known)
     return {name: entry[2] for name, entry in known.items()}
 
 
-def model_revision(folder: Path, memo: Path, *, remember: bool = True) -> str:
+def model_revision(folder: Path, memo: Path | None, *, remember: bool = True) -> str:
     """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
 
     Arguments as of `revision_digests`.

@@ -62,6 +62,33 @@ def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> 
 
 
 @commands.command()
+def compare_backbones(
+    run: RunOption,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the run's backbones in the place of those that come with the project.")
+    ] = False,
+) -> None:
+    """Compare the small backbones that a run has trained with those that come with the project (backbones/).
+
+    Prints accuracies and digests. Another processor trains other weights, so a digest that differs is no error.
+    """
+    from stair.tiny.shipped import ship, shipped_digests, trained
+
+    backbones, digests = trained(*open_run(run)), shipped_digests()
+    for each in backbones:
+        shipped = digests.get(each.name)
+        state = "none is shipped" if shipped is None else "as shipped" if shipped == each.digest else "NOT AS SHIPPED"
+        print(f"{each.name}: {state}; SHA-256 {each.digest}" + (f", shipped {shipped}" if state.isupper() else ""))
+        for benchmark, turns in each.accuracies.items():
+            print(f"  {benchmark}: " + ", ".join(f"{turn} {share:.0%}" for turn, share in turns.items()))
+    if any(digests.get(each.name) != each.digest for each in backbones):
+        print("Accuracies of those that are shipped: backbones/README.md")
+    if write:
+        ship(backbones)
+        print("Written: backbones/, with its model card and digests")
+
+
+@commands.command()
 def data(
     run: RunOption,
     benchmark: Annotated[str | None, typer.Option(help="Write this benchmark's table.")] = None,

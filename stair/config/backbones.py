@@ -64,7 +64,10 @@ class Model(Strict):
     label: str = Field(description="The name in tables and figures.")
     repository: str | None = Field(None, description="The model's repository on the hub.")
     revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
-    path: str | None = Field(None, description="A local model folder, in place of the repository.")
+    path: str | None = Field(
+        None,
+        description="A local model folder, in place of the repository; relative to the current folder, else to the project's.",
+    )
     tiny: TinyBackbone | None = Field(
         None, description="A small backbone to train here, in place of a repository or folder."
     )

@@ -40,7 +40,10 @@ class Dataset(Strict):
     repository: str | None = Field(None, description="The data set's repository on the hub.")
     revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
     file: str | None = Field(None, description="The file within the repository.")
-    path: str | None = Field(None, description="A local file (.parquet, .jsonl, .csv), in place of the repository.")
+    path: str | None = Field(
+        None,
+        description="A local file (.parquet, .jsonl, .csv), in place of the repository; found as a model's `path`.",
+    )
     tiny: Positive | None = Field(None, description="How many problems to generate here, in place of a file.")
     columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
     publish_text: bool = Field(

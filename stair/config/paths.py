@@ -8,6 +8,8 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.resolve import RESOLVED, ConfigError
 
+_PROJECT = Path(__file__).parents[2]
+
 BACKBONE_FILES = (
     "config.json",
     "generation_config.json",
@@ -196,7 +198,7 @@ class RunPaths:
         """The file that a data set is read from: `training_pool` or a benchmark's key."""
         dataset = config.training_pool if name == "training_pool" else config.benchmarks[name]
         if dataset.path is not None:
-            return Path(dataset.path)
+            return _local(dataset.path)
         if dataset.tiny is not None:
             return self.raw(name, Path(dataset.file or ".jsonl").suffix)
         assert dataset.repository is not None
@@ -206,7 +208,7 @@ class RunPaths:
         """The folder that a model is loaded from."""
         settings = config.models[model]
         if settings.path is not None:
-            return Path(settings.path)
+            return _local(settings.path)
         if settings.tiny is not None:
             return self.backbone(model)
         assert settings.repository is not None
@@ -225,6 +227,13 @@ class RunPaths:
 def _cached(config: Config, kind: str, repository: str, revision: str | None) -> Path:
     """Where a repository lies in the cache; a revision that is asked for has a folder of its own."""
     return Path(config.hub.cache) / kind / (repository if revision is None else f"{repository}@{revision}")
+
+
+def _local(path: str) -> Path:
+    """A path of the configuration: a relative one starts in the current folder, else in the project's."""
+    if not Path(path).exists() and (_PROJECT / path).exists():
+        return _PROJECT / path
+    return Path(path)
 
 
 def require_folder(folder: Path, key: str) -> Path:

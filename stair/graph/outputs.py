@@ -205,6 +205,7 @@ OUTPUTS: dict[str, Output] = {
         Output(
             "backbone",
             rules=("backbone",),
+            target="backbones",
             wildcards=("model",),
             jobs=lambda run: [(model,) for model in used_models(run) if run.config.models[model].tiny is not None],
             files=lambda run, model: [run.paths.backbone(model) / name for name in BACKBONE_FILES],

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from stair.backbones.revision import model_revision
@@ -181,8 +180,7 @@ class _Taker:
             return revision(self._config, self._paths, model)
         if self._config.models[model].tiny is None or not self._source.backbone(model).is_dir():
             return None
-        with TemporaryDirectory() as memo:
-            return model_revision(self._source.backbone(model), Path(memo) / "none.json", remember=False)
+        return model_revision(self._source.backbone(model), None)
 
 
 def _link(source: Path, target: Path) -> None:

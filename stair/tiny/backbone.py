@@ -55,9 +55,9 @@ def train_backbone(
 ) -> dict[str, Any]:
     """Train the backbone that ``spec`` describes and write it to ``out_dir`` (created; files are overwritten).
 
-    Writes ``model.safetensors`` (fp32), ``config.json``, ``generation_config.json``, the tokenizer's files,
-    ``chat_template.jinja`` and ``training_curve.csv``; the same bytes for one ``spec`` and thread count on one
-    machine. ``on_progress(done, total)`` is called after each update. Torch's global generator is left as it was.
+    Writes ``model.safetensors`` (trained in FP32, rounded to BF16 at the end), ``config.json``, ``generation_config.json``,
+    the tokenizer's files, ``chat_template.jinja`` and ``training_curve.csv``; the same bytes for one ``spec`` and thread
+    count on one machine. ``on_progress(done, total)`` is called after each update. Torch's global generator is left as it was.
 
     Returns what was measured: ``parameters``, ``tokens``, ``target_tokens``, ``final_loss`` (mean cross-entropy in
     nats over the last tenth of the updates), ``seconds``, ``threads``.
@@ -74,7 +74,7 @@ def train_backbone(
     model.generation_config = GenerationConfig(
         do_sample=True, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id
     )
-    model.save_pretrained(out_dir)
+    model.to(torch.bfloat16).save_pretrained(out_dir)
     share(out_dir / "model.safetensors")
     save_tokenizer(tokenizer, out_dir)
     with (out_dir / "training_curve.csv").open("w", newline="") as file:

@@ -83,7 +83,9 @@ def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:
     message = refused(**at(folder, 3, 14))
     assert f"controllers.stair.layers: layer 14 of {MODEL} is not full attention" in message
     assert "[3, 7, 11, 15]" in message
-    hybrid = {"models": {MODEL: {"tiny": {"architecture": "qwen3_5"}}}}
+    trained = resolve(ROOT, {"run": "tiny-backbones"}).models["qwen3.5-4b"].tiny
+    assert trained is not None
+    hybrid = {"models": {MODEL: {"path": None, "tiny": trained.model_dump(mode="json")}}}
     checked(**hybrid, **layers(3, 7))
     assert "layer 4 of" in refused(**hybrid, **layers(3, 4))
 

@@ -100,7 +100,7 @@ def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path
     path.write_text("extends: tiny\nnote: mine\n")
     config = resolve(project, {"run": str(path)})
     assert (config.run, config.note) == ("my-own", "mine")
-    assert config.models["qwen3-4b-instruct"].tiny is not None
+    assert config.models["qwen3-4b-instruct"].path == "backbones/tiny-qwen3-4b"
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,9 @@ def test_the_run_is_the_papers_grid(run: tuple[Config, RunPaths]) -> None:
     config = run[0]
     assert list(config.models) == ["qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"]
     assert list(config.benchmarks) == ["math500", "aime2025", "amc23", "gpqa_diamond"]
-    kinds = [model.tiny.architecture for model in config.models.values() if model.tiny]
-    assert kinds == ["qwen3", "qwen3_5", "qwen3_5"]
+    folders = [run[1].model_folder(config, model) for model in config.models]
+    kinds = [json.loads((folder / "config.json").read_text())["model_type"] for folder in folders]
+    assert kinds == ["qwen3", "qwen3_5_text", "qwen3_5_text"]
     assert len(rows(run[1].benchmark("math500"))) >= 64
     assert len(rows(run[1].benchmark("amc23"))) == 34
 
@@ -65,7 +66,7 @@ def test_unusual_endings_are_lived_in(run: tuple[Config, RunPaths]) -> None:
     for model, settings in config.models.items():
         if not settings.thinking:
             continue
-        renderer = Renderer.load(paths.backbone(model), thinking=True)
+        renderer = Renderer.load(paths.model_folder(config, model), thinking=True)
         limited, unended = 0, 0
         for benchmark, item in config.benchmarks.items():
             prompt = config.prompts[item.prompt]

@@ -9,6 +9,7 @@ from typing import Literal
 
 import pytest
 import torch
+from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from stair.tiny.architecture import Shape, build, short_chunks
@@ -61,7 +62,9 @@ def test_one_seed_gives_the_same_bytes_and_another_does_not(
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert (tmp_path / "a/model.safetensors").read_bytes() != (tmp_path / "c/model.safetensors").read_bytes()
 
-    model, info = AutoModelForCausalLM.from_pretrained(tmp_path / "a", output_loading_info=True)
+    with safe_open(tmp_path / "a/model.safetensors", "pt") as weights:
+        assert {weights.get_slice(name).get_dtype() for name in weights.keys()} == {"BF16"}  # noqa: SIM118
+    model, info = AutoModelForCausalLM.from_pretrained(tmp_path / "a", output_loading_info=True, dtype=torch.float32)
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
     assert model.config.model_type == {"qwen3": "qwen3", "qwen3_5": "qwen3_5_text"}[architecture]

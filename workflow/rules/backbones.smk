@@ -1,4 +1,13 @@
 # Small backbones that the run trains itself, in place of models from the hub.
+localrules:
+    backbones,
+
+
+rule backbones:
+    input:
+        all_of("backbones"),
+
+
 rule backbone:
     output:
         files_of("backbone"),
