@@ -63,6 +63,7 @@ def on_page(heading: str, number: int = 0) -> Callable[..., subprocess.Completed
     return run
 
 
+WORKS = on_page("Whether everything works")
 KILLED, UNLOCK = (on_page("The process was killed, or the machine went down", number) for number in (0, 1))
 FULL = on_page("The disk was full")
 LOST_LOG = on_page("A log is damaged, cut off, removed or moved")
@@ -147,6 +148,12 @@ def killed(folder: Path) -> None:
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     psutil.wait_procs(family, timeout=20)
+
+
+def test_whether_everything_works(project: Path) -> None:
+    told = WORKS(project).stdout
+    assert "Smoke Qwen3" in told
+    assert told.splitlines()[-1].endswith(" ok, 0 missing, 0 damaged, 0 stale")
 
 
 def test_a_killed_run(whole: Path, project: Path) -> None:
