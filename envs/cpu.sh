@@ -21,19 +21,23 @@ case $version in
 esac
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
+# --no-compile: Python compiles the modules that are imported, when they first are; a third of them never is.
 pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
 
 if [ "$(.venv/bin/python -c 'from importlib.metadata import version; print(version("torch").split("+")[0])' 2>/dev/null)" != "$torch" ]; then
   if [ -n "${TORCH_INDEX:-}" ]; then
     echo "Installing torch $torch from $TORCH_INDEX"
-    pip install --quiet "torch==$torch" --index-url "$TORCH_INDEX"
+    pip install --quiet --no-compile "torch==$torch" --index-url "$TORCH_INDEX"
   else
     echo "Installing torch $torch: about 200 MB as a CPU build; pip's default build for Linux brings some 3 GB of CUDA libraries."
     echo "(For a CPU-only build, stop and run again with TORCH_INDEX=<address of an index of CPU builds>.)"
-    pip install --quiet "torch==$torch"
+    pip install --quiet --no-compile "torch==$torch"
   fi
 fi
 echo "Installing the locked packages (envs/cpu.lock, about 150 MB)"
-pip install --quiet --no-deps --require-hashes -r envs/cpu.lock
+# uv first, at the lock's own version: it installs the others several times as fast as pip.
+sed -n '/^uv==/,/[^\\]$/p' envs/cpu.lock > .venv/uv.lock
+pip install --quiet --no-compile --no-deps --require-hashes -r .venv/uv.lock || echo "uv cannot be installed" >&2
+.venv/bin/python envs/install.py --no-deps --require-hashes -r envs/cpu.lock
 # Compatible mode: Snakemake finds its logger plugin only in folders on the path.
-pip install --quiet --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+.venv/bin/python envs/install.py --no-deps --no-build-isolation --config-settings editable_mode=compat -e .

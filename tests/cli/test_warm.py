@@ -71,7 +71,7 @@ def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm:
         '{"id": "a", "kind": "math", "response": "\\\\boxed{4}", "reference": "4"}\nno\n'
     )
     for words in (
-        ("config", "--run", str(ROOT / "tests/runs/micro.yaml")),
+        ("config", "--run", "smoke"),
         ("score", "in.jsonl", "out.jsonl"),
         ("tables", "--run", "nowhere"),
         ("no-such-command",),

@@ -1,4 +1,4 @@
-"""A micro run that nobody disturbed, with which the killed ones are compared."""
+"""A smoke run that nobody disturbed, with which the killed ones are compared."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import MICRO, ROOT, made_once
+from tests.workflow.conftest import ROOT, SMOKE, made_once
 
-COMMAND = ("stair", "reproduce", "--run", str(MICRO))
+COMMAND = ("stair", "reproduce", "--run", str(SMOKE))
 # Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.
 SLOW = ("--set", "transformers={batch_width: 2}")
 SNAKEMAKE = ("snakemake", "--snakefile", str(ROOT / "Snakefile"))
-SNAKEMAKE_CONFIG = ("--config", f"run={MICRO}", SLOW[1])
+SNAKEMAKE_CONFIG = ("--config", f"run={SMOKE}", SLOW[1])
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """The results of a finished run; not to be changed."""
-    return made_once(tmp_path_factory, worker_id, "undisturbed", *COMMAND, *SLOW) / "results" / "micro"
+    return made_once(tmp_path_factory, worker_id, "undisturbed", *COMMAND, *SLOW) / "results" / "smoke"

@@ -59,7 +59,7 @@ def kill_when(folder: Path, ready: Callable[[], bool]) -> None:
 def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed(
     undisturbed: Path, tmp_path: Path
 ) -> None:
-    results = tmp_path / "results" / "micro"
+    results = tmp_path / "results" / "smoke"
     # The backbone is not what is tested here: take it over, as a user would who copies a folder.
     for part in ("backbones", "raw"):
         shutil.copytree(undisturbed / part, results / part)
@@ -84,7 +84,7 @@ def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed
 
 
 def test_a_run_that_lost_its_captured_states_makes_them_again(undisturbed: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results" / "micro"
+    results = tmp_path / "results" / "smoke"
     for part in ("backbones", "raw", "rollouts", "controllers"):
         shutil.copytree(undisturbed / part, results / part)
     work = results / "work" / "evaluation" / "qwen3-4b-instruct" / "math500" / "stair"
@@ -114,7 +114,7 @@ def rows_of(results: Path) -> list[dict[str, Any]]:
 
 
 def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results" / "micro"
+    results = tmp_path / "results" / "smoke"
     for part in ("backbones", "raw"):
         shutil.copytree(undisturbed / part, results / part)
     first = subprocess.Popen(
@@ -136,7 +136,7 @@ def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_pa
 def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     undisturbed: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    results = tmp_path / "results" / "micro"
+    results = tmp_path / "results" / "smoke"
     for part in ("backbones", "raw"):
         shutil.copytree(undisturbed / part, results / part)
     child = subprocess.Popen(
@@ -179,9 +179,9 @@ def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undist
     shutil.copytree(undisturbed.parent.parent, tmp_path, dirs_exist_ok=True, symlinks=True)
     lock = tmp_path / ".snakemake" / "locks" / "0.input.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    claim = tmp_path / "results" / "micro" / "work" / f".{DRIVER}.claim"
+    claim = tmp_path / "results" / "smoke" / "work" / f".{DRIVER}.claim"
     claim.write_text(json.dumps({**vars(Claimant.here(DRIVER)), "host": "node17", "process": 4321}))
-    lock.write_text("results/micro/checks.csv\n")
+    lock.write_text("results/smoke/checks.csv\n")
     refused = run_in(tmp_path, *COMMAND, *SLOW, check=False)
     assert refused.returncode == 2
     assert "another run is at work" in refused.stderr and "process 4321 on node17" in refused.stderr
@@ -191,6 +191,6 @@ def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undist
     assert "`stair reproduce --target <stage>` takes it away" in hinted.stderr
     # A start with nothing to do takes the locks away at its end.
     lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.write_text("results/micro/checks.csv\n")
+    lock.write_text("results/smoke/checks.csv\n")
     done = run_in(tmp_path, *COMMAND, *SLOW)
     assert "going on from what it finished" in done.stderr

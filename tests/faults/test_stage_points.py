@@ -69,7 +69,7 @@ def job(words: tuple[str, ...]) -> Callable[[Path], None]:
         from stair.cli.main import app
 
         os.chdir(folder.parent.parent)
-        app([words[0], "--run", "results/micro", *words[1:]], standalone_mode=False)
+        app([words[0], "--run", "results/smoke", *words[1:]], standalone_mode=False)
 
     return run
 
@@ -106,7 +106,7 @@ def removed(results: Path, names: tuple[str, ...]) -> None:
 def test_a_stage_that_is_killed_at_any_write_point_ends_the_same(
     undisturbed: Path, tmp_path: Path, words: tuple[str, ...], names: tuple[str, ...], step: int
 ) -> None:
-    results = tmp_path / "results" / "micro"
+    results = tmp_path / "results" / "smoke"
     shutil.copytree(undisturbed, results)
     run = job(words)
     removed(results, names)

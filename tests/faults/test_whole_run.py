@@ -59,7 +59,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(undisturbed
     assert kills >= KILLS // 2, "the run ended too soon to be killed"
     run_in(killed, *COMMAND, *SLOW)  # the last bits of captured states depend on the batch width
 
-    results = killed / "results" / "micro"
+    results = killed / "results" / "smoke"
     assert contents(results, *RESULTS) == contents(undisturbed, *RESULTS)
     for stage in ("rollouts", "evaluation"):
         for folder in (results / "work" / stage).glob("**/log"):

@@ -17,7 +17,7 @@ from stair.graph.run import Run
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=["tiny", "paper", "tests/runs/micro.yaml"])
+@pytest.fixture(params=["tiny", "paper", "smoke"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
     name = request.param
     return resolve(ROOT, {"run": str(ROOT / name) if "/" in name else name, "results": str(tmp_path)})

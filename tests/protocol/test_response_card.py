@@ -30,7 +30,7 @@ def cells(text: str, heading: str, condition: str) -> list[str]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return resolve(ROOT, {"run": str(ROOT / "tests/runs/micro.yaml"), "results": str(tmp_path)})
+    return resolve(ROOT, {"run": "smoke", "results": str(tmp_path)})
 
 
 def sealed(finished: Finished, paths: RunPaths, context: int | None) -> AuxiliaryPositions:

@@ -24,7 +24,7 @@ from stair.data import stage as data_stage
 from stair.preflight import stage as preflight_stage
 from stair.records.worklog import WorkLog
 from tests.sglang.conftest import ENVIRONMENT
-from tests.workflow.conftest import MICRO, ROOT, environment, run_in
+from tests.workflow.conftest import ROOT, SMOKE, environment, run_in
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(900)]
 
@@ -41,7 +41,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
     problems = [{"problem": f"What is {a} + {a % 7}?", "answer": str(a + a % 7)} for a in range(RECORDS)]
     (folder / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
     overlay = {
-        "extends": str(MICRO),
+        "extends": str(SMOKE),
         "note": None,
         "models": {
             MODEL: {
@@ -59,7 +59,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
             "validation_problems": 4, "exclude_benchmarks": [], "exclude_more": None,
         },
         "controllers": {
-            key: {"layers": [1, 3]} for key, item in resolve(ROOT, {"run": str(MICRO)}).controllers.items() if item.layers
+            key: {"layers": [1, 3]} for key, item in resolve(ROOT, {"run": str(SMOKE)}).controllers.items() if item.layers
         },
         "rollouts": {"engine": "sglang", "shards": 1},
         # Few at a time, so that there is a middle.

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from stair.backbones.load import load_model
 from stair.cli.main import app
+from stair.config.model import Config
 from stair.config.params import EMBEDDED_VERSION
 from stair.config.paths import BACKBONE_FILES, RunPaths
 from stair.config.resolve import dump, resolve
@@ -75,10 +76,15 @@ def test_a_model_folder_of_the_project_is_found_from_elsewhere(tmp_path: Path, m
         assert (RunPaths.of(tiny).model_folder(tiny, model) / "config.json").is_file()
 
 
+def smoke(results: Path) -> Config:
+    """A run that trains one backbone for a few updates, under the name of a shipped one."""
+    labelled = {"models": {"qwen3-4b-instruct": {"label": "Tiny Qwen3-4B"}}}
+    return resolve(ROOT, {"run": "smoke", "results": str(results), **labelled})
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run that has trained one backbone for a few updates."""
-    config = resolve(ROOT, {"run": "tests/runs/micro.yaml", "results": str(tmp_path)})
+    config = smoke(tmp_path)
     paths = RunPaths.of(config)
     paths.resolved.parent.mkdir()
     paths.resolved.write_text(dump(config))
@@ -93,7 +99,7 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     shutil.copytree(FOLDER, place)
     monkeypatch.setattr(shipped, "FOLDER", place)
     before = shipped_digests()["tiny-qwen3-4b"]
-    (mine,) = trained(resolve(ROOT, {"run": "tests/runs/micro.yaml", "results": str(tmp_path)}), RunPaths(run))
+    (mine,) = trained(smoke(tmp_path), RunPaths(run))
     told = CliRunner().invoke(app, ["compare-backbones", "--run", str(run)])
     assert told.exit_code == 0
     first, second, *_ = told.output.splitlines()

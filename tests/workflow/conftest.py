@@ -1,4 +1,4 @@
-"""A micro run of the real workflow, made once and copied by the tests that change something."""
+"""A smoke run of the real workflow, made once and copied by the tests that change something."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MICRO = ROOT / "tests" / "runs" / "micro.yaml"
+SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
 BIN = Path(sys.executable).parent
 
 Snakemake = Callable[..., subprocess.CompletedProcess[str]]
@@ -39,8 +39,8 @@ def run_in(folder: Path, *words: str, check: bool = True) -> subprocess.Complete
 def snakemake(
     folder: Path, *words: str, config: tuple[str, ...] = (), check: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Runs Snakemake on the micro run in a folder."""
-    tail = ("--config", f"run={MICRO}", *config)
+    """Runs Snakemake on the smoke run in a folder."""
+    tail = ("--config", f"run={SMOKE}", *config)
     return run_in(folder, "snakemake", "--snakefile", str(ROOT / "Snakefile"), *words, *tail, check=check)
 
 
@@ -116,8 +116,8 @@ def made_once(factory: pytest.TempPathFactory, worker: str, name: str, *command:
 
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder in which the micro run has ended; not to be changed."""
-    return made_once(tmp_path_factory, worker_id, "micro", "stair", "reproduce", "--run", str(MICRO))
+    """A folder in which the smoke run has ended; not to be changed."""
+    return made_once(tmp_path_factory, worker_id, "smoke", "stair", "reproduce", "--run", str(SMOKE))
 
 
 @pytest.fixture

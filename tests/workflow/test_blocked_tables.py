@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("workflow")
 
 
 def test_a_check_that_fails_blocks_the_tables(copied_run: Path) -> None:
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     path = results / "responses/qwen3-4b-instruct/math500/stair.parquet"
     sound = path.read_bytes()
     table = pq.read_table(path)
@@ -23,14 +23,14 @@ def test_a_check_that_fails_blocks_the_tables(copied_run: Path) -> None:
     other = pa.array([seeds[0] + 1, *seeds[1:]], type=table.schema.field(field).type)
     pq.write_table(table.set_column(field, table.schema.field(field), other), path)
 
-    failed = run_in(copied_run, "stair", "check", "--run", "results/micro", check=False)
+    failed = run_in(copied_run, "stair", "check", "--run", "results/smoke", check=False)
     assert failed.returncode == 2
     assert "one seed for a problem and sample" in failed.stderr or "T1 responses are shared" in failed.stderr
     assert not (results / "checks.csv").exists() and (results / "checks.failed.csv").is_file()
-    by_hand = run_in(copied_run, "stair", "tables", "--run", "results/micro", "--name", "intervals", check=False)
+    by_hand = run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "intervals", check=False)
     assert by_hand.returncode == 2 and "checks.csv is not there" in by_hand.stderr
     assert snakemake(copied_run, "tables", check=False).returncode != 0
 
     path.write_bytes(sound)
-    run_in(copied_run, "stair", "check", "--run", "results/micro")
+    run_in(copied_run, "stair", "check", "--run", "results/smoke")
     assert (results / "checks.csv").is_file() and not (results / "checks.failed.csv").exists()

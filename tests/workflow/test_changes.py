@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stair.records.worklog import WorkLog
-from tests.workflow.conftest import MICRO, ROOT, assert_ran, environment, jobs_of, run_in, snakemake, timings
+from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_of, run_in, snakemake, timings
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
@@ -30,7 +30,7 @@ def evaluated(conditions: int, **more: int) -> dict[str, int]:
 CARDS = {"data_card": 1, "response_card": 1}
 GENERATES = ("train_controller", "evaluation_shard", "seal_evaluation")
 CONTROLLER = {"train_controller": 1, "training_figure": 1, **evaluated(1)}
-TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER}
+TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER, "train_controller": 2}
 SESSIONS = {"training_sessions": 1, **TRAINED}
 ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
 
@@ -70,15 +70,15 @@ def test_a_setting_runs_what_depends_on_it(
 
 def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: Path) -> None:
     """One change after another, in one folder: a label, a training setting, a controlled layer; each as far as it is seen."""
-    results, words = copied_run / "results" / "micro", []
+    results, words = copied_run / "results" / "smoke", []
     for change, target, expected in (
         ("conditions={native: {label: Plain}}", "all", TABLES),
-        ("training={kl: 0.5}", "training", {"train_controller": 1, "train_lora": 1, "train_lora_stair": 1}),
+        ("training={kl: 0.5}", "training", {"train_controller": 2, "train_lora": 1, "train_lora_stair": 1}),
         ("controllers={stair: {layers: [1, 2]}}", "evaluation", dict.fromkeys((*GENERATES, "response_card"), 1)),
     ):
         words += ["--set", change]
         before = timings(results)
-        run_in(copied_run, "stair", "reproduce", "--run", str(MICRO), "--target", target, *words)
+        run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), "--target", target, *words)
         assert_ran(results, before, expected)
         assert jobs_of(snakemake(copied_run, target, "-n", config=tuple(words[1::2]))) == {}
     assert "Plain" in (results / "tables" / "continuous_summary.md").read_text()
@@ -99,16 +99,16 @@ def test_another_version_of_a_library_runs_nothing_and_verify_tells_it(finished_
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(words, cwd=finished_run, env=shell, capture_output=True, text=True, check=True)
 
-    dry = run("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={MICRO}")
+    dry = run("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}")
     assert jobs_of(dry) == {}
-    told = run("stair", "verify", "--run", "results/micro").stdout
+    told = run("stair", "verify", "--run", "results/smoke").stdout
     assert any("made with safetensors" in line and "here is 99.0" in line for line in told.splitlines())
     assert "0 missing, 0 damaged, 0 stale" in told
 
 
 def test_another_answer_in_a_benchmark_changes_verdicts_and_generates_nothing(copied_run: Path) -> None:
     """The problem's text is the same, so is its response's key: the responses are in the log."""
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     source = results / "raw" / "math500.jsonl"
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     rows[0]["answer"] = "123456789"
@@ -121,7 +121,7 @@ def test_another_answer_in_a_benchmark_changes_verdicts_and_generates_nothing(co
     before = {path: path.read_bytes() for path in logs}
     responses = sorted((results / "responses").glob("**/*.parquet"))
     generated = {path: path.read_bytes() for path in responses}
-    run_in(copied_run, "stair", "reproduce", "--run", str(MICRO), "--target", "scores")
+    run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), "--target", "scores")
     assert {path: path.read_bytes() for path in sorted((results / "work").glob("**/log/*.log"))} == before
     assert {path: path.read_bytes() for path in responses} == generated
     problems = pq.read_table(results / "data/benchmarks/math500.parquet").to_pylist()
@@ -131,12 +131,12 @@ def test_another_answer_in_a_benchmark_changes_verdicts_and_generates_nothing(co
 
 
 def test_another_problem_in_a_benchmark_generates_that_problems_responses(copied_run: Path) -> None:
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     source = results / "raw" / "math500.jsonl"
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     rows[0]["problem"] = "What is 11 + 22?"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     log = results / "work/evaluation" / MODEL / "math500/vanilla/log"
     before = set(WorkLog(log).keys())
-    run_in(copied_run, "stair", "reproduce", "--run", str(MICRO), "--target", "evaluation")
+    run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), "--target", "evaluation")
     assert len(set(WorkLog(log).keys()) - before) == 4, "one problem, four samples"

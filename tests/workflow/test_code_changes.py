@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stair.records.keys import PROTOCOL_VERSION
-from tests.workflow.conftest import MICRO, ROOT, assert_ran, environment, jobs_of, timings
+from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_of, timings
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 
@@ -18,7 +18,7 @@ SCORES = {"score_condition": 3, "table": 7, "figure": 1, "provenance": 1, "all":
 PROTOCOL = {
     **{"data_report": 1},  # it uses the same module's digests of files
     **{"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, "training_sessions": 1},
-    **{"train_controller": 1, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1},
+    **{"train_controller": 2, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1},
     **{"evaluation_shard": 3, "seal_evaluation": 3, "response_card": 1, "check": 1, **SCORES},
 }
 EMBEDDED = {
@@ -43,7 +43,7 @@ def package(tmp_path: Path) -> Path:
 def jobs_with(package: Path, run: Path) -> dict[str, int]:
     """What would run with a copy of the code."""
     done = subprocess.run(
-        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={MICRO}"],
+        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}"],
         cwd=run,
         env=environment() | {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -91,7 +91,7 @@ def test_a_change_of_code(
 
 def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Path) -> None:
     """One change after another, in one folder: a comment in the engine, a table's layout, a colour, the protocol's version."""
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     rollouts = {rule: PROTOCOL[rule] for rule in ("rollout_shard", "seal_rollouts", "data_card")}
     for file, before, after, target, expected in (
         ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", {}),
@@ -103,7 +103,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
         text = path.read_text()
         path.write_text(text.replace(before, after) if before else text + after)
         subprocess.run(
-            ["snakemake", "--snakefile", str(ROOT / "Snakefile"), target, "--config", f"run={MICRO}"],
+            ["snakemake", "--snakefile", str(ROOT / "Snakefile"), target, "--config", f"run={SMOKE}"],
             cwd=copied_run,
             env=environment() | {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
@@ -116,7 +116,7 @@ def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, pa
     """The scorer's change goes through to the tables, with the weights gone."""
     path = package / "stair/scoring/score.py"
     path.write_text(path.read_text() + "\nADDED = 1\n")
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     rows = results / "evaluation/qwen3-4b-instruct/math500/vanilla.parquet"
     responses = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"
     before = rows.stat().st_mtime_ns, responses.stat().st_mtime_ns
@@ -125,7 +125,7 @@ def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, pa
     weights.write_bytes(b"\0" * size)
     os.utime(weights, ns=(stamp, stamp))
     subprocess.run(
-        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--config", f"run={MICRO}"],
+        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--config", f"run={SMOKE}"],
         cwd=copied_run,
         env=environment() | {"PYTHONPATH": str(package)},
         capture_output=True,

@@ -13,12 +13,12 @@ from tests.workflow.conftest import run_in
 from tests.workflow.test_verify import changed_settings
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
-RUN = ("--run", "results/micro")
+RUN = ("--run", "results/smoke")
 PLACE = ("--model", "qwen3-4b-instruct", "--benchmark", "math500", "--condition")
 
 
 def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path) -> None:
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     vanilla = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"
     table = pq.read_table(vanilla)
     column = table.schema.get_field_index("device")

@@ -11,18 +11,18 @@ import pytest
 import yaml
 
 from stair.records.seeds import seed_of
-from tests.workflow.conftest import MICRO, RESULTS, ROOT, contents, jobs_of, run_in, snakemake
+from tests.workflow.conftest import RESULTS, ROOT, SMOKE, contents, jobs_of, run_in, snakemake
 
 pytestmark = pytest.mark.xdist_group("workflow")
 
 
 def test_one_command_makes_the_main_table(finished_run: Path) -> None:
-    results = finished_run / "results" / "micro"
+    results = finished_run / "results" / "smoke"
     for suffix in (".csv", ".md", ".tex"):
         assert (results / "tables" / f"continuous_summary{suffix}").stat().st_size > 0
     text = (results / "tables" / "continuous_summary.md").read_text()
     assert "STAIR" in text
-    assert "for tests only" in text
+    assert "these numbers mean nothing" in text
 
 
 def test_a_second_start_has_nothing_to_do(finished_run: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_second_start_has_nothing_to_do(finished_run: Path) -> None:
 
 
 def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path) -> None:
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     before = contents(results, *RESULTS)
     native = results / "responses" / "qwen3-4b-instruct" / "math500" / "native.parquet"
     native.unlink()
@@ -50,23 +50,23 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
 
 
 def test_a_table_runs_again_when_rows_that_it_shows_change(copied_run: Path) -> None:
-    rows = copied_run / "results/micro/evaluation/qwen3-4b-instruct/math500/stair.parquet"
+    rows = copied_run / "results/smoke/evaluation/qwen3-4b-instruct/math500/stair.parquet"
     pq.write_table(pq.read_table(rows), rows, compression="gzip")
     expected = {"table": 6, "figure": 1, "provenance": 1, "all": 1}
     assert jobs_of(snakemake(copied_run, "-n")) == expected, "native_accuracy shows Vanilla and Native"
 
 
 def test_a_stage_runs_by_name(copied_run: Path) -> None:
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     (results / "sessions" / "evaluation" / "math500.parquet").unlink()
     snakemake(copied_run, "sessions")
     assert (results / "sessions" / "evaluation" / "math500.parquet").is_file()
 
 
 def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
-    rows = "results/micro/responses/qwen3-4b-instruct/math500/vanilla.parquet"
+    rows = "results/smoke/responses/qwen3-4b-instruct/math500/vanilla.parquet"
     snakemake(copied_run, rows, config=("evaluation={seed: other}",))
-    resolved = yaml.safe_load((copied_run / "results" / "micro" / "config.resolved.yaml").read_text())
+    resolved = yaml.safe_load((copied_run / "results" / "smoke" / "config.resolved.yaml").read_text())
     assert resolved["evaluation"]["seed"] == "other"
     for row in pq.read_table(copied_run / rows).to_pylist():
         assert row["seed"] == seed_of("other", "math500", row["problem_id"], row["sample"])
@@ -121,8 +121,8 @@ def test_the_snakefile_imports_no_torch(tmp_path: Path) -> None:
 def test_a_mistake_is_one_readable_line_before_any_work(tmp_path: Path, change: str, words: list[str]) -> None:
     (tmp_path / "wrong.jsonl").write_text('{"problem": "What is 1 + 1?", "unique_id": "a"}\n')
     for command in (
-        ["stair", "reproduce", "--run", str(MICRO), *[w for part in change.split("|") for w in ("--set", part)]],
-        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--config", f"run={MICRO}", *change.split("|")],
+        ["stair", "reproduce", "--run", str(SMOKE), *[w for part in change.split("|") for w in ("--set", part)]],
+        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--config", f"run={SMOKE}", *change.split("|")],
     ):
         done: subprocess.CompletedProcess[str] = run_in(tmp_path, *command, check=False)
         assert done.returncode != 0

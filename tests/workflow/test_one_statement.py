@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.workflow.conftest import MICRO, ROOT, environment, jobs_of
+from tests.workflow.conftest import ROOT, SMOKE, environment, jobs_of
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
@@ -45,7 +45,7 @@ def call(project: Path, folder: Path, *words: str) -> subprocess.CompletedProces
 
 
 def snakemake(project: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    tail = ("--config", f"run={MICRO}")
+    tail = ("--config", f"run={SMOKE}")
     return call(project, folder, "snakemake", "--snakefile", str(project / "Snakefile"), *words, *tail)
 
 
@@ -57,15 +57,15 @@ def replace(path: Path, before: str, after: str) -> None:
 
 def seen_by_snakemake(project: Path, folder: Path, file: str) -> set[str]:
     """The inputs of a file's job in a dry run, from the run's folder; a summary has those of the run that wrote it."""
-    told = snakemake(project, folder, "-n", "--force", f"results/micro/{file}")
+    told = snakemake(project, folder, "-n", "--force", f"results/smoke/{file}")
     jobs = re.split("^(?:local)?rule ", told.stdout + told.stderr, flags=re.M)
-    (job,) = [job for job in jobs if f"    output: results/micro/{file}" in job]
+    (job,) = [job for job in jobs if f"    output: results/smoke/{file}" in job]
     (inputs,) = re.findall("^    input: (.*)$", job, flags=re.M)
-    return {name.strip().removeprefix("results/micro/") for name in inputs.split(",")}
+    return {name.strip().removeprefix("results/smoke/") for name in inputs.split(",")}
 
 
 def seen_by_why(project: Path, folder: Path, file: str) -> set[str]:
-    told = json.loads(call(project, folder, "stair", "why", f"results/micro/{file}", "--json").stdout)
+    told = json.loads(call(project, folder, "stair", "why", f"results/smoke/{file}", "--json").stdout)
     return set(told["outputs"][told["file"]]["inputs"])
 
 
@@ -173,13 +173,13 @@ def test_a_new_stage_is_its_rules_its_folder_its_settings_and_one_entry(copied_r
     params = project / "stair/config/params.py"
     params.write_text(params.read_text() + SETTINGS)
     replace(project / OUTPUTS, LAST, ENTRY + LAST)
-    results, file = copied_run / "results/micro", f"toy/{MODEL}.csv"
+    results, file = copied_run / "results/smoke", f"toy/{MODEL}.csv"
 
     # Everything that reads the graph knows it, before it is there and after.
     summary = {"provenance": 1, "all": 1}
     assert jobs_of(snakemake(project, copied_run, "-n")).items() >= ({"count_endings": 1} | summary).items()
     missing = subprocess.run(
-        ["stair", "verify", "--run", "results/micro"],
+        ["stair", "verify", "--run", "results/smoke"],
         cwd=copied_run,
         env=environment() | {"PYTHONPATH": str(project)},
         capture_output=True,
@@ -187,25 +187,25 @@ def test_a_new_stage_is_its_rules_its_folder_its_settings_and_one_entry(copied_r
         check=False,
     )
     assert f"missing: {file}: {file} is not there" in missing.stdout
-    status = json.loads(call(project, copied_run, "stair", "status", "--run", "results/micro", "--json").stdout)
+    status = json.loads(call(project, copied_run, "stair", "status", "--run", "results/smoke", "--json").stdout)
     assert [job["state"] for job in status["shards"] if job["name"] == f"toy/{MODEL}"] == ["waiting"]
 
     snakemake(project, copied_run, "toy")
-    assert sum(int(line.split(",")[1]) for line in (results / file).read_text().splitlines()) == 48 + 2 * 192
-    status = json.loads(call(project, copied_run, "stair", "status", "--run", "results/micro", "--json").stdout)
+    assert sum(int(line.split(",")[1]) for line in (results / file).read_text().splitlines()) == 32 + 2 * 128
+    status = json.loads(call(project, copied_run, "stair", "status", "--run", "results/smoke", "--json").stdout)
     assert [job["state"] for job in status["shards"] if job["name"] == f"toy/{MODEL}"] == ["done"]
     assert f"responses/{PLACE}/native.parquet" in seen_by_why(project, copied_run, file)
 
     snakemake(project, copied_run)
     assert jobs_of(snakemake(project, copied_run, "-n")) == {}
-    verified = call(project, copied_run, "stair", "verify", "--run", "results/micro").stdout
+    verified = call(project, copied_run, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in verified
     assert file in json.loads((results / "provenance.json").read_text())["outputs"]
 
     # It runs again when its settings change, and when a file that it is made from does.
     done = call(
         project, copied_run, "snakemake", "--snakefile", str(project / "Snakefile"), "-n", "toy",
-        "--config", f"run={MICRO}", f"models={{{MODEL}: {{label: Another}}}}",
+        "--config", f"run={SMOKE}", f"models={{{MODEL}: {{label: Another}}}}",
     )  # fmt: skip
     assert jobs_of(done) == {"count_endings": 1, "toy": 1}
     rows = results / f"responses/{PLACE}/native.parquet"

@@ -1,4 +1,4 @@
-"""Every command block of docs/operations.md, run word for word on a micro run with the damage that it is for."""
+"""Every command block of docs/operations.md, run word for word on a smoke run with the damage that it is for."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ import yaml
 from stair.records.claims import Claimant
 from stair.records.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog, WorkLogWriter
-from tests.workflow.conftest import MICRO, ROOT, contents, environment, jobs_of, run_in
+from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(600)]
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 MODEL, BENCHMARK = "qwen3-4b-instruct", "math500"
-RESPONSES = Path("results/micro/responses") / MODEL / BENCHMARK
-WORK = Path("results/micro/work/evaluation") / MODEL / BENCHMARK
+RESPONSES = Path("results/smoke/responses") / MODEL / BENCHMARK
+WORK = Path("results/smoke/work/evaluation") / MODEL / BENCHMARK
 MADE = ("responses/**/*.parquet", "evaluation/**/*.parquet", "tables/*.csv")
-NAMES = {"results/<run>": "results/micro", "<run>": "micro.yaml", "<model>": MODEL, "<benchmark>": BENCHMARK}
+NAMES = {"results/<run>": "results/smoke", "<run>": "smoke.yaml", "<model>": MODEL, "<benchmark>": BENCHMARK}
 
 LIKE_THE_PROJECT = ("Snakefile", "config.yaml", "workflow", "profiles", "envs")
 
@@ -63,6 +63,7 @@ def on_page(heading: str, number: int = 0) -> Callable[..., subprocess.Completed
     return run
 
 
+WORKS = on_page("Whether everything works")
 KILLED, UNLOCK = (on_page("The process was killed, or the machine went down", number) for number in (0, 1))
 FULL = on_page("The disk was full")
 LOST_LOG = on_page("A log is damaged, cut off, removed or moved")
@@ -94,7 +95,7 @@ def whole(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(finished_run, folder, symlinks=True)
     for name in LIKE_THE_PROJECT:
         (folder / name).symlink_to(ROOT / name)
-    shutil.copyfile(MICRO, folder / "micro.yaml")
+    shutil.copyfile(SMOKE, folder / "smoke.yaml")
     return folder
 
 
@@ -107,7 +108,7 @@ def project(whole: Path, tmp_path: Path) -> Path:
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    return contents(folder / "results/micro", *MADE)
+    return contents(folder / "results/smoke", *MADE)
 
 
 def forget(folder: Path, condition: str, *, log: bool = True) -> None:
@@ -125,7 +126,7 @@ def started(folder: Path, ready: Callable[[], bool]) -> subprocess.Popen[str]:
     """The run, as soon as it has come to a point."""
     with open(folder / "output.txt", "a", encoding="utf-8") as output:
         child: subprocess.Popen[str] = subprocess.Popen(
-            ["stair", "reproduce", "--run", "micro.yaml"],
+            ["stair", "reproduce", "--run", "smoke.yaml"],
             cwd=folder,
             env=environment(),
             stdout=output,
@@ -149,12 +150,18 @@ def killed(folder: Path) -> None:
     psutil.wait_procs(family, timeout=20)
 
 
+def test_whether_everything_works(project: Path) -> None:
+    told = WORKS(project).stdout
+    assert "Smoke Qwen3" in told
+    assert told.splitlines()[-1].endswith(" ok, 0 missing, 0 damaged, 0 stale")
+
+
 def test_a_killed_run(whole: Path, project: Path) -> None:
     killed(project)
     KILLED(project)
     assert results(project) == results(whole)
     killed(project)
-    assert "--unlock" in run_in(project, "snakemake", "-n", "--config", "run=micro.yaml", check=False).stderr
+    assert "--unlock" in run_in(project, "snakemake", "-n", "--config", "run=smoke.yaml", check=False).stderr
     UNLOCK(project)
     assert results(project) == results(whole)
 
@@ -162,7 +169,7 @@ def test_a_killed_run(whole: Path, project: Path) -> None:
 def test_a_full_disk(whole: Path, project: Path) -> None:
     """No file may grow beyond some kilobytes, as where the disk has no more."""
     forget(project, "native")
-    shard = f"stair evaluate --run results/micro --model {MODEL} --benchmark {BENCHMARK} --condition native"
+    shard = f"stair evaluate --run results/smoke --model {MODEL} --benchmark {BENCHMARK} --condition native"
     done = run_in(project, "bash", "-c", f"ulimit -f 16; {shard}", check=False)
     assert done.returncode == 2 and "make room and run again" in done.stderr and ".log cannot be written" in done.stderr
     FULL(project)
@@ -177,11 +184,11 @@ def test_lost_logs(whole: Path, project: Path, found: tuple[str, ...]) -> None:
     content[len(content) // 2] ^= 1
     file.write_bytes(bytes(content))
     shutil.move(log_of(project, "stair"), project / "elsewhere")
-    lost = {"native": "1 of 48", "stair": "48 of 48"}
+    lost = {"native": "1 of 32", "stair": "32 of 32"}
     if "vanilla" in found:
         (cut,) = log_of(project, "vanilla").glob("*.log")
         cut.write_bytes(cut.read_bytes()[:-5])
-        lost["vanilla"] = "1 of 48"
+        lost["vanilla"] = "1 of 32"
     for condition in lost:
         forget(project, condition, log=False)
     done = LOST_LOG(project)
@@ -206,8 +213,8 @@ def test_two_records_of_one_key(whole: Path, project: Path) -> None:
         writer.append(key, {**record, "response": "another"})
     wrong = writer.path
     forget(project, "native", log=False)
-    assert run_in(project, "stair", "reproduce", "--run", "micro.yaml", check=False).returncode == 1
-    told = (project / "results/micro/logs/evaluation" / MODEL / BENCHMARK / "native-seal.log").read_text()
+    assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
+    told = (project / "results/smoke/logs/evaluation" / MODEL / BENCHMARK / "native-seal.log").read_text()
     assert "two different records of one key" in told and wrong.name in told
     TWO_RECORDS(project, wrong_log=str(wrong.relative_to(project)))
     assert results(project) == results(whole)
@@ -278,8 +285,8 @@ def test_a_response_that_cannot_be_generated(
     forget(project, "native")
     place = f"session {lost['session_id']}, sample {lost['sample']}, turn 3"
 
-    assert run_in(project, "stair", "reproduce", "--run", "micro.yaml", check=False).returncode == 1
-    shard_log = project / "results/micro/logs/evaluation" / MODEL / BENCHMARK / "native-0-of-1.log"
+    assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
+    shard_log = project / "results/smoke/logs/evaluation" / MODEL / BENCHMARK / "native-0-of-1.log"
     TRY_AGAIN(project, code=1)
     told = shard_log.read_text()
     assert f"could not generate {place}: the device's memory does not suffice" in told and "Traceback" not in told
@@ -289,7 +296,7 @@ def test_a_response_that_cannot_be_generated(
     entries = yaml.safe_load(written.read_text())
     ((_, page),) = blocks("yaml").items()
     assert yaml.safe_load(page)["evaluation"]["missing"][0].keys() == entries["evaluation"]["missing"][0].keys()
-    overlay = project / "micro.yaml"
+    overlay = project / "smoke.yaml"
     sound = overlay.read_text()
     overlay.write_text(sound + written.read_text())
     REPORT(project)
@@ -302,15 +309,15 @@ def test_a_response_that_cannot_be_generated(
     found = pq.read_table(project / RESPONSES / "native.parquet").to_pylist()
     assert found == [row for row in rows if (row["session_id"], row["sample"], row["turn"]) not in named]
 
-    tables = project / "results/micro/tables"
+    tables = project / "results/smoke/tables"
     summary = (tables / "continuous_summary.md").read_text()
     (line,) = [line for line in summary.splitlines() if line.startswith("| Native |")]
     assert line == "| Native | – | – |"
     (ours,) = [line for line in summary.splitlines() if "STAIR" in line and line.startswith("|")]
-    before = (whole / "results/micro/tables/continuous_summary.md").read_text()
+    before = (whole / "results/smoke/tables/continuous_summary.md").read_text()
     (theirs,) = [line for line in before.splitlines() if "STAIR" in line and line.startswith("|")]
     assert re.findall(r"\d+\.\d+", ours) == re.findall(r"\d+\.\d+", theirs), "no other cell has changed"
-    assert f"Not reported: {MODEL}, {BENCHMARK}, native, T3: 1 of 48 responses missing" in summary and reason in summary
+    assert f"Not reported: {MODEL}, {BENCHMARK}, native, T3: 1 of 32 responses missing" in summary and reason in summary
     turns = (tables / f"turns_{MODEL}.md").read_text()
     (line,) = [line for line in turns.splitlines() if line.startswith("| Native |")]
     cells = [cell.strip(" *") for cell in line.split("|")[2:-1]]
@@ -320,9 +327,9 @@ def test_a_response_that_cannot_be_generated(
     assert f"T3 of its trajectory is missing: {reason}" in turns
     for name in ("intervals", "comparisons", "native_accuracy", f"history_{MODEL}", "history_correctness_summary"):
         assert reason in (tables / f"{name}.md").read_text(), name
-    assert "2 missing, as evaluation.missing says" in (project / "results/micro/checks.csv").read_text()
-    assert "0 missing, 0 damaged, 0 stale" in run_in(project, "stair", "verify", "--run", "results/micro").stdout
-    exported = run_in(project, "stair", "export", "--run", "results/micro", "--out", "published")
+    assert "2 missing, as evaluation.missing says" in (project / "results/smoke/checks.csv").read_text()
+    assert "0 missing, 0 damaged, 0 stale" in run_in(project, "stair", "verify", "--run", "results/smoke").stdout
+    exported = run_in(project, "stair", "export", "--run", "results/smoke", "--out", "published")
     assert exported.returncode == 0
     run_in(project, "stair", "tables", "--responses", "published", "--out", "again")
     assert reason in (project / "again" / "continuous_summary.md").read_text()
@@ -330,22 +337,22 @@ def test_a_response_that_cannot_be_generated(
     # The fault is mended and the entry removed: the gap is filled, and everything is as if nothing had been.
     (tmp_path / "key").unlink()
     overlay.write_text(sound)
-    run_in(project, "stair", "reproduce", "--run", "micro.yaml")
+    run_in(project, "stair", "reproduce", "--run", "smoke.yaml")
     assert results(project) == results(whole)
 
 
 def test_a_claim_of_a_machine_that_is_gone(whole: Path, project: Path) -> None:
-    claim = project / "results/micro/work/.driver.claim"
+    claim = project / "results/smoke/work/.driver.claim"
     here = Claimant.here("driver")
     claim.write_text(json.dumps({**vars(here), "host": "elsewhere", "place": "another boot"}))
-    refused = run_in(project, "stair", "reproduce", "--run", "micro.yaml", check=False)
+    refused = run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False)
     assert refused.returncode != 0 and "elsewhere" in refused.stderr
     CLAIMED(project)
     assert results(project) == results(whole)
 
 
 def test_a_damaged_output(whole: Path, project: Path) -> None:
-    damaged = Path("results/micro/evaluation") / MODEL / BENCHMARK / "native.parquet"
+    damaged = Path("results/smoke/evaluation") / MODEL / BENCHMARK / "native.parquet"
     content = bytearray((project / damaged).read_bytes())
     content[100] ^= 1
     (project / damaged).write_bytes(bytes(content))
@@ -396,8 +403,8 @@ def test_an_archive(whole: Path, tmp_path: Path) -> None:
     project.mkdir()
     for name in LIKE_THE_PROJECT:
         (project / name).symlink_to(ROOT / name)
-    shutil.copyfile(MICRO, project / "micro.yaml")
-    parts = [f"results/micro/{name}" for name in ("backbones", "data", "rollouts", "controllers", "responses")]
+    shutil.copyfile(SMOKE, project / "smoke.yaml")
+    parts = [f"results/smoke/{name}" for name in ("backbones", "data", "rollouts", "controllers", "responses")]
     run_in(whole, "tar", "czf", str(project / "published.tar.gz"), "--transform", "s,^results/,,", *parts)
     assert "0 not taken" in RESTORE(project).stdout
     assert results(project) == results(whole)
@@ -409,7 +416,7 @@ def test_an_archive(whole: Path, tmp_path: Path) -> None:
 
 
 def test_the_summary(project: Path) -> None:
-    summary = project / "results/micro/provenance.json"
+    summary = project / "results/smoke/provenance.json"
     summary.unlink()
     SUMMARY(project)
-    assert json.loads(summary.read_text())["run"] == "micro"
+    assert json.loads(summary.read_text())["run"] == "smoke"

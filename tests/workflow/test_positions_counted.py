@@ -20,13 +20,13 @@ def manifest(results: Path, condition: str) -> dict[str, Any]:
 
 
 def test_manifests_hold_the_condition_s_positions(finished_run: Path) -> None:
-    results = finished_run / "results/micro"
+    results = finished_run / "results/smoke"
     context = json.loads((results / f"backbones/{MODEL}/config.json").read_text())["max_position_embeddings"]
     rows = pq.read_table(results / f"responses/{PLACE}/stair.parquet").to_pylist()
     ends = [
         row["bank_tokens"] + row["prompt_tokens"] for row in rows if row["bank_tokens"] and row["controlled_tokens"]
     ]
-    assert max(ends) < context, "the micro run stays within its context"
+    assert max(ends) < context, "the smoke run stays within its context"
     expected = {"context": context, "largest": max(ends) - 1, "responses": 0, "queries": 0, "entries": 0}
     assert manifest(results, "stair")["auxiliary_positions"] == expected
     for condition in ("vanilla", "native"):
@@ -34,7 +34,7 @@ def test_manifests_hold_the_condition_s_positions(finished_run: Path) -> None:
 
 
 def test_scored_rows_carry_the_banks_length_and_the_count(finished_run: Path) -> None:
-    results = finished_run / "results/micro"
+    results = finished_run / "results/smoke"
     for condition in ("vanilla", "native", "stair"):
         rows, scored = (
             pq.read_table(results / f"{stage}/{PLACE}/{condition}.parquet").to_pylist()
@@ -45,7 +45,7 @@ def test_scored_rows_carry_the_banks_length_and_the_count(finished_run: Path) ->
 
 
 def test_the_card_is_part_of_the_run(finished_run: Path) -> None:
-    results = finished_run / "results/micro"
+    results = finished_run / "results/smoke"
     positions = manifest(results, "stair")["auxiliary_positions"]
     (line,) = [
         line

@@ -21,10 +21,10 @@ MODEL = "qwen3-4b-instruct"
 
 
 def test_the_run_in_one_file(finished_run: Path) -> None:
-    folder = finished_run / "results" / "micro"
+    folder = finished_run / "results" / "smoke"
     config, paths = load_run(folder), RunPaths(folder)
     told = json.loads((folder / "provenance.json").read_text())
-    assert (told["run"], told["configuration"]) == ("micro", digest_of(config.model_dump(mode="json")))
+    assert (told["run"], told["configuration"]) == ("smoke", digest_of(config.model_dump(mode="json")))
 
     artefacts = [artefact for artefact in Artefacts(config, paths).all if artefact.output.name != "provenance"]
     files = {shown(file, paths): file_digest(file) for artefact in artefacts for file in artefact.files}
@@ -45,29 +45,29 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     rollouts = pq.read_table(folder / f"rollouts/{MODEL}.parquet")
     assert generated[f"rollouts/{MODEL}"]["response_tokens"] == sum(rollouts["response_tokens"].to_pylist())
     vanilla, native = (generated[f"responses/{MODEL}/math500/{name}"]["responses"] for name in ("vanilla", "native"))
-    assert (vanilla, native) == (48, 144), "a T1 that native shows is vanilla's, and generated once"
-    assert generated["all"]["responses"] == len(rollouts) + 48 + 2 * 144
+    assert (vanilla, native) == (32, 96), "a T1 that native shows is vanilla's, and generated once"
+    assert generated["all"]["responses"] == len(rollouts) + 32 + 2 * 96
     assert told["costs"]["rules"]["backbone"]["seconds"] > 0
     assert list(told["devices"]) == ["cpu"]
 
 
 def test_what_is_not_there_stands_with_null(copied_run: Path) -> None:
-    folder = copied_run / "results" / "micro"
+    folder = copied_run / "results" / "smoke"
     (folder / f"rollouts/{MODEL}.parquet.manifest.json").unlink()
     (folder / "checks.csv.manifest.json").write_text("[]")
-    run_in(copied_run, "stair", "provenance", "--run", "results/micro")
+    run_in(copied_run, "stair", "provenance", "--run", "results/smoke")
     outputs = json.loads((folder / "provenance.json").read_text())["outputs"]
     assert [name for name, output in outputs.items() if output is None] == [f"rollouts/{MODEL}.parquet", "checks.csv"]
 
 
 @pytest.mark.parametrize("damage", [False, True])
 def test_an_output_that_is_made_again_tells_of_this_time(copied_run: Path, damage: bool) -> None:
-    folder = copied_run / "results" / "micro"
+    folder = copied_run / "results" / "smoke"
     path = folder / "tables/intervals.manifest.json"
     sound = json.loads(path.read_text())
     before = sound | {"sealed": "2020-01-01T00:00:00Z", "source": "0" * 64, "versions": {"torch": "1.0"}}
     path.write_text("{" if damage else json.dumps(before))
-    run_in(copied_run, "stair", "tables", "--run", "results/micro", "--name", "intervals")
+    run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "intervals")
     now = json.loads(path.read_text())
     assert now["sealed"] > before["sealed"]
     assert now | {"sealed": ""} == sound | {"sealed": ""}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import MICRO, ROOT, contents, jobs_of, run_in
+from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
@@ -26,29 +26,29 @@ def published(finished_run: Path, folder: Path, *parts: str) -> Path:
     """An archive of some folders of the finished run."""
     archive = folder / "archive"
     for part in parts:
-        shutil.copytree(finished_run / "results/micro" / part, archive / part)
+        shutil.copytree(finished_run / "results/smoke" / part, archive / part)
     return archive
 
 
 def fresh(folder: Path, *changes: str) -> Path:
     """The folder of the same run where nothing was made."""
     words = [word for change in changes for word in ("--set", change)]
-    run_in(folder, "stair", "config", "--run", str(MICRO), "--write", *words)
-    return folder / "results/micro"
+    run_in(folder, "stair", "config", "--run", str(SMOKE), "--write", *words)
+    return folder / "results/smoke"
 
 
 def would_run(folder: Path, *changes: str) -> dict[str, int]:
     """The jobs of a dry run."""
-    words = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={MICRO}", *changes]
+    words = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}", *changes]
     return jobs_of(run_in(folder, *words))
 
 
 def test_controllers_and_responses_are_restored_and_nothing_is_generated(finished_run: Path, tmp_path: Path) -> None:
     archive = published(finished_run, tmp_path, "controllers", "responses")
     with tarfile.open(tmp_path / "archive.tar.gz", "w:gz") as packed:
-        packed.add(archive, "stair-micro")
+        packed.add(archive, "stair-smoke")
     results = fresh(tmp_path)
-    done = run_in(tmp_path, "stair", "restore", "archive.tar.gz", "--run", "results/micro")
+    done = run_in(tmp_path, "stair", "restore", "archive.tar.gz", "--run", "results/smoke")
     lines = done.stdout.splitlines()
     assert lines[-1].startswith("6 taken, 0 not taken")
     (line,) = [line for line in lines if CONTROLLER in line]
@@ -56,8 +56,8 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     assert f"rollouts/{MODEL}.parquet" in line and "not here and not in the archive: not compared" in line
 
     assert not GENERATING & would_run(tmp_path).keys()
-    run_in(tmp_path, "stair", "reproduce", "--run", str(MICRO))
-    original = finished_run / "results/micro"
+    run_in(tmp_path, "stair", "reproduce", "--run", str(SMOKE))
+    original = finished_run / "results/smoke"
     patterns = ("responses/**/*.parquet", f"{Path(CONTROLLER).parent}/*.*s*", "tables/*.csv", "evaluation/**/*.parquet")
     same = contents(original, *patterns)
     found = contents(results, *patterns)
@@ -69,7 +69,7 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     for name in ("rollouts", "backbones", "work/evaluation", "work/rollouts", "sessions/training", "data/training"):
         assert not (results / name).exists(), name
     assert would_run(tmp_path) == {}
-    told = run_in(tmp_path, "stair", "verify", "--run", "results/micro").stdout
+    told = run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in told
     assert "restored from an archive, without all that it was made from" in told
 
@@ -88,7 +88,7 @@ def test_a_controller_alone_lets_responses_be_generated_with_it(finished_run: Pa
     with zipfile.ZipFile(tmp_path / "archive.zip", "w") as packed:
         for path in archive.rglob("*.*"):
             packed.write(path, path.relative_to(archive))
-    run_in(tmp_path, "stair", "restore", "archive.zip", "--run", "results/micro")
+    run_in(tmp_path, "stair", "restore", "archive.zip", "--run", "results/smoke")
     jobs = would_run(tmp_path)
     assert jobs["evaluation_shard"] == 3
     assert (jobs["train_controller"], jobs["backbone"]) == (1, 1), "both put in place what was restored"
@@ -97,9 +97,9 @@ def test_a_controller_alone_lets_responses_be_generated_with_it(finished_run: Pa
 
 
 def test_what_is_here_and_sound_stays(copied_run: Path, finished_run: Path, tmp_path: Path) -> None:
-    done = run_in(copied_run, "stair", "restore", str(finished_run / "results/micro"), "--run", "results/micro")
+    done = run_in(copied_run, "stair", "restore", str(finished_run / "results/smoke"), "--run", "results/smoke")
     assert "0 taken, 0 not taken" in done.stdout
-    assert not (copied_run / "results/micro/restored").exists()
+    assert not (copied_run / "results/smoke/restored").exists()
     assert would_run(copied_run) == {}
 
 
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_not_taken_and_told_why(finished_run: Path, tmp_pat
     origin = json.loads(rollouts.read_text())["origin"]
     change_json(rollouts, origin=origin | {"inputs": dict.fromkeys(origin["inputs"], "0" * 64)})
     fresh(tmp_path)
-    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/micro", check=False)
+    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke", check=False)
     assert done.returncode == 1
     reasons = dict(
         line.removeprefix("not taken: ").split(": ", 1) for line in done.stdout.splitlines() if "not taken: " in line
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_not_taken_and_told_why(finished_run: Path, tmp_pat
 def test_other_settings_are_refused(finished_run: Path, tmp_path: Path, change: str, name: str, reason: str) -> None:
     published(finished_run, tmp_path, "controllers", "responses")
     fresh(tmp_path, change)
-    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/micro", check=False)
+    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke", check=False)
     assert done.returncode == 1
     assert f"not taken: {name}: {reason}" in done.stdout
 
@@ -167,20 +167,20 @@ def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path)
         ("evil.tar", "evil.tar cannot be unpacked (it holds a file outside of itself"),
         ("link.tar", "link.tar cannot be unpacked (it holds something that is no plain file, weights)"),
     ):
-        done = run_in(tmp_path, "stair", "restore", name, "--run", "results/micro", check=False)
+        done = run_in(tmp_path, "stair", "restore", name, "--run", "results/smoke", check=False)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr and len(done.stderr.splitlines()) == 1
-    assert sorted(path.name for path in (tmp_path / "results/micro").iterdir()) == ["config.resolved.yaml"]
+    assert sorted(path.name for path in (tmp_path / "results/smoke").iterdir()) == ["config.resolved.yaml"]
 
 
 def test_a_restored_output_that_fits_no_more_is_said_so_by_its_job(finished_run: Path, tmp_path: Path) -> None:
     published(finished_run, tmp_path, "responses", "controllers")
     results = fresh(tmp_path)
-    run_in(tmp_path, "stair", "restore", "archive", "--run", "results/micro")
+    run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke")
     weights = results / "restored" / CONTROLLER
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     done = run_in(
-        tmp_path, "stair", "train", "--run", "results/micro", "--model", MODEL, "--controller", "stair", check=False
+        tmp_path, "stair", "train", "--run", "results/smoke", "--model", MODEL, "--controller", "stair", check=False
     )
     assert done.returncode == 2
     assert "was restored and cannot be used: controller.safetensors is not what was sealed; delete" in done.stderr

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from stair.records.worklog import WorkLog
-from tests.workflow.conftest import MICRO, RESULTS, contents, jobs_of, run_in, snakemake
+from tests.workflow.conftest import RESULTS, SMOKE, contents, jobs_of, run_in, snakemake
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
 
 
-def variant(folder: Path, changes: str = "", reuse: str = "[micro]") -> Path:
-    """An overlay like the micro run's, which reuses it."""
+def variant(folder: Path, changes: str = "", reuse: str = "[smoke]") -> Path:
+    """An overlay like the smoke run's, which reuses it."""
     overlay = folder / "variant.yaml"
-    overlay.write_text(f"{MICRO.read_text()}\nreuse: {reuse}\n{changes}")
+    overlay.write_text(f"{SMOKE.read_text()}\nreuse: {reuse}\n{changes}")
     return overlay
 
 
@@ -37,17 +37,17 @@ def reused_fields(results: Path, other: Path) -> set[str]:
 
 def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
     run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)))
-    micro, again = (copied_run / "results" / name for name in ("micro", "variant"))
-    assert contents(again, *RESULTS) == contents(micro, *RESULTS)
+    smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
+    assert contents(again, *RESULTS) == contents(smoke, *RESULTS)
     for stage in ("rollouts", "evaluation"):
         for marker in markers(again, stage):
-            assert marker["reused"].keys() == {"micro"}
-            assert marker["reused"]["micro"] >= marker["responses"]
+            assert marker["reused"].keys() == {"smoke"}
+            assert marker["reused"]["smoke"] >= marker["responses"]
     assert jobs_of(snakemake(copied_run, "-n")) == {}, "the other run is as it was, its files' times too"
     log = (again / "logs" / "training" / MODEL / "stair.log").read_text()
-    assert "taken over from the run 'micro'" in log
+    assert "taken over from the run 'smoke'" in log
     manifest = json.loads((again / f"controllers/{MODEL}/stair/manifest.json").read_text())
-    assert manifest["reused_from"] == "results/micro"
+    assert manifest["reused_from"] == "results/smoke"
     assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/variant").stdout
 
 
@@ -56,23 +56,23 @@ def test_another_temperature_at_evaluation_generates_those_responses_alone(copie
     run_in(
         copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--set", change, "--target", "evaluation"
     )
-    micro, again = (copied_run / "results" / name for name in ("micro", "variant"))
-    assert all(marker["reused"]["micro"] == marker["responses"] for marker in markers(again, "rollouts"))
+    smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
+    assert all(marker["reused"]["smoke"] == marker["responses"] for marker in markers(again, "rollouts"))
     # Where both temperatures gave a problem the same first answer, its states are the same too; no response is taken over.
-    assert reused_fields(again, micro) <= {"segment", "captured_tokens"}
+    assert reused_fields(again, smoke) <= {"segment", "captured_tokens"}
     inputs = ("rollouts/*.parquet", f"controllers/{MODEL}/stair/*.safetensors", "sessions/**/*.parquet")
-    assert contents(again, *inputs) == contents(micro, *inputs)
-    assert contents(again, "responses/**/*.parquet") != contents(micro, "responses/**/*.parquet")
+    assert contents(again, *inputs) == contents(smoke, *inputs)
+    assert contents(again, "responses/**/*.parquet") != contents(smoke, "responses/**/*.parquet")
 
 
 def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(copied_run: Path) -> None:
     both = copied_run / "both.yaml"
-    both.write_text(MICRO.read_text().replace("aime2025: null", "aime2025: {tiny: 5, rows: 5}") + "\nreuse: [micro]\n")
+    both.write_text(SMOKE.read_text().replace("aime2025: null", "aime2025: {tiny: 5, rows: 5}") + "\nreuse: [smoke]\n")
     run_in(copied_run, "stair", "reproduce", "--run", str(both), "--target", "evaluation")
     again = copied_run / "again.yaml"
     changes = "evaluation_changes: {aime2025: {temperature: 0.9}}"
     again.write_text(
-        both.read_text().replace("[micro]", "[both]").replace("rollout_sampling", f"{changes}\n    rollout_sampling")
+        both.read_text().replace("[smoke]", "[both]").replace("rollout_sampling", f"{changes}\n    rollout_sampling")
     )
     run_in(copied_run, "stair", "reproduce", "--run", str(again), "--target", "evaluation")
 
@@ -101,7 +101,7 @@ def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(co
 def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(copied_run: Path) -> None:
     overlay = copied_run / "fewer.yaml"
     removed = "conditions: {stair: null}\ncontrollers: {stair: null, lora: null, lora_stair: null}\n"
-    overlay.write_text(f"extends: {MICRO}\nreuse: [micro]\n{removed}")
+    overlay.write_text(f"extends: {SMOKE}\nreuse: [smoke]\n{removed}")
     run_in(copied_run, "stair", "reproduce", "--run", str(overlay))
     tables = copied_run / "results" / "fewer" / "tables"
     for suffix in (".md", ".tex", ".csv"):
@@ -113,7 +113,7 @@ def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(c
 
 
 def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
-    weights = copied_run / "results/micro/controllers" / MODEL / "stair/controller.safetensors"
+    weights = copied_run / "results/smoke/controllers" / MODEL / "stair/controller.safetensors"
     sound = weights.read_bytes()
     weights.write_bytes(sound[:-1] + b"?")
     run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--target", "training")

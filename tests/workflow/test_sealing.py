@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stair.records.worklog import WorkLog, WorkLogWriter
-from tests.workflow.conftest import MICRO, run_in
+from tests.workflow.conftest import SMOKE, run_in
 
 pytestmark = pytest.mark.xdist_group("workflow")
 MODEL = "qwen3-4b-instruct"
@@ -42,33 +42,33 @@ assert "torch" not in sys.modules
     ],
 )
 def test_a_complete_log_is_sealed_again_to_the_same_bytes(copied_run: Path, words: tuple[str, ...], file: str) -> None:
-    path = copied_run / "results/micro" / file
+    path = copied_run / "results/smoke" / file
     before = path.read_bytes()
     path.unlink()
-    weights = copied_run / f"results/micro/backbones/{MODEL}/model.safetensors"
-    run_in(copied_run, sys.executable, "-c", PROGRAM, words[0], "--run", "results/micro", *words[1:], "--seal")
+    weights = copied_run / f"results/smoke/backbones/{MODEL}/model.safetensors"
+    run_in(copied_run, sys.executable, "-c", PROGRAM, words[0], "--run", "results/smoke", *words[1:], "--seal")
     assert path.read_bytes() == before
     # A shard with nothing to do needs none either.
     assert weights.is_file()
-    run_in(copied_run, sys.executable, "-c", PROGRAM, words[0], "--run", "results/micro", *words[1:])
+    run_in(copied_run, sys.executable, "-c", PROGRAM, words[0], "--run", "results/smoke", *words[1:])
 
 
 def test_compacted_logs_are_sealed_to_the_same_bytes(copied_run: Path) -> None:
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     logs = results / f"work/rollouts/{MODEL}/log"
     (logs / "shard-0-of-2.000.log").write_bytes((logs / "shard-0-of-2.000.log").read_bytes() + b"torn")
     (results / "tables" / ".intervals.csv.elsewhere.12.partial").touch()
     os.utime(results / "tables" / ".intervals.csv.elsewhere.12.partial", (0, 0))
     rollouts = results / f"rollouts/{MODEL}.parquet"
     before = rollouts.read_bytes()
-    done = run_in(copied_run, "stair", "compact", "--run", "results/micro")
+    done = run_in(copied_run, "stair", "compact", "--run", "results/smoke")
     assert f"work/rollouts/{MODEL}/log: 2 files with " in done.stdout
     assert "1 unfinished files of processes that have ended removed" in done.stdout
     assert [path.name for path in logs.iterdir()] == ["compacted.000.log"]
     rollouts.unlink()
-    run_in(copied_run, "stair", "rollouts", "--run", "results/micro", "--model", MODEL, "--seal")
+    run_in(copied_run, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal")
     assert rollouts.read_bytes() == before
-    assert run_in(copied_run, "stair", "compact", "--run", "results/micro").stdout == ""
+    assert run_in(copied_run, "stair", "compact", "--run", "results/smoke").stdout == ""
 
 
 def lose(results: Path, work: str, key: str) -> None:
@@ -99,7 +99,7 @@ def unique(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: Path) -> None:
-    results = copied_run / "results/micro"
+    results = copied_run / "results/smoke"
     responses = results / f"responses/{MODEL}/math500"
     before = {name: pq.read_table(responses / f"{name}.parquet").to_pylist() for name in ("vanilla", "native", "stair")}
     lost = unique(before["vanilla"])
@@ -107,8 +107,8 @@ def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: P
     lose(results, work, key_of(results, work, lost))
     gap = f"model: {MODEL}, benchmark: math500, condition: vanilla, session: {lost['session_id']}, sample: {lost['sample']}"
     change = f"evaluation={{missing: [{{{gap}, turn: 1, reason: 'CUDA out of memory'}}]}}"
-    run_in(copied_run, "stair", "config", "--run", str(MICRO), "--write", "--set", change)
-    words = ("--run", "results/micro", "--model", MODEL, "--benchmark", "math500", "--condition")
+    run_in(copied_run, "stair", "config", "--run", str(SMOKE), "--write", "--set", change)
+    words = ("--run", "results/smoke", "--model", MODEL, "--benchmark", "math500", "--condition")
     for condition in before:
         # No shard needs a model: what is missing is not asked for.
         run_in(copied_run, sys.executable, "-c", PROGRAM, "evaluate", *words, condition)
@@ -119,18 +119,18 @@ def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: P
         place = (lost["session_id"], lost["sample"])
         assert rows == [row for row in before[condition] if (row["session_id"], row["sample"]) != place]
         run_in(copied_run, "stair", "scores", *words, condition)
-    run_in(copied_run, "stair", "check", "--run", "results/micro")
-    run_in(copied_run, "stair", "tables", "--run", "results/micro", "--name", "continuous_summary")
+    run_in(copied_run, "stair", "check", "--run", "results/smoke")
+    run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "continuous_summary")
     text = (results / "tables/continuous_summary.md").read_text()
     assert not re.search(r"\d\.\d\d", text), "no cell is reported: every trajectory needs its T1"
-    assert "T1: 1 of 48 responses missing" in text and "(CUDA out of memory)" in text
+    assert "T1: 1 of 32 responses missing" in text and "(CUDA out of memory)" in text
     # A session of another name is a mistake, and said before anything is done.
     run_in(
         copied_run,
         "stair",
         "config",
         "--run",
-        str(MICRO),
+        str(SMOKE),
         "--write",
         "--set",
         change.replace("session: s-", "session: x-"),
@@ -140,7 +140,7 @@ def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: P
 
 
 def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) -> None:
-    results = copied_run / "results/micro"
+    results = copied_run / "results/smoke"
     path = results / f"rollouts/{MODEL}.parquet"
     before = pq.read_table(path).to_pylist()
     lost = unique(before)
@@ -148,16 +148,16 @@ def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) 
     change = (
         f"rollouts={{missing: [{{model: {MODEL}, record: {lost['record_id']}, sample: {lost['sample']}, reason: x}}]}}"
     )
-    run_in(copied_run, "stair", "config", "--run", str(MICRO), "--write", "--set", change)
+    run_in(copied_run, "stair", "config", "--run", str(SMOKE), "--write", "--set", change)
     for words in (("--shard", "0", "--of", "2"), ("--shard", "1", "--of", "2"), ("--seal",)):
         run_in(
-            copied_run, sys.executable, "-c", PROGRAM, "rollouts", "--run", "results/micro", "--model", MODEL, *words
+            copied_run, sys.executable, "-c", PROGRAM, "rollouts", "--run", "results/smoke", "--model", MODEL, *words
         )
     assert pq.read_table(path).to_pylist() == [row for row in before if row != lost]
     (gap,) = json.loads((results / f"rollouts/{MODEL}.parquet.manifest.json").read_text())["missing"]
     assert (gap["record_id"], gap["sample"], gap["reason"]) == (lost["record_id"], lost["sample"], "x")
-    run_in(copied_run, "stair", "sessions", "--run", "results/micro", "--model", MODEL)
+    run_in(copied_run, "stair", "sessions", "--run", "results/smoke", "--model", MODEL)
     dropped = (results / f"sessions/dropped/{MODEL}.csv").read_text()
     assert lost["record_id"] in dropped and "3 responses, not 4" in dropped
-    run_in(copied_run, "stair", "rollouts", "--run", "results/micro", "--model", MODEL, "--card")
+    run_in(copied_run, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--card")
     assert "up to 4 to each of" in (results / f"rollouts/{MODEL}.README.md").read_text()

@@ -20,7 +20,7 @@ from stair.graph.outputs import OUTPUTS
 from stair.provenance.record import shown
 from stair.provenance.verify import Verification
 from tests.privileges import give_up_capabilities
-from tests.workflow.conftest import MICRO, ROOT, contents, environment, run_in, snakemake
+from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in, snakemake
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
@@ -28,7 +28,7 @@ MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
 
 def verified(folder: Path) -> dict[str, tuple[str, str]]:
     """(state, reasons) of every output that is not sound."""
-    results = folder / "results" / "micro"
+    results = folder / "results" / "smoke"
     verification = Verification(load_run(results), RunPaths(results))
     return {
         shown(finding.artefact.files[0], verification.paths): (finding.state, "; ".join(finding.reasons))
@@ -39,22 +39,22 @@ def verified(folder: Path) -> dict[str, tuple[str, str]]:
 
 def changed_settings(folder: Path, changes: dict) -> None:
     """The run's resolved configuration with changes, as the workflow would write it."""
-    path = folder / "results/micro" / RESOLVED
+    path = folder / "results/smoke" / RESOLVED
     path.write_text(yaml.safe_dump(merge(yaml.safe_load(path.read_text()), changes)))
 
 
 def test_a_finished_run_is_sound(finished_run: Path) -> None:
     assert verified(finished_run) == {}
-    done = run_in(finished_run, "stair", "verify", "--run", "results/micro")
+    done = run_in(finished_run, "stair", "verify", "--run", "results/smoke")
     assert done.stdout.splitlines()[-1].endswith(" ok, 0 missing, 0 damaged, 0 stale")
 
 
 def test_what_is_not_sound_is_told_and_ends_with_1(copied_run: Path) -> None:
-    (copied_run / "results/micro" / SCORED).unlink()
-    done = run_in(copied_run, "stair", "verify", "--run", "results/micro", check=False)
+    (copied_run / "results/smoke" / SCORED).unlink()
+    done = run_in(copied_run, "stair", "verify", "--run", "results/smoke", check=False)
     assert done.returncode == 1
     assert f"missing: {SCORED}: {SCORED} is not there; run the workflow to make it" in done.stdout.splitlines()
-    lines = run_in(copied_run, "stair", "verify", "--run", "results/micro", "--json", check=False).stdout.splitlines()
+    lines = run_in(copied_run, "stair", "verify", "--run", "results/smoke", "--json", check=False).stdout.splitlines()
     assert {json.loads(line)["state"] for line in lines} == {"ok", "missing", "stale"}
 
 
@@ -68,8 +68,8 @@ def test_the_graph_here_is_snakemakes(finished_run: Path) -> None:
         for row in lines[1:]
     }
     rule_of = {row[header.index("output_file")]: row[header.index("rule")] for row in lines[1:]}
-    folder = finished_run / "results" / "micro"
-    artefacts = Artefacts(load_run(folder), RunPaths(Path("results/micro")))
+    folder = finished_run / "results" / "smoke"
+    artefacts = Artefacts(load_run(folder), RunPaths(Path("results/smoke")))
     ours = {str(file): artefact for artefact in artefacts.all for file in artefact.files}
     shards = {name for name in inputs_of if "/work/" in name}
     assert inputs_of.keys() - shards == ours.keys()
@@ -184,7 +184,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
 def test_a_damage_is_one_line_and_nothing_is_touched(
     copied_run: Path, damage: Callable[[Path], None], file: str, state: str, reason: str
 ) -> None:
-    results = copied_run / "results" / "micro"
+    results = copied_run / "results" / "smoke"
     damage(results)
     before = contents(results, "**/*.*")
     found = verified(copied_run)
@@ -195,7 +195,7 @@ def test_a_damage_is_one_line_and_nothing_is_touched(
 
 
 def test_what_may_not_be_read_is_told(copied_run: Path) -> None:
-    results = copied_run / "results/micro"
+    results = copied_run / "results/smoke"
     for place, mode in ((ROLLOUTS, 0), (f"{SCORED}.manifest.json", 0), (f"controllers/{MODEL}/lora", 0)):
         (results / place).chmod(mode)
     try:
@@ -230,7 +230,7 @@ def without_privilege(look: Callable[[], dict[str, tuple[str, str]]]) -> dict[st
 
 
 def test_what_was_made_from_something_unsound_is_stale(copied_run: Path) -> None:
-    (copied_run / f"results/micro/rollouts/{MODEL}.parquet").unlink()
+    (copied_run / f"results/smoke/rollouts/{MODEL}.parquet").unlink()
     found = verified(copied_run)
     assert found[f"rollouts/{MODEL}.parquet"][0] == "missing"
     assert found[f"controllers/{MODEL}/stair/controller.safetensors"][0] == "stale"
@@ -276,7 +276,7 @@ def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_sc
         path = code / "stair" / file
         path.write_text(path.read_text() + "\nADDED = 1\n")
     done = subprocess.run(
-        ["stair", "verify", "--run", "results/micro"],
+        ["stair", "verify", "--run", "results/smoke"],
         cwd=finished_run,
         env=environment() | {"PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -293,7 +293,7 @@ def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_sc
 
 
 def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
-    table = f"results/micro/tables/history_{MODEL}.md"
+    table = f"results/smoke/tables/history_{MODEL}.md"
     text = run_in(finished_run, "stair", "why", table).stdout
     for name in (
         f"evaluation/{PLACE}/stair.parquet", f"responses/{PLACE}/stair.parquet", f"controllers/{MODEL}/stair",
@@ -308,24 +308,24 @@ def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
 
 
 def test_why_of_a_controllers_folder_and_of_what_has_a_damaged_manifest_behind_it(copied_run: Path) -> None:
-    (copied_run / "results/micro" / MANIFEST).write_text("[]")
-    told = run_in(copied_run, "stair", "why", f"results/micro/controllers/{MODEL}/stair").stdout
+    (copied_run / "results/smoke" / MANIFEST).write_text("[]")
+    told = run_in(copied_run, "stair", "why", f"results/smoke/controllers/{MODEL}/stair").stdout
     assert told.startswith(f"{CONTROLLER}, ")
     assert f"{MANIFEST} cannot be read" in told
-    as_json = run_in(copied_run, "stair", "why", f"results/micro/{CONTROLLER}", "--json").stdout
+    as_json = run_in(copied_run, "stair", "why", f"results/smoke/{CONTROLLER}", "--json").stdout
     assert json.loads(as_json)["outputs"][ROLLOUTS]["state"] == "damaged"
 
 
 def test_a_memo_that_is_damaged_is_made_again(copied_run: Path) -> None:
-    memo = copied_run / "results/micro/work/revisions" / f"{MODEL}.json"
+    memo = copied_run / "results/smoke/work/revisions" / f"{MODEL}.json"
     for text in ("{", "[1]", '{"config.json": 3}'):
         memo.write_text(text)
         assert verified(copied_run) == {}
 
 
 def test_why_of_a_file_that_is_no_output(finished_run: Path) -> None:
-    done = run_in(finished_run, "stair", "why", f"results/micro/{RESOLVED}", check=False)
+    done = run_in(finished_run, "stair", "why", f"results/smoke/{RESOLVED}", check=False)
     assert done.returncode == 2
     assert "is not an output of the run" in done.stderr
-    outside = run_in(finished_run, "stair", "why", str(MICRO), check=False)
+    outside = run_in(finished_run, "stair", "why", str(SMOKE), check=False)
     assert "name the run with --run" in outside.stderr
