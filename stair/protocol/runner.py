@@ -32,8 +32,9 @@ def run_chains(
     log: Records,
     writer: WorkLogWriter,
     progress: Progress,
+    failures: Failures,
     attempts: Attempts | None = None,
-) -> Failures:
+) -> None:
     """Runs every chain to its end, or to the response that cannot be generated.
 
     Every finished response is durable before the next turn of its chain is asked. A chain whose turn has ended goes on
@@ -45,10 +46,9 @@ def run_chains(
         log: finished work of earlier attempts.
         writer: this attempt's log.
         progress: told of every response that is generated here.
+        failures: takes the responses that cannot be generated; it has them however this ends. No later turn of their
+            chains is asked.
         attempts: told what is under way.
-
-    Returns:
-        The responses that could not be generated. No later turn of their chains was asked.
 
     Raises:
         ResponsesFailed: too many responses in a row could not be generated.
@@ -56,7 +56,6 @@ def run_chains(
             ones are, whoever holds them.
     """
     pending: dict[str, list[Chain]] = defaultdict(list)
-    failures = Failures()
 
     def fail(key: str, reason: str) -> None:
         """A response under way cannot be generated."""
@@ -169,7 +168,6 @@ def run_chains(
                 for completion in engine.ended():
                     keep(completion)
             raise
-    return failures
 
 
 def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:

@@ -113,17 +113,30 @@ def fresh(study: Study, folder: Path) -> Study:
     return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
 
 
-def one_of(study: Study, condition: str, turn: int) -> tuple[Rows, Mapping[str, Any], Request]:
-    """A condition's rows, one row at a turn, and the request that it answers: of a prompt whose end no other has."""
+def some_of(study: Study, condition: str, *turns: int) -> tuple[Rows, list[tuple[Mapping[str, Any], Request]]]:
+    """A condition's rows; for each turn a row and the request that it answers: of a prompt whose end no other has.
+
+    The rows are of trajectories of their own, in the order in which they were asked for.
+    """
     engine = WatchedEngine(study.model)
     rows = study.go(condition, engine)
-    asked = {(ids_digest(each.prompt_ids), each.seed): each for each in engine.requests.values()}
+    answers = {(row["prompt_ids_sha256"], row["seed"]): row for row in rows}
     ends = Counter((len(each.prompt_ids), each.prompt_ids[-BLOCK:]) for each in engine.requests.values())
-    for row in rows:
-        request = asked.get((row["prompt_ids_sha256"], row["seed"]))
-        if request and row["turn"] == turn and ends[len(request.prompt_ids), request.prompt_ids[-BLOCK:]] == 1:
-            return rows, row, request
-    raise AssertionError("no prompt ends as no other does")
+    found: dict[tuple[str, int], tuple[Mapping[str, Any], Request]] = {}
+    for request in engine.requests.values():
+        row = answers[ids_digest(request.prompt_ids), request.seed]
+        place = (row["session_id"], row["sample"])
+        alone = ends[len(request.prompt_ids), request.prompt_ids[-BLOCK:]] == 1
+        if len(found) < len(turns) and row["turn"] == turns[len(found)] and alone and place not in found:
+            found[place] = (row, request)
+    assert len(found) == len(turns), "no prompt ends as no other does"
+    return rows, list(found.values())
+
+
+def one_of(study: Study, condition: str, turn: int) -> tuple[Rows, Mapping[str, Any], Request]:
+    """A condition's rows, one row at a turn, and the request that it answers."""
+    rows, ((row, request),) = some_of(study, condition, turn)
+    return rows, row, request
 
 
 def without(rows: Rows, lost: Mapping[str, Any]) -> Rows:
@@ -350,11 +363,44 @@ def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, t
 
     hook = study.model.register_forward_hook(spoil)
     try:
-        with pytest.raises(ResponsesFailed, match="20 responses in a row could not be generated"):
+        with pytest.raises(ResponsesFailed, match="20 responses in a row could not be generated") as error:
             shard.run()
     finally:
         hook.remove()
     assert shard.asked() < 30
+    # The responses may be the cause after all: their entries are there, and the error says where.
+    told, entries = str(error.value), shard.entries()
+    assert len(entries) == 20 and len({(entry["session"], entry["sample"]) for entry in entries}) == 20
+    assert all("became NaN" in entry["reason"] for entry in entries)
+    assert str(shard.work / "shard-0-of-1.missing.yaml") in told and "\n" not in told
+    assert told.startswith("evaluation/native/0: ")
+    assert "the cause is probably not in the responses" in told and "run the same command again" in told
+    shard.run()
+    assert not list(shard.work.glob("*.missing.yaml"))
+
+
+def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -> None:
+    """A response fails by itself, then the device with several others under way, then with one alone."""
+    expected, ((first, small), (second, last)) = some_of(study, "native", 2, 4)
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    lost = [(row["session_id"], row["sample"], row["turn"]) for row in (first, second)]
+    with failing_at(study, small, out_of_memory), failing_at(study, last, device_fails):
+        with pytest.raises(ResponsesFailed, match="illegal memory access") as error:
+            shard.run()
+        assert "responses were under way" in str(error.value) and "\n" not in str(error.value)
+        assert str(shard.work / "shard-0-of-1.missing.yaml") in str(error.value)
+        assert [(each["session"], each["sample"], each["turn"]) for each in shard.entries()] == lost[:1]
+        ends = 1
+        while len(shard.entries()) < 2:
+            with pytest.raises(ResponsesFailed) as error:
+                shard.run()
+            ends += 1
+            assert ends < 6
+        assert sorted((each["session"], each["sample"], each["turn"]) for each in shard.entries()) == sorted(lost)
+    for entry in shard.entries():
+        shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    shard.run()
+    assert tokens_of(shard.sealed()[0]) == tokens_of(without(without(expected, first), second))
 
 
 def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) -> None:
