@@ -99,6 +99,30 @@ def cut_short(cause: ResponsesFailed, failed: Sequence[Failed], job: str, key: s
     )
 
 
+def report_entries(output: Path, key: str, gaps: int, existing: Sequence[str]) -> None:
+    """Prints how many responses a sealed output lacks, and which entries of the configuration it does not need.
+
+    Args:
+        output: the sealed output.
+        key: the place in the configuration where missing responses are named: `evaluation.missing`.
+        gaps: how many responses are missing.
+        existing: responses that the configuration names as missing and that exist.
+    """
+    if gaps:
+        one = gaps == 1
+        print(
+            f"{output}: {gaps} {'response is' if one else 'responses are'} missing, as {key} says; the manifest names "
+            f"{'it' if one else 'them'}"
+        )
+    if existing:
+        one = len(existing) == 1
+        more = "" if one else f" (and {len(existing) - 1} more)"
+        print(
+            f"{output}: {key} names {len(existing)} {'response that exists' if one else 'responses that exist'}: "
+            f"{existing[0]}{more}; remove {'its entry' if one else 'their entries'} from the run's overlay"
+        )
+
+
 def _write_entries(failed: Sequence[Failed], key: str, path: Path) -> None:
     part, _, name = key.partition(".")
     entries = yaml.safe_dump([dict(each.entry) for each in failed], sort_keys=False, allow_unicode=True, width=1000)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from stair.engines.base import Completion, Engine, Request
 from stair.protocol.attempts import Attempts
@@ -170,18 +170,26 @@ def run_chains(
             raise
 
 
-def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:
-    """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn.
+class Finished(NamedTuple):
+    """What a log has of some chains."""
 
-    Returns:
-        How many logged responses were taken, and how many chains have not ended; one that gives up has.
-    """
-    taken = unfinished = 0
+    responses: int
+    """Logged responses."""
+    unfinished: int
+    """Chains that have not ended; one that gives up has."""
+    total: int
+    """Responses that the chains generate in all, those of the log among them."""
+
+
+def finished(chains: Iterable[Chain], log: Records) -> Finished:
+    """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn."""
+    responses = unfinished = total = 0
     for chain in chains:
-        responses, ended = walk(chain, log)
-        taken += responses
+        taken, ended = walk(chain, log)
+        responses += taken
         unfinished += not ended
-    return taken, unfinished
+        total += chain.generates()
+    return Finished(responses, unfinished, total)
 
 
 def walk(chain: Chain, log: Records) -> tuple[int, bool]:

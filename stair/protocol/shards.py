@@ -42,7 +42,6 @@ def share(items: Sequence[T], shard: int, of: int) -> list[T]:
 
 def run_shard(
     chains: Callable[[bool], Iterable[Chain]],
-    responses: int,
     work: Path,
     shard: tuple[int, int],
     load: Callable[[], Engine],
@@ -57,7 +56,6 @@ def run_shard(
 
     Args:
         chains: gives the shard's chains afresh, one by one; told whether anything will be generated with them.
-        responses: how many responses the shard generates in all.
         work: the work folder, with all shards' logs.
         shard: this shard's number and how many there are.
         load: loads the engine; not called when nothing is missing.
@@ -77,7 +75,7 @@ def run_shard(
         if problems := own.counts.problems():
             print(f"{work / 'log'}: {problems}")
         log = SharedLog(own, reuse or {})
-        done, unfinished = finished(chains(False), log)
+        done, unfinished, responses = finished(chains(False), log)
         told = Progress(*progress, total=responses, unit="responses", done=done)
         list_of_failed, under_way = work / f"{name}.missing.yaml", told.path.with_suffix(".under-way.json")
         failed = Failures()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -24,6 +25,7 @@ from stair.protocol.session import SessionChain
 from stair.protocol.shards import run_shard, sealed_rows
 from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
+from stair.records.worklog import WorkLogWriter
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order
 
 BLOCK = 32
@@ -94,7 +96,12 @@ class Shard:
 
         everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
         progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
-        run_shard(everything, 1, self.work, (0, 1), load, progress, self.marker)
+        run_shard(everything, self.work, (0, 1), load, progress, self.marker)
+
+    def progress(self) -> tuple[int, int]:
+        """Finished responses and all responses, as the last attempt's progress file has them."""
+        told = json.loads((self.study.folder / "progress" / f"evaluation.{self.condition}.0.json").read_text())
+        return told["done"], told["total"]
 
     def asked(self) -> int:
         """How many responses the last attempt asked for."""
@@ -183,6 +190,7 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
         attempts = len(shard.engines)
         shard.run()
         assert len(shard.engines) == attempts and shard.marker.is_file()
+        assert shard.progress() == (generated - 3, generated - 3)
     rows, gaps = shard.sealed()
     assert tokens_of(rows) == tokens_of(without(expected, lost))
     assert [(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps] == [
@@ -201,6 +209,28 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
     rows, gaps = shard.sealed()
     assert tokens_of(rows) == tokens_of(expected)
     assert gaps == []
+
+
+def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp_path: Path) -> None:
+    """The log has the response, so its chain goes on, whatever the configuration says."""
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard.run()
+    whole = len(shard.sealed()[0]) // 4 * 3
+    assert shard.progress() == (whole, whole)
+    record, later = dict(shard.study.log("native").items()), []
+    (first, *_) = shard.chains()
+    while (step := first.next()) is not None:
+        later.append(step.key)
+        first.take(record[step.key])
+    # T3 and T4 of one trajectory are lost, and an entry names its T2.
+    for path in shard.study.log("native").files:
+        path.unlink()
+    with WorkLogWriter(shard.work / "log", "shard-0-of-1") as log:
+        for key in record.keys() - later[1:]:
+            log.append(key, record[key])
+    shard.missing[first.session_id, first.sample] = Missing(2, "out of memory")
+    shard.run()
+    assert shard.asked() == 2 and shard.progress() == (whole, whole)
 
 
 def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
@@ -343,7 +373,7 @@ def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Stu
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost)
     assert [gap["turn"] for gap in gaps] == [1, 2, 3, 4]
-    assert len(shard.engines[0].requests) == 3 * 9
+    assert len(shard.engines[0].requests) == 3 * 9 and shard.progress() == (3 * 9, 3 * 9)
 
 
 def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, tmp_path: Path) -> None:
