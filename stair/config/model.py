@@ -76,8 +76,15 @@ class Config(Strict):
             known("evaluation.engine_changes", model_key, self.models, "model")
             for name in engines:
                 known(f"evaluation.engine_changes.{model_key}", name, self.benchmarks, "benchmark")
+        named = set()
         for number, lost in enumerate(self.rollouts.missing):
-            known(f"rollouts.missing.{number}.model", lost.model, self.models, "model")
+            where = f"rollouts.missing.{number}"
+            known(f"{where}.model", lost.model, self.models, "model")
+            if (response := (lost.model, lost.record, lost.sample)) in named:
+                raise ValueError(
+                    f"{where}: {lost.record}, sample {lost.sample} of {lost.model} is named twice; keep one entry"
+                )
+            named.add(response)
         for number, gap in enumerate(self.evaluation.missing):
             where = f"evaluation.missing.{number}"
             known(f"{where}.model", gap.model, self.models, "model")

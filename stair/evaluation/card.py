@@ -11,13 +11,16 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.protocol.positions import AuxiliaryPositions
 from stair.records.files import write_text
-from stair.records.manifest import write_manifest
+from stair.records.manifest import missing_responses, write_manifest
 from stair.records.markdown import markdown_table
 from stair.records.schemas import RESPONSES
 from stair.records.tables import read_table
 
 _READ = ("response_tokens", "finish_reason", "bank_tokens", *ENGINE_COLUMNS)
-_CONTENTS = ("benchmark", "condition", "responses", "stop", "length", "context", "median tokens", "most tokens")
+_CONTENTS = (
+    *("benchmark", "condition", "responses", "missing"),
+    *("stop", "length", "context", "median tokens", "most tokens"),
+)
 _POSITIONS = (
     *("benchmark", "condition", "longest bank", "largest position", "context"),
     *("responses beyond", "queries beyond", "entries beyond"),
@@ -36,7 +39,7 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
         for condition in (name for name in config.conditions if (model, benchmark) in config.evaluated(name)):
             path = paths.responses(model, benchmark, condition)
             rows = read_table(path, RESPONSES, _READ)
-            contents.append((benchmark, condition, *_endings(rows)))
+            contents.append((benchmark, condition, *_endings(rows, len(missing_responses(path)))))
             if config.reads_bank(condition):
                 positions.append((benchmark, condition, *_positions(rows, AuxiliaryPositions.recorded(path))))
             for name in ENGINE_COLUMNS:
@@ -51,7 +54,7 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
         "## What is in it",
         "",
         "`stop`, `length` and `context` count responses by their ending: an end marker, the output limit, the model's "
-        "context.",
+        "context. `missing` counts responses that could not be generated; the manifest beside the file names them.",
         "",
         *markdown_table(_CONTENTS, contents),
         "",
@@ -74,12 +77,12 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
     print(f"{model}: {output}")
 
 
-def _endings(rows: list[dict[str, Any]]) -> list[str]:
+def _endings(rows: list[dict[str, Any]], missing: int) -> list[str]:
     endings = Counter(row["finish_reason"] for row in rows)
     lengths = [row["response_tokens"] for row in rows]
     ended = [f"{endings[name]:,}" for name in ("stop", "length", "context")]
     of_lengths = [f"{median(lengths):,.0f}", f"{max(lengths):,}"] if lengths else ["none"] * 2  # all may be missing
-    return [f"{len(rows):,}", *ended, *of_lengths]
+    return [f"{len(rows):,}", f"{missing:,}", *ended, *of_lengths]
 
 
 def _positions(rows: list[dict[str, Any]], found: AuxiliaryPositions | None) -> list[str]:

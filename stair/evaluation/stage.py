@@ -24,6 +24,7 @@ from stair.engines.base import Engine, Variant
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing
+from stair.protocol.failures import report_entries
 from stair.protocol.positions import KEY as POSITIONS
 from stair.protocol.positions import AuxiliaryPositions
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
@@ -125,16 +126,6 @@ class _Study:
         told = self.missing.get((session, sample))
         return None if told is None else Missing(*told)
 
-    def responses(self, sessions: Iterable[str]) -> int:
-        """The number of responses that sessions generate; missing ones are not counted."""
-        first = 1 if self.settings.first_turn is None else 2
-        cut = self.config.cut_trajectories(self.model, self.benchmark, self.condition)
-        return sum(
-            max(0, min(cut.get((session, sample), self.settings.turns + 1), self.settings.turns + 1) - first)
-            for session in sessions
-            for sample in range(self.config.evaluation.samples)
-        )
-
     def load_engine(self, shard: str, ended: ExitStack) -> Engine:
         """The engine of a shard, closed with `ended`; it must be the one that gave the first turns.
 
@@ -207,7 +198,6 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
     with ExitStack() as ended:
         run_shard(
             lambda load: study.chains(sessions, load=load),
-            study.responses(sessions),
             study.work,
             (shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
@@ -231,8 +221,13 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     }
     counted = {POSITIONS: positions.as_dict() if config.reads_bank(condition) else None}
     write_manifest(output, stage="evaluation", settings=settings, responses=count, missing=gaps, **counted)
-    if gaps:
-        print(f"{output}: {len(gaps)} responses are missing, as evaluation.missing says; the manifest names them")
+    lacking = {(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps}
+    existing = [
+        f"session {session}, sample {sample}, turn {turn}"
+        for (session, sample), (turn, _) in study.missing.items()
+        if (session, sample, turn) not in lacking
+    ]
+    report_entries(output, "evaluation.missing", len(gaps), existing)
     tidy(study.work)
 
 

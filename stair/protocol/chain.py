@@ -52,6 +52,13 @@ class Chain(Protocol):
         """Whether the next response is the one that the configuration names as missing."""
         ...
 
+    def generates(self) -> int:
+        """How many responses the chain generates in all, from its first turn, as far as is known by now.
+
+        A missing response that has not been met takes the turns from it on.
+        """
+        ...
+
     def gaps(self) -> list[dict[str, Any]]:
         """The responses that the chain lacks, each with its reason: the missing one and all later turns."""
         ...

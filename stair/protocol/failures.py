@@ -12,7 +12,7 @@ from stair.protocol.chain import Chain
 from stair.records.files import write_text
 
 _HOPELESS = 20
-"""So many failures in a row, without a response between them, are no fault of single responses."""
+"""After so many failures in a row, without a response between them, the cause is probably not in the responses."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ class Failures(list[Failed]):
         self._in_a_row += 1
         if self._in_a_row >= _HOPELESS:
             raise ResponsesFailed(
-                f"{_HOPELESS} responses in a row could not be generated, so the fault is in none of them; the last was "
-                f"{failed}"
+                f"{_HOPELESS} responses in a row could not be generated, the last of them {failed}; the cause is probably not "
+                "in the responses: check the model's files, the device and the server, then run the same command again; "
+                "finished responses are in the log"
             )
 
     def answered(self) -> None:
@@ -71,11 +72,58 @@ def error(failed: Sequence[Failed], job: str, key: str, path: Path) -> Responses
         key: the place in the configuration where such responses are named: `evaluation.missing`.
         path: the file.
     """
-    part, _, name = key.partition(".")
-    entries = yaml.safe_dump([dict(each.entry) for each in failed], sort_keys=False, allow_unicode=True, width=1000)
-    write_text(path, f"{part}:\n  {name}:\n" + "".join(f"    {line}\n" for line in entries.splitlines()))
+    _write_entries(failed, key, path)
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     return ResponsesFailed(
         f"{job}: could not generate {failed[0]}{more}; finished responses are in the log; run the same command again to "
         f"try once more, or report {'them' if more else 'it'} as missing: copy the entries of {path} into the run's overlay"
     )
+
+
+def cut_short(cause: ResponsesFailed, failed: Sequence[Failed], job: str, key: str, path: Path) -> ResponsesFailed:
+    """The error of a job that ended before it had tried all responses; writes the entries of those that had failed.
+
+    Args:
+        cause: why it ended.
+        failed: the responses that had failed by then, none perhaps.
+        job: the job, for people.
+        key: the place in the configuration where such responses are named.
+        path: the file.
+    """
+    if not failed:
+        return ResponsesFailed(f"{job}: {cause}")
+    _write_entries(failed, key, path)
+    return ResponsesFailed(
+        f"{job}: {cause}; {len(failed)} failed by themselves: to report them as missing, copy the entries of {path} into "
+        "the run's overlay"
+    )
+
+
+def report_entries(output: Path, key: str, gaps: int, existing: Sequence[str]) -> None:
+    """Prints how many responses a sealed output lacks, and which entries of the configuration it does not need.
+
+    Args:
+        output: the sealed output.
+        key: the place in the configuration where missing responses are named: `evaluation.missing`.
+        gaps: how many responses are missing.
+        existing: responses that the configuration names as missing and that exist.
+    """
+    if gaps:
+        one = gaps == 1
+        print(
+            f"{output}: {gaps} {'response is' if one else 'responses are'} missing, as {key} says; the manifest names "
+            f"{'it' if one else 'them'}"
+        )
+    if existing:
+        one = len(existing) == 1
+        more = "" if one else f" (and {len(existing) - 1} more)"
+        print(
+            f"{output}: {key} names {len(existing)} {'response that exists' if one else 'responses that exist'}: "
+            f"{existing[0]}{more}; remove {'its entry' if one else 'their entries'} from the run's overlay"
+        )
+
+
+def _write_entries(failed: Sequence[Failed], key: str, path: Path) -> None:
+    part, _, name = key.partition(".")
+    entries = yaml.safe_dump([dict(each.entry) for each in failed], sort_keys=False, allow_unicode=True, width=1000)
+    write_text(path, f"{part}:\n  {name}:\n" + "".join(f"    {line}\n" for line in entries.splitlines()))

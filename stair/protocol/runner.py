@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from stair.engines.base import Completion, Engine, Request
 from stair.protocol.attempts import Attempts
@@ -32,8 +32,9 @@ def run_chains(
     log: Records,
     writer: WorkLogWriter,
     progress: Progress,
+    failures: Failures,
     attempts: Attempts | None = None,
-) -> Failures:
+) -> None:
     """Runs every chain to its end, or to the response that cannot be generated.
 
     Every finished response is durable before the next turn of its chain is asked. A chain whose turn has ended goes on
@@ -45,10 +46,9 @@ def run_chains(
         log: finished work of earlier attempts.
         writer: this attempt's log.
         progress: told of every response that is generated here.
+        failures: takes the responses that cannot be generated; it has them however this ends. No later turn of their
+            chains is asked.
         attempts: told what is under way.
-
-    Returns:
-        The responses that could not be generated. No later turn of their chains was asked.
 
     Raises:
         ResponsesFailed: too many responses in a row could not be generated.
@@ -56,7 +56,6 @@ def run_chains(
             ones are, whoever holds them.
     """
     pending: dict[str, list[Chain]] = defaultdict(list)
-    failures = Failures()
 
     def fail(key: str, reason: str) -> None:
         """A response under way cannot be generated."""
@@ -169,21 +168,28 @@ def run_chains(
                 for completion in engine.ended():
                     keep(completion)
             raise
-    return failures
 
 
-def finished(chains: Iterable[Chain], log: Records) -> tuple[int, int]:
-    """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn.
+class Finished(NamedTuple):
+    """What a log has of some chains."""
 
-    Returns:
-        How many logged responses were taken, and how many chains have not ended; one that gives up has.
-    """
-    taken = unfinished = 0
+    responses: int
+    """Logged responses."""
+    unfinished: int
+    """Chains that have not ended; one that gives up has."""
+    total: int
+    """Responses that the chains generate in all, those of the log among them."""
+
+
+def finished(chains: Iterable[Chain], log: Records) -> Finished:
+    """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn."""
+    responses = unfinished = total = 0
     for chain in chains:
-        responses, ended = walk(chain, log)
-        taken += responses
+        taken, ended = walk(chain, log)
+        responses += taken
         unfinished += not ended
-    return taken, unfinished
+        total += chain.generates()
+    return Finished(responses, unfinished, total)
 
 
 def walk(chain: Chain, log: Records) -> tuple[int, bool]:

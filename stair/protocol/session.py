@@ -156,6 +156,12 @@ class SessionChain:
         """See `Chain.gives_up`."""
         return self.missing is not None and self.missing.turn == len(self._turns) + 1
 
+    def generates(self) -> int:
+        """See `Chain.generates`."""
+        ahead = self.missing is not None and self.missing.turn > len(self._turns)
+        turns = self.missing.turn - 1 if self.missing is not None and ahead else self.protocol.turns
+        return turns if self.first_row is None else turns - 1
+
     def gaps(self) -> list[dict[str, Any]]:
         """See `Chain.gaps`."""
         if self.missing is None or not self.gives_up():

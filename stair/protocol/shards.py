@@ -42,7 +42,6 @@ def share(items: Sequence[T], shard: int, of: int) -> list[T]:
 
 def run_shard(
     chains: Callable[[bool], Iterable[Chain]],
-    responses: int,
     work: Path,
     shard: tuple[int, int],
     load: Callable[[], Engine],
@@ -57,7 +56,6 @@ def run_shard(
 
     Args:
         chains: gives the shard's chains afresh, one by one; told whether anything will be generated with them.
-        responses: how many responses the shard generates in all.
         work: the work folder, with all shards' logs.
         shard: this shard's number and how many there are.
         load: loads the engine; not called when nothing is missing.
@@ -77,7 +75,7 @@ def run_shard(
         if problems := own.counts.problems():
             print(f"{work / 'log'}: {problems}")
         log = SharedLog(own, reuse or {})
-        done, unfinished = finished(chains(False), log)
+        done, unfinished, responses = finished(chains(False), log)
         told = Progress(*progress, total=responses, unit="responses", done=done)
         list_of_failed, under_way = work / f"{name}.missing.yaml", told.path.with_suffix(".under-way.json")
         failed = Failures()
@@ -86,7 +84,9 @@ def run_shard(
                 log.write_to(writer)
                 if unfinished:
                     try:
-                        failed = _generate(chains, load(), log, writer, told, Attempts(under_way))
+                        _generate(chains, load(), log, writer, told, Attempts(under_way), failed)
+                    except ResponsesFailed as cause:
+                        raise failures.cut_short(cause, failed, told.job, missing, list_of_failed) from cause.__cause__
                     except Interrupted as stop:
                         kept = f"{told.done} of {responses} responses are in the log"
                         raise Interrupted(f"{told.job} ({kept}): {stop}") from None
@@ -107,23 +107,32 @@ def _generate(
     writer: WorkLogWriter,
     told: Progress,
     attempts: Attempts,
-) -> Failures:
+    failed: Failures,
+) -> None:
     """Runs chains to their ends; those that were under way at several deaths of the process run last, in small groups.
+
+    Args:
+        chains: as `run_shard` has them.
+        engine: where.
+        log: finished work of earlier attempts.
+        writer: this attempt's log.
+        told: the shard's progress.
+        attempts: what was under way when earlier attempts died.
+        failed: takes the responses that cannot be generated; it has them however this ends.
 
     Raises:
         ResponsesFailed: the engine failed with several responses under way, or too many failed in a row.
     """
-    failed = Failures()
     if attempts.interrupted:
         print(f"{told.job}: the process of the last attempt died with {len(attempts.interrupted)} responses under way")
     repeated = attempts.repeated
     try:
         others = (chain for chain in chains(True) if chain.name not in repeated)
-        failed += run_chains(others, engine, log, writer, told, attempts)
+        run_chains(others, engine, log, writer, told, failed, attempts)
         # The chain that most processes died of comes last, so that it delays no other.
         for group in attempts.groups(chain for chain in chains(True) if chain.name in repeated):
             if not attempts.killed_alone(group[0]):
-                failed += run_chains(group, engine, log, writer, told, attempts)
+                run_chains(group, engine, log, writer, told, failed, attempts)
             elif not walk(group[0], log)[1]:
                 failed.append(
                     Failed.of(
@@ -140,14 +149,13 @@ def _generate(
         blamed = [Failed(name, {**entry, "reason": line}) for name, entry in attempts.under_way.items()]
         if len(blamed) != 1:
             raise ResponsesFailed(
-                f"{told.job}: {line}; {len(blamed)} responses were under way; finished ones are in the log; run the same "
+                f"{line}; {len(blamed)} responses were under way; finished ones are in the log; run the same "
                 "command again: responses under way at two such ends run last, in ever smaller groups, until one is named"
             ) from error
         failed.append(blamed[0])
     except (Interrupted, ValueError):
         attempts.stop()
         raise
-    return failed
 
 
 def _overlap_with(shard: tuple[int, int]) -> Callable[[str], bool]:

@@ -109,6 +109,10 @@ class RolloutChain:
         """See `Chain.gives_up`."""
         return self.missing is not None and not self.rows
 
+    def generates(self) -> int:
+        """See `Chain.generates`."""
+        return 0 if self.gives_up() else 1
+
     def gaps(self) -> list[dict[str, Any]]:
         """See `Chain.gaps`."""
         if self.missing is None or self.rows:

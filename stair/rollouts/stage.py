@@ -12,6 +12,7 @@ from stair.config.paths import RunPaths
 from stair.engines.base import Engine
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.chain import Missing
+from stair.protocol.failures import report_entries
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
 from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
@@ -73,7 +74,6 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
     servers_folder = paths.work("rollouts", model, "servers")
     everything = _records(paths, model)
     records, lost = share(everything, shard, of), _lost(config, paths, model, everything)
-    mine = {record["record_id"] for record in records}
     with ExitStack() as ended:
 
         def load() -> Engine:
@@ -90,7 +90,6 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
 
         run_shard(
             lambda generating: _chains(settings, records, samples, lost),
-            len(records) * samples - sum(record in mine for record, _ in lost),
             paths.work("rollouts", model),
             (shard, of),
             load,
@@ -112,7 +111,8 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     shared = _settings(config, backbone)
     records = _records(paths, model)
-    chains = _chains(shared, records, config.rollouts.samples, _lost(config, paths, model, records))
+    lost = _lost(config, paths, model, records)
+    chains = _chains(shared, records, config.rollouts.samples, lost)
     gaps: list[dict[str, Any]] = []
     output = paths.rollouts(model)
     seen: Counter[str] = Counter()
@@ -124,6 +124,9 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
         "servers": servers(paths.work("rollouts", model, "servers"), shared.digest),
     }
     write_manifest(output, stage="rollouts", settings=settings, responses=count, **facts)
+    lacking = {(gap["record_id"], gap["sample"]) for gap in gaps}
+    existing = [f"record {record}, sample {sample}" for record, sample in lost if (record, sample) not in lacking]
+    report_entries(output, "rollouts.missing", len(gaps), existing)
     tidy(paths.work("rollouts", model))
 
 

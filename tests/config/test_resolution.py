@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 GAP = dict(
     model="qwen3.5-4b", benchmark="math500", condition="native", session="s-1", sample=0, turn=2, reason="out of memory"
 )
+LOST = dict(model="qwen3.5-4b", record="r-1", sample=0, reason="out of memory")
 
 
 @pytest.fixture
@@ -238,7 +239,8 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"evaluation": {"missing": [GAP | {"sample": 4}]}}, "samples 0 to 3 and 4 turns, not sample 4, turn 2"),
     ({"evaluation": {"missing": [GAP | {"turn": 1}]}}, "reuses the first turns of 'vanilla'; name the response there"),
     ({"evaluation": {"missing": [GAP, GAP | {"turn": 3}]}}, "s-1, sample 0 of 'native' is named twice"),
-    ({"rollouts": {"missing": [{"model": "gpt", "record": "r", "sample": 0, "reason": "x"}]}}, "names the model 'gpt'"),
+    ({"rollouts": {"missing": [LOST | {"model": "gpt"}]}}, "names the model 'gpt'"),
+    ({"rollouts": {"missing": [LOST, LOST]}}, "rollouts.missing.1: r-1, sample 0 of qwen3.5-4b is named twice"),
     ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
     ({"conditions": {"vanilla": {"controller": "stair"}}}, "conditions.vanilla has one turn"),
     (

@@ -58,7 +58,6 @@ def generate(study: Study, folder: Path, shard: tuple[int, int] = (0, 1)) -> Non
     work = folder / CONDITION
     run_shard(
         lambda _: iter(share(here.chains(CONDITION), *shard)),
-        3 * study.sessions // shard[1],
         work,
         shard,
         lambda: WatchedEngine(study.model),
@@ -197,7 +196,7 @@ def test_a_second_writer_on_a_shard_is_refused(study: Study, tmp_path: Path) -> 
         here = at(study, tmp_path)
         work = tmp_path / CONDITION
         progress = (tmp_path / "progress", CONDITION)
-        run_shard(lambda _: iter(here.chains(CONDITION)), 6, work, (0, 1), load, progress, work / "shard-0-of-1.json")
+        run_shard(lambda _: iter(here.chains(CONDITION)), work, (0, 1), load, progress, work / "shard-0-of-1.json")
         os._exit(0)
     os.close(reader)
     try:

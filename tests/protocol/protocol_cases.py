@@ -15,7 +15,7 @@ from stair.engines.transformers import TransformersEngine
 from stair.method import Reflector, Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
-from stair.protocol.failures import Failed
+from stair.protocol.failures import Failed, Failures
 from stair.protocol.runner import run_chains
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
 from stair.records.progress import Progress
@@ -132,7 +132,9 @@ class Study:
         progress = Progress(self.folder / "progress", condition, total=1000, unit="responses")
         everything: list[Chain] = list(chains)
         with WorkLogWriter(self.folder / condition / "log", writer) as log:
-            self.failed = run_chains(everything, engine, self.log(condition), log, progress)
+            failed = Failures()
+            run_chains(everything, engine, self.log(condition), log, progress, failed)
+            self.failed = failed
         return rows_of(chains)
 
     def answer_first(self) -> Rows:

@@ -64,7 +64,6 @@ def in_shards(study: Study, condition: str, of: int, width: int, numbers: tuple[
 
         run_shard(
             chains,
-            30,
             study.folder / condition,
             (number, of),
             lambda: WatchedEngine(study.model, width=width),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -24,6 +25,7 @@ from stair.protocol.session import SessionChain
 from stair.protocol.shards import run_shard, sealed_rows
 from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
+from stair.records.worklog import WorkLogWriter
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order
 
 BLOCK = 32
@@ -94,7 +96,12 @@ class Shard:
 
         everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
         progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
-        run_shard(everything, 1, self.work, (0, 1), load, progress, self.marker)
+        run_shard(everything, self.work, (0, 1), load, progress, self.marker)
+
+    def progress(self) -> tuple[int, int]:
+        """Finished responses and all responses, as the last attempt's progress file has them."""
+        told = json.loads((self.study.folder / "progress" / f"evaluation.{self.condition}.0.json").read_text())
+        return told["done"], told["total"]
 
     def asked(self) -> int:
         """How many responses the last attempt asked for."""
@@ -113,17 +120,30 @@ def fresh(study: Study, folder: Path) -> Study:
     return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
 
 
-def one_of(study: Study, condition: str, turn: int) -> tuple[Rows, Mapping[str, Any], Request]:
-    """A condition's rows, one row at a turn, and the request that it answers: of a prompt whose end no other has."""
+def some_of(study: Study, condition: str, *turns: int) -> tuple[Rows, list[tuple[Mapping[str, Any], Request]]]:
+    """A condition's rows; for each turn a row and the request that it answers: of a prompt whose end no other has.
+
+    The rows are of trajectories of their own, in the order in which they were asked for.
+    """
     engine = WatchedEngine(study.model)
     rows = study.go(condition, engine)
-    asked = {(ids_digest(each.prompt_ids), each.seed): each for each in engine.requests.values()}
+    answers = {(row["prompt_ids_sha256"], row["seed"]): row for row in rows}
     ends = Counter((len(each.prompt_ids), each.prompt_ids[-BLOCK:]) for each in engine.requests.values())
-    for row in rows:
-        request = asked.get((row["prompt_ids_sha256"], row["seed"]))
-        if request and row["turn"] == turn and ends[len(request.prompt_ids), request.prompt_ids[-BLOCK:]] == 1:
-            return rows, row, request
-    raise AssertionError("no prompt ends as no other does")
+    found: dict[tuple[str, int], tuple[Mapping[str, Any], Request]] = {}
+    for request in engine.requests.values():
+        row = answers[ids_digest(request.prompt_ids), request.seed]
+        place = (row["session_id"], row["sample"])
+        alone = ends[len(request.prompt_ids), request.prompt_ids[-BLOCK:]] == 1
+        if len(found) < len(turns) and row["turn"] == turns[len(found)] and alone and place not in found:
+            found[place] = (row, request)
+    assert len(found) == len(turns), "no prompt ends as no other does"
+    return rows, list(found.values())
+
+
+def one_of(study: Study, condition: str, turn: int) -> tuple[Rows, Mapping[str, Any], Request]:
+    """A condition's rows, one row at a turn, and the request that it answers."""
+    rows, ((row, request),) = some_of(study, condition, turn)
+    return rows, row, request
 
 
 def without(rows: Rows, lost: Mapping[str, Any]) -> Rows:
@@ -170,6 +190,7 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
         attempts = len(shard.engines)
         shard.run()
         assert len(shard.engines) == attempts and shard.marker.is_file()
+        assert shard.progress() == (generated - 3, generated - 3)
     rows, gaps = shard.sealed()
     assert tokens_of(rows) == tokens_of(without(expected, lost))
     assert [(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps] == [
@@ -188,6 +209,28 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
     rows, gaps = shard.sealed()
     assert tokens_of(rows) == tokens_of(expected)
     assert gaps == []
+
+
+def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp_path: Path) -> None:
+    """The log has the response, so its chain goes on, whatever the configuration says."""
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard.run()
+    whole = len(shard.sealed()[0]) // 4 * 3
+    assert shard.progress() == (whole, whole)
+    record, later = dict(shard.study.log("native").items()), []
+    (first, *_) = shard.chains()
+    while (step := first.next()) is not None:
+        later.append(step.key)
+        first.take(record[step.key])
+    # T3 and T4 of one trajectory are lost, and an entry names its T2.
+    for path in shard.study.log("native").files:
+        path.unlink()
+    with WorkLogWriter(shard.work / "log", "shard-0-of-1") as log:
+        for key in record.keys() - later[1:]:
+            log.append(key, record[key])
+    shard.missing[first.session_id, first.sample] = Missing(2, "out of memory")
+    shard.run()
+    assert shard.asked() == 2 and shard.progress() == (whole, whole)
 
 
 def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
@@ -330,7 +373,7 @@ def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Stu
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost)
     assert [gap["turn"] for gap in gaps] == [1, 2, 3, 4]
-    assert len(shard.engines[0].requests) == 3 * 9
+    assert len(shard.engines[0].requests) == 3 * 9 and shard.progress() == (3 * 9, 3 * 9)
 
 
 def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, tmp_path: Path) -> None:
@@ -350,11 +393,44 @@ def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, t
 
     hook = study.model.register_forward_hook(spoil)
     try:
-        with pytest.raises(ResponsesFailed, match="20 responses in a row could not be generated"):
+        with pytest.raises(ResponsesFailed, match="20 responses in a row could not be generated") as error:
             shard.run()
     finally:
         hook.remove()
     assert shard.asked() < 30
+    # The responses may be the cause after all: their entries are there, and the error says where.
+    told, entries = str(error.value), shard.entries()
+    assert len(entries) == 20 and len({(entry["session"], entry["sample"]) for entry in entries}) == 20
+    assert all("became NaN" in entry["reason"] for entry in entries)
+    assert str(shard.work / "shard-0-of-1.missing.yaml") in told and "\n" not in told
+    assert told.startswith("evaluation/native/0: ")
+    assert "the cause is probably not in the responses" in told and "run the same command again" in told
+    shard.run()
+    assert not list(shard.work.glob("*.missing.yaml"))
+
+
+def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -> None:
+    """A response fails by itself, then the device with several others under way, then with one alone."""
+    expected, ((first, small), (second, last)) = some_of(study, "native", 2, 4)
+    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    lost = [(row["session_id"], row["sample"], row["turn"]) for row in (first, second)]
+    with failing_at(study, small, out_of_memory), failing_at(study, last, device_fails):
+        with pytest.raises(ResponsesFailed, match="illegal memory access") as error:
+            shard.run()
+        assert "responses were under way" in str(error.value) and "\n" not in str(error.value)
+        assert str(shard.work / "shard-0-of-1.missing.yaml") in str(error.value)
+        assert [(each["session"], each["sample"], each["turn"]) for each in shard.entries()] == lost[:1]
+        ends = 1
+        while len(shard.entries()) < 2:
+            with pytest.raises(ResponsesFailed) as error:
+                shard.run()
+            ends += 1
+            assert ends < 6
+        assert sorted((each["session"], each["sample"], each["turn"]) for each in shard.entries()) == sorted(lost)
+    for entry in shard.entries():
+        shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    shard.run()
+    assert tokens_of(shard.sealed()[0]) == tokens_of(without(without(expected, first), second))
 
 
 def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) -> None:

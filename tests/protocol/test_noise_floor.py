@@ -55,7 +55,6 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
 
         run_shard(
             chains,
-            10,
             again.folder / "native",
             (number, 3),
             lambda: WatchedEngine(study.model, width=7, prefill=2),

@@ -71,10 +71,22 @@ def test_the_card_counts_endings_and_lengths(finished: Finished, config: Config)
         rows = finished.rows[condition]
         ends = [sum(row["finish_reason"] == name for row in rows) for name in ("stop", "length", "context")]
         lengths = sorted(row["response_tokens"] for row in rows)
-        expected = [len(rows), *ends]
-        assert cells(text, "What is in it", condition)[:4] == [f"{number:,}" for number in expected]
+        expected = [len(rows), 0, *ends]
+        assert cells(text, "What is in it", condition)[:5] == [f"{number:,}" for number in expected]
         assert cells(text, "What is in it", condition)[-1] == f"{lengths[-1]:,}"
     assert config.note in text
+
+
+def test_the_card_counts_missing_responses(finished: Finished, config: Config) -> None:
+    paths = RunPaths.of(config)
+    sealed(finished, paths, 100)
+    gaps = [{"session_id": "s", "sample": 0, "turn": turn, "problem_id": "p", "reason": "x"} for turn in (3, 4)]
+    write_manifest(paths.responses(MODEL, BENCH, "native"), stage="evaluation", settings={}, missing=gaps)
+    write_card(config, paths, MODEL)
+    text = paths.response_card(MODEL).read_text()
+    assert "| benchmark | condition | responses | missing |" in text
+    assert [cells(text, "What is in it", condition)[1] for condition in CONDITIONS] == ["0", "2", "0"]
+    assert "`missing` counts responses that could not be generated" in text
 
 
 def test_a_seal_that_did_not_count_is_said_to_be_one(finished: Finished, config: Config) -> None:
@@ -94,5 +106,5 @@ def test_a_condition_without_any_response_has_its_rows(finished: Finished, confi
     write_manifest(path, stage="evaluation", settings={}, **{KEY: AuxiliaryPositions(4096).as_dict()})
     write_card(config, paths, MODEL)
     text = paths.response_card(MODEL).read_text()
-    assert cells(text, "What is in it", "stair") == ["0", "0", "0", "0", "none", "none"]
+    assert cells(text, "What is in it", "stair") == ["0", "0", "0", "0", "0", "none", "none"]
     assert cells(text, "Auxiliary positions beyond the context", "stair") == ["0", "none", "4,096", "0", "0", "0"]

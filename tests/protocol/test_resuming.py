@@ -87,13 +87,12 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
     study.sessions = 3
     rows = study.go("stair", WatchedEngine(study.model))
     chains = study.chains("stair")
-    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0)
+    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0, 3 * 3 * 2)
     assert rows_of(chains) == rows
     assert sealed(study, "stair") == rows
     marker = study.folder / "marker.json"
     run_shard(
         lambda _: list(study.chains("stair")),
-        18,
         study.folder / "stair",
         (0, 1),
         no_engine,
@@ -108,9 +107,9 @@ def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Eng
     chains, place = study.chains(condition), study.folder / condition
     progress = (study.folder / "progress", condition)
     run_shard(
-        lambda _: list(study.chains(condition)), 1, place, (0, 1), load, progress, place / "end.json", {"other": other}
+        lambda _: list(study.chains(condition)), place, (0, 1), load, progress, place / "end.json", {"other": other}
     )
-    assert finished(chains, study.log(condition))[1] == 0
+    assert finished(chains, study.log(condition)).unfinished == 0
     return rows_of(chains)
 
 
@@ -160,7 +159,7 @@ def test_the_number_of_shards_may_change_in_the_middle(study: Study, tmp_path: P
             return list(share(again.chains("stair"), number, of))
 
         progress = (again.folder / "progress", f"stair/{number}")
-        run_shard(chains, 1, again.folder / "stair", (number, of), load, progress, again.folder / f"{number}-{of}.json")
+        run_shard(chains, again.folder / "stair", (number, of), load, progress, again.folder / f"{number}-{of}.json")
 
     shard(0, 2)
     with pytest.raises(KeyboardInterrupt):

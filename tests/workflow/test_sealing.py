@@ -114,7 +114,8 @@ def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: P
         run_in(copied_run, sys.executable, "-c", PROGRAM, "evaluate", *words, condition)
         sealed = run_in(copied_run, sys.executable, "-c", PROGRAM, "evaluate", *words, condition, "--seal")
         count = 1 if condition == "vanilla" else 4
-        assert f"{count} responses are missing, as evaluation.missing says" in sealed.stdout
+        counted = "1 response is missing" if count == 1 else f"{count} responses are missing"
+        assert f"{counted}, as evaluation.missing says" in sealed.stdout
         rows = pq.read_table(responses / f"{condition}.parquet").to_pylist()
         place = (lost["session_id"], lost["sample"])
         assert rows == [row for row in before[condition] if (row["session_id"], row["sample"]) != place]
@@ -139,6 +140,46 @@ def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: P
     assert refused.returncode == 2 and "vanilla" in refused.stderr and "has no session 'x-" in refused.stderr
 
 
+def test_an_entry_whose_response_exists_is_named_and_its_chain_goes_on(copied_run: Path) -> None:
+    """The shard counts the turns behind such a response, and the seal says what to remove."""
+    results = copied_run / "results/smoke"
+    path, work = results / f"responses/{MODEL}/math500/native.parquet", f"work/evaluation/{MODEL}/math500/native"
+    before, rows = path.read_bytes(), pq.read_table(path).to_pylist()
+    last = unique([row for row in rows if row["turn"] == 4])
+    others = [{"session": row["session_id"], "sample": row["sample"]} for row in rows if row["turn"] == 1]
+    places = [{"session": last["session_id"], "sample": last["sample"]}, *others]
+    places = [place for number, place in enumerate(places) if place not in places[:number]][:2]
+    named = [
+        {"model": MODEL, "benchmark": "math500", "condition": "native", "turn": 2, "reason": "x", **place}
+        for place in places
+    ]
+    words = ("stair", "config", "--run", str(SMOKE), "--write", "--set")
+    run_in(copied_run, *words, f"evaluation={json.dumps({'missing': named})}")
+    lose(results, work, key_of(results, work, last))
+    where = ("--run", "results/smoke", "--model", MODEL, "--benchmark", "math500", "--condition", "native")
+    run_in(copied_run, "stair", "evaluate", *where)
+    told = json.loads((results / f"work/progress/evaluation.{MODEL}.math500.native.0.json").read_text())
+    assert (told["done"], told["total"], told["fresh"]) == (len(others) * 3, len(others) * 3, 1)
+    sealed = run_in(copied_run, "stair", "evaluate", *where, "--seal")
+    first = f"session {last['session_id']}, sample {last['sample']}, turn 2"
+    assert sealed.stdout == (
+        f"{path.relative_to(copied_run)}: evaluation.missing names 2 responses that exist: {first} (and 1 more); remove "
+        "their entries from the run's overlay\n"
+    )
+    assert path.read_bytes() == before
+    # The same of a training response.
+    rollouts = results / f"rollouts/{MODEL}.parquet"
+    row, before = pq.read_table(rollouts).to_pylist()[0], rollouts.read_bytes()
+    gap = {"model": MODEL, "record": row["record_id"], "sample": row["sample"], "reason": "x"}
+    run_in(copied_run, *words, f"rollouts={json.dumps({'missing': [gap]})}")
+    sealed = run_in(copied_run, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal")
+    assert sealed.stdout == (
+        f"{rollouts.relative_to(copied_run)}: rollouts.missing names 1 response that exists: record {row['record_id']}, "
+        f"sample {row['sample']}; remove its entry from the run's overlay\n"
+    )
+    assert rollouts.read_bytes() == before
+
+
 def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) -> None:
     results = copied_run / "results/smoke"
     path = results / f"rollouts/{MODEL}.parquet"
@@ -156,6 +197,11 @@ def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) 
     assert pq.read_table(path).to_pylist() == [row for row in before if row != lost]
     (gap,) = json.loads((results / f"rollouts/{MODEL}.parquet.manifest.json").read_text())["missing"]
     assert (gap["record_id"], gap["sample"], gap["reason"]) == (lost["record_id"], lost["sample"], "x")
+    told = run_in(copied_run, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal").stdout
+    assert (
+        told
+        == f"{path.relative_to(copied_run)}: 1 response is missing, as rollouts.missing says; the manifest names it\n"
+    )
     run_in(copied_run, "stair", "sessions", "--run", "results/smoke", "--model", MODEL)
     dropped = (results / f"sessions/dropped/{MODEL}.csv").read_text()
     assert lost["record_id"] in dropped and "3 responses, not 4" in dropped
