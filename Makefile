@@ -19,7 +19,7 @@ export TORCH_INDEX ?=
 
 VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.
-READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh envs/install.py pyproject.toml | cksum | tr ' ' '-')
+READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh envs/install.py envs/precompile.py pyproject.toml | cksum | tr ' ' '-')
 
 .PHONY: help env sglang-env reproduce tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
 help:
@@ -36,7 +36,7 @@ env: $(READY)
 # One a device, so that tests on the CPU of a machine with a GPU leave the other alone.
 GPU_DEVICE := $(or $(DEVICE),cuda)
 DEVICE ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
-SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/install.py envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
+SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
 .venv-sglang-%/$(SGLANG_READY):
 	@PYTHON=$(PYTHON) DEVICE=$* FOLDER=.venv-sglang-$* envs/sglang.sh
 	@rm -f .venv-sglang-$*/.ready-*
@@ -48,7 +48,7 @@ sglang-env: .venv-sglang-$(subst :,\:,$(DEVICE))/$(SGLANG_READY)
 # Triton: 200 MB that nothing but tests of its kernels needs on a machine without a GPU.
 TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
 $(TEST_READY): $(READY)
-	@$(VENV)/bin/python envs/install.py --no-deps --require-hashes -r envs/test.lock
+	@$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r envs/test.lock
 	@touch $@
 
 # The server's environment is for the device that the run names.

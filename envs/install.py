@@ -1,6 +1,6 @@
 """Installs packages as `pip install` would, by uv where it can: `python envs/install.py --no-deps --require-hashes -r FILE`.
 
-uv does not compile modules: Python compiles those that are imported, at their first import. It reads none of
+uv does not compile modules; envs/precompile.py compiles those that a run imports. uv reads none of
 pip's settings, so this gives it pip's indexes, certificates, proxy and time limit, and ignores uv's own. Where uv
 is not here or fails, or where pip has a setting that uv does not know, pip installs.
 """

@@ -42,18 +42,18 @@ pip() { "$folder/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 if [ "$DEVICE" = cuda ]; then
   echo "Installing SGLang's server for NVIDIA GPUs (envs/sglang-cuda.lock, about 10 GB)"
-  "$folder/bin/python" envs/install.py --no-deps --require-hashes -r envs/sglang-cuda.lock
+  pip install --quiet --no-deps --require-hashes -r envs/sglang-cuda.lock
 else
   if [ "$("$folder/bin/python" -c 'from importlib.metadata import version; print(version("torch").split("+")[0])' 2>/dev/null)" != "$torch" ]; then
     echo "Installing torch $torch (a CPU build is enough; pip's default for Linux brings CUDA, TORCH_INDEX names another index)"
     if [ -n "${TORCH_INDEX:-}" ]; then
-      pip install --quiet --no-compile "torch==$torch" --index-url "$TORCH_INDEX"
+      pip install --quiet "torch==$torch" --index-url "$TORCH_INDEX"
     else
-      pip install --quiet --no-compile "torch==$torch"
+      pip install --quiet "torch==$torch"
     fi
   fi
   echo "Installing SGLang's server for a CPU (envs/sglang-cpu.lock, about 1 GB)"
-  "$folder/bin/python" envs/install.py --no-deps --require-hashes -r envs/sglang-cpu.lock
+  pip install --quiet --no-deps --require-hashes -r envs/sglang-cpu.lock
   pip install --quiet --no-deps --no-build-isolation ./envs/sglang_plain_cpu
   rm -rf envs/sglang_plain_cpu/build envs/sglang_plain_cpu/*.egg-info
 fi

@@ -126,7 +126,7 @@ def _snakemake(command: list[str]) -> int:
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
-    with _warm_process(environment):
+    with warm_process(environment):
         # In a session of its own: a terminal's Ctrl-C reaches this process alone, which ends the others in good order.
         child = subprocess.Popen(command, env=environment, preexec_fn=_begin_child, start_new_session=True)
         try:
@@ -178,7 +178,7 @@ def _is_job(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def _warm_process(environment: dict[str, str]) -> Iterator[None]:
+def warm_process(environment: dict[str, str]) -> Iterator[None]:
     """Within it, jobs that are started with this environment fork from a process that has imported everything."""
     # Not below the run's folder: the path of a socket may have some hundred characters only.
     with TemporaryDirectory(prefix="stair-") as folder, socket.socket(socket.AF_UNIX) as listener:

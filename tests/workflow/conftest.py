@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from stair.cli.reproduce import warm_process
+from stair.cli.warm import SOCKET
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
@@ -26,11 +29,27 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
 
+_warm: dict[str, str] = {}
+"""Names the socket of the process from which commands fork, while there is one."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_import_for_all_commands() -> Iterator[None]:
+    """Commands and Snakemake's jobs fork from one warm process, as a run's jobs do, and need not import torch each.
+
+    `stair reproduce` starts a process of its own. A test that changes code or libraries calls `environment` itself.
+    """
+    with warm_process(shell := environment()):
+        _warm[SOCKET] = shell[SOCKET]
+        yield
+    _warm.clear()
+
+
 def run_in(folder: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Runs a program in a folder; its output is in the assertion's message when it fails."""
-    done = subprocess.run(
-        words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=400, check=False
-    )
+    forks = words[0] == "snakemake" or (words[0] == "stair" and words[1] not in ("reproduce", "fetch"))
+    shell = environment() | (_warm if forks else {})
+    done = subprocess.run(words, cwd=folder, env=shell, capture_output=True, text=True, timeout=400, check=False)
     if check:
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
     return done
