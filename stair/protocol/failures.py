@@ -99,7 +99,7 @@ def cut_short(cause: ResponsesFailed, failed: Sequence[Failed], job: str, key: s
     )
 
 
-def report_entries(output: Path, key: str, gaps: int, existing: Sequence[str]) -> None:
+def report_entries(output: Path, key: str, gaps: int, existing: Sequence[str], price: str = "") -> None:
     """Prints how many responses a sealed output lacks, and which entries of the configuration it does not need.
 
     Args:
@@ -107,6 +107,7 @@ def report_entries(output: Path, key: str, gaps: int, existing: Sequence[str]) -
         key: the place in the configuration where missing responses are named: `evaluation.missing`.
         gaps: how many responses are missing.
         existing: responses that the configuration names as missing and that exist.
+        price: what the removal of such an entry costs, for people.
     """
     if gaps:
         one = gaps == 1
@@ -119,7 +120,7 @@ def report_entries(output: Path, key: str, gaps: int, existing: Sequence[str]) -
         more = "" if one else f" (and {len(existing) - 1} more)"
         print(
             f"{output}: {key} names {len(existing)} {'response that exists' if one else 'responses that exist'}: "
-            f"{existing[0]}{more}; remove {'its entry' if one else 'their entries'} from the run's overlay"
+            f"{existing[0]}{more}; remove {'its entry' if one else 'their entries'} from the run's overlay{price}"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from stair.config.params import CODE
 from stair.graph.artefacts import Artefact
-from stair.provenance.record import TAKEN_FROM, read_manifest, shown
+from stair.provenance.record import TAKEN_FROM, missing_in, read_manifest, shown
 from stair.provenance.verify import Finding, Verification
 
 
@@ -103,6 +103,8 @@ def _told(verification: Verification, node: Lineage, indent: str, seen: set[int]
     yield made
     yield from (f"{inner}taken from {manifest[source]}" for source in TAKEN_FROM if source in manifest)
     yield from (f"{inner}! {reason}" for reason in node.finding.reasons)
+    if missing := missing_in(manifest):
+        yield inner + missing
     settings = sorted(artefact.settings.keys() - {CODE})
     yield f"{inner}settings: {', '.join(settings[:8])}" + (
         f" and {len(settings) - 8} more" if len(settings) > 8 else ""

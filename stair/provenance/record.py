@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if not sound:
         raise ValueError(f"{path} is no manifest: a part of it is missing or of another kind")
     return found
+
+
+def missing_in(manifest: Mapping[str, Any]) -> str:
+    """How many responses an output lacks, by its manifest, as a note; an empty one where it lacks none."""
+    missing = len(manifest.get("missing", ()))
+    counted = "1 response is" if missing == 1 else f"{missing} responses are"
+    return f"{counted} missing; its manifest gives the reasons" if missing else ""
 
 
 def record(config: Config, paths: RunPaths, output: str, *name: str) -> None:

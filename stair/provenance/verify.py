@@ -17,7 +17,7 @@ from stair.config.params import CODE
 from stair.config.paths import RunPaths
 from stair.graph.artefacts import Artefact, Artefacts
 from stair.graph.origin import ORIGIN
-from stair.provenance.record import read_manifest, revision, shown
+from stair.provenance.record import missing_in, read_manifest, revision, shown
 from stair.records.keys import file_digest
 from stair.records.manifest import package_versions, source_fingerprint
 
@@ -35,7 +35,7 @@ class Finding:
     state: State = "ok"
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Differences that make nothing stale: other code of a stage that generates, other versions."""
+    """What makes nothing stale: missing responses, other code of a stage that generates, other versions."""
 
     def is_(self, state: State, reason: str) -> None:
         """A reason for a state; the first state stays."""
@@ -92,6 +92,8 @@ class Verification:
             return finding
         self._whole(finding, origin["files"])
         if finding.state != "damaged":
+            if missing := missing_in(manifest):
+                finding.notes.append(missing)
             self._current(finding, origin, "restored_from" in manifest)
             if CODE not in artefact.settings and manifest.get("source") != self._source:
                 finding.notes.append("made by other code (of a stage that generates: told, never rerun for it)")

@@ -126,7 +126,9 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     write_manifest(output, stage="rollouts", settings=settings, responses=count, **facts)
     lacking = {(gap["record_id"], gap["sample"]) for gap in gaps}
     existing = [f"record {record}, sample {sample}" for record, sample in lost if (record, sample) not in lacking]
-    report_entries(output, "rollouts.missing", len(gaps), existing)
+    # Snakemake plans training anew before it can see that the responses are the same.
+    price = " (the next start then trains this model's controllers again), or keep it: it leaves nothing out"
+    report_entries(output, "rollouts.missing", len(gaps), existing, price)
     tidy(paths.work("rollouts", model))
 
 

@@ -97,11 +97,19 @@ class Responses:
             )
             for benchmark, rows in frame.groupby("benchmark", sort=False)
         }
-        grids = {}
+        grids: dict[TurnKey, Grid | Gap] = {}
+        lacking: dict[tuple[str, ...], dict[TurnKey, _Lacking]] = {}
         for names, rows in frame.groupby(["model", "benchmark", "condition", "turn"], sort=False):
             model, benchmark, condition, turn = (str(name) for name in names)
             key = TurnKey(model, benchmark, condition, int(turn))
-            grids[key] = _grid(key, rows, known[key.benchmark], samples, (reasons or {}).get(key, {}))
+            grid = _grid(key, rows, known[key.benchmark], samples, (reasons or {}).get(key, {}))
+            if isinstance(grid, _Lacking):
+                lacking.setdefault(key[:3], {})[key] = grid
+                grids[key] = Gap("")  # its place; the reason follows
+            else:
+                grids[key] = grid
+        for turns in lacking.values():
+            grids |= dict.fromkeys(turns, _gap_of(turns))
         return cls(grids, samples, known)
 
     def grid(self, model: str, benchmark: str, condition: str, turn: int) -> Grid | Gap:
@@ -131,13 +139,35 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+@dataclass(frozen=True)
+class _Lacking:
+    """What an incomplete grid lacks."""
+
+    count: str
+    """`1 of 48`."""
+    first: str
+    """Its first missing response, with the reason where that is known."""
+
+
+def _gap_of(turns: Mapping[TurnKey, _Lacking]) -> Gap:
+    """One gap for the incomplete turns of a condition, so that it is told once.
+
+    A trajectory lacks all turns from its first missing one on, so the first turn has the cause of most.
+    """
+    first, *later = sorted(turns, key=lambda key: key.turn)
+    return Gap(
+        f"{first}: {turns[first].count} responses missing, {turns[first].first}"
+        + "".join(f"; T{key.turn}: {turns[key].count}" for key in later)
+    )
+
+
 def _grid(
     key: TurnKey,
     rows: pd.DataFrame,
     problems: tuple[str, ...],
     samples: int,
     reasons: Mapping[tuple[str, int], str],
-) -> Grid | Gap:
+) -> Grid | _Lacking:
     problem = pd.Index(problems).get_indexer(pd.Index(rows["problem_id"]))
     sample = rows["sample"].to_numpy(dtype=np.int64)
     if (problem < 0).any():
@@ -155,9 +185,9 @@ def _grid(
         row, column = np.argwhere(count == 0)[0]
         missing = int((count == 0).sum())
         why = reasons.get((problems[row], int(column)))
-        return Gap(
-            f"{key}: {missing} of {count.size} responses missing, first problem {problems[row]!r}, sample {column}"
-            + (f" ({why})" if why else "")
+        return _Lacking(
+            f"{missing} of {count.size}",
+            f"first problem {problems[row]!r}, sample {column}" + (f" ({why})" if why else ""),
         )
     correct = np.zeros(count.shape, dtype=np.bool_)
     correct[problem, sample] = rows["correct"].to_numpy(dtype=np.bool_)

@@ -209,6 +209,20 @@ def test_timeouts_are_counted_apart() -> None:
     assert (counts["correct"], counts["wrong"], counts["no_answer"], counts["timeout"]) == (1, 0, 0, 2)
 
 
+def test_the_gaps_of_a_condition_have_one_reason(rows: pd.DataFrame) -> None:
+    """A trajectory that is cut at T3 lacks T4 too: that is told once, with the cause of the first."""
+    cut = (rows["condition"] == "stair") & (rows["problem_id"] == "problem-2") & (rows["sample"] == 1)
+    other = (rows["condition"] == "stair") & (rows["turn"] == 4) & (rows["problem_id"] == "problem-0")
+    key = TurnKey(MODEL, BENCHMARK, "stair", 3)
+    reasons = {key: {("problem-2", 1): "out of memory"}, key._replace(turn=4): {("problem-2", 1): "T3 is missing"}}
+    lost = rows[~(cut & (rows["turn"] > 2)) & ~(other & (rows["sample"] == 0))]
+    responses = Responses.from_frame(lost, reasons=reasons)
+    first = "T3: 1 of 24 responses missing, first problem 'problem-2', sample 1 (out of memory)"
+    for turn in ("T3", "T4", "T2-T4"):
+        assert value(responses, "stair", turn) == Gap(f"{MODEL}, {BENCHMARK}, stair, {first}; T4: 2 of 24")
+    assert isinstance(value(responses, "stair", "T2"), float)
+
+
 def test_gaps_are_not_numbers_in_a_table(rows: pd.DataFrame) -> None:
     table = tidy_frame(turn_metrics(Responses.from_frame(rows.iloc[1:])))
     (row,) = table[(table["condition"] == "vanilla") & (table["metric"] == "Avg@4")].to_dict("records")

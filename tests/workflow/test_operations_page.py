@@ -324,11 +324,20 @@ def test_a_response_that_cannot_be_generated(
     assert [cell == "–" for cell in cells] == [False] * 4 + [True] * 6, (
         "T1 and T2 are reported, T3, T4 and the mean are not"
     )
-    assert f"T3 of its trajectory is missing: {reason}" in turns
+    (note,) = [line for line in turns.splitlines() if line.startswith("Not reported")]
+    assert (
+        f"T3: 1 of 32 responses missing, first problem '{lost['problem_id']}', sample {lost['sample']} ({reason})"
+        in note
+    )
+    assert note.endswith("; T4: 1 of 32.")
     for name in ("intervals", "comparisons", "native_accuracy", f"history_{MODEL}", "history_correctness_summary"):
         assert reason in (tables / f"{name}.md").read_text(), name
     assert "2 missing, as evaluation.missing says" in (project / "results/smoke/checks.csv").read_text()
-    assert "0 missing, 0 damaged, 0 stale" in run_in(project, "stair", "verify", "--run", "results/smoke").stdout
+    verified = run_in(project, "stair", "verify", "--run", "results/smoke").stdout
+    assert "0 missing, 0 damaged, 0 stale" in verified
+    assert "note, of 1 outputs: 2 responses are missing; its manifest gives the reasons" in verified
+    why = run_in(project, "stair", "why", str(RESPONSES / "native.parquet")).stdout
+    assert why.splitlines()[2] == "  2 responses are missing; its manifest gives the reasons"
     exported = run_in(project, "stair", "export", "--run", "results/smoke", "--out", "published")
     assert exported.returncode == 0
     run_in(project, "stair", "tables", "--responses", "published", "--out", "again")

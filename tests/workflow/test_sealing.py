@@ -175,7 +175,8 @@ def test_an_entry_whose_response_exists_is_named_and_its_chain_goes_on(copied_ru
     sealed = run_in(copied_run, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal")
     assert sealed.stdout == (
         f"{rollouts.relative_to(copied_run)}: rollouts.missing names 1 response that exists: record {row['record_id']}, "
-        f"sample {row['sample']}; remove its entry from the run's overlay\n"
+        f"sample {row['sample']}; remove its entry from the run's overlay (the next start then trains this model's "
+        "controllers again), or keep it: it leaves nothing out\n"
     )
     assert rollouts.read_bytes() == before
 
