@@ -1,0 +1,20 @@
+"""CI runs every tier of the Makefile, within 45 minutes together."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROWS = re.findall(r"^([a-z-]+) +(\d+)  (\S.*)$", (ROOT / ".ci" / "run").read_text(), flags=re.M)
+
+
+def test_the_budgets_fit() -> None:
+    assert len(ROWS) == len({name for name, _, _ in ROWS}) >= 8
+    assert sum(int(minutes) for _, minutes, _ in ROWS) <= 45
+
+
+def test_every_tier_is_run() -> None:
+    targets = set(re.findall(r"^(test[a-z-]*|lint|env|reproduce):", (ROOT / "Makefile").read_text(), flags=re.M))
+    commands = " ".join(command for _, _, command in ROWS)
+    assert set(re.findall(r"make ([a-z-]+)", commands)) == targets
