@@ -35,7 +35,7 @@ def fetch(
     Looks at access, sizes and free space first, and goes on with what an earlier attempt left. Records the commits that came
     in the lock file (hub.lock); what is recorded there must come again.
     """
-    from stair.data.fetch import fetch as start
+    from stair.hub.fetch import fetch as start
 
     start(*open_run(run), only or ())
 

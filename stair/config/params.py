@@ -14,8 +14,8 @@ from typing import Any
 from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
+from stair.config.sglang_arguments import decisive_arguments
 from stair.config.sources import modules_digest
-from stair.engines.sglang.launch import decisive_arguments
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 Settings = dict[str, Any]
