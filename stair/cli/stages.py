@@ -245,7 +245,15 @@ def scores(
     """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet."""
     from stair.evaluation.scores import score_condition
 
-    score_condition(*asked(run, "scores", model, benchmark, condition), model, benchmark, condition, threads)
+    settings, paths = asked(run, "scores", model, benchmark, condition)
+    score_condition(
+        paths.benchmark(benchmark),
+        paths.responses(model, benchmark, condition),
+        paths.evaluation(model, benchmark, condition),
+        kind=settings.benchmarks[benchmark].kind,
+        name=f"{model}/{benchmark}/{condition}",
+        workers=threads,
+    )
     record(run, "scores", model, benchmark, condition)
 
 
