@@ -7,7 +7,7 @@
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), by PYTHON and its torch; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
-# make lint        formatting, types, the workflow's style
+# make lint        formatting, types, imports, the workflow's style
 # make env         the locked environment in .venv, which every other target builds first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
 # make lock        renews the lock file from pyproject.toml
@@ -91,6 +91,7 @@ lint: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(VENV)/bin/snakefmt --check Snakefile workflow/rules
 	$(VENV)/bin/snakemake --lint
 

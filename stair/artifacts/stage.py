@@ -18,9 +18,9 @@ from stair.artifacts.missing import missing_reasons
 from stair.artifacts.registry import FIGURES, Place, Source, TableEntry, evaluated_places, tables, tables_of
 from stair.artifacts.tables.table import Table, nothing
 from stair.artifacts.tidy import tidy_csv
-from stair.checks.responses import MIXED, ONE_ENGINE
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK

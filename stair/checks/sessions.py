@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isclose
 
-from stair.checks.check import Check, Row, verdict
+from stair.protocol.check import Check, Row, verdict
 
 
 def schedule_checks(rows: Sequence[Row], problems: Sequence[str], scope: str) -> list[Check]:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stair.checks.check import Check, checks_csv
-from stair.checks.responses import CheckedTurn, capture_check, condition_checks, group_checks, shares, wrongly_captured
 from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.conversation.renderer import Renderer
 from stair.data.benchmarks import question
 from stair.data.normalisation import identity
+from stair.protocol.check import Check, checks_csv
+from stair.protocol.invariants import (
+    CheckedTurn,
+    capture_check,
+    condition_checks,
+    group_checks,
+    shares,
+    wrongly_captured,
+)
 from stair.records.files import write_text
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import iterate_table, read_table

@@ -21,12 +21,12 @@ from stair.cli.context import DRIVER
 from stair.cli.warm import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
 from stair.protocol.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
 from stair.records.interruption import Interrupted
 from stair.workflow.gpus import visible_gpus
+from stair.workflow.inputs import check_environments, check_inputs
 from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks
 
 _LOOK_SECONDS = 0.2
@@ -186,7 +186,7 @@ def warm_process(environment: dict[str, str]) -> Iterator[None]:
         listener.bind(str(path))
         listener.listen(64)
         process = subprocess.Popen(
-            [sys.executable, "-m", "stair.cli.warm", str(listener.fileno())],
+            [sys.executable, "-m", "stair.cli.warm_process", str(listener.fileno())],
             env=environment,
             pass_fds=[listener.fileno()],
             start_new_session=True,  # Ctrl-C reaches the jobs through those who wait for them

@@ -40,9 +40,9 @@ def config(
     """Print a run's resolved configuration: config.yaml, the overlay and --set, every key present."""
     from stair.cli.reproduce import parse_settings, project_root
     from stair.config.paths import RunPaths
-    from stair.config.preflight import check_inputs
     from stair.config.resolve import dump, resolve, value_at
     from stair.records.files import write_text_if_changed
+    from stair.workflow.inputs import check_inputs
 
     resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
     paths = RunPaths.of(resolved)

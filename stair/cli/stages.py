@@ -35,7 +35,7 @@ def fetch(
     Looks at access, sizes and free space first, and goes on with what an earlier attempt left. Records the commits that came
     in the lock file (hub.lock); what is recorded there must come again.
     """
-    from stair.data.fetch import fetch as start
+    from stair.hub.fetch import fetch as start
 
     start(*open_run(run), only or ())
 
@@ -272,7 +272,15 @@ def scores(
     """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet."""
     from stair.evaluation.scores import score_condition
 
-    score_condition(*asked(run, "scores", model, benchmark, condition), model, benchmark, condition, threads)
+    settings, paths = asked(run, "scores", model, benchmark, condition)
+    score_condition(
+        paths.benchmark(benchmark),
+        paths.responses(model, benchmark, condition),
+        paths.evaluation(model, benchmark, condition),
+        kind=settings.benchmarks[benchmark].kind,
+        name=f"{model}/{benchmark}/{condition}",
+        workers=threads,
+    )
     record(run, "scores", model, benchmark, condition)
 
 

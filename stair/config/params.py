@@ -14,8 +14,8 @@ from typing import Any
 from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
+from stair.config.sglang_arguments import decisive_arguments
 from stair.config.sources import modules_digest
-from stair.engines.sglang.launch import decisive_arguments
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 Settings = dict[str, Any]
@@ -23,6 +23,9 @@ Settings = dict[str, Any]
 
 CODE = "code"
 """The key of the code's digest; every other key is a place in the configuration, or a version that is raised by hand."""
+
+_CONFIGURATION = ("stair.config",)
+"""Left out of digests of code: a rule's settings have the values, and a new key must make no result stale."""
 
 EMBEDDED_VERSION = 3
 """Raised by hand when a change of `stair/tiny` changes a generated problem or what a small backbone learns.
@@ -51,6 +54,15 @@ def _source(place: str, item: Model | Dataset) -> Settings:
 def _model(config: Config, model: str) -> Settings:
     settings, place = config.models[model], f"models.{model}"
     return _source(place, settings) | _chosen(place, settings, "thinking", "dtype")
+
+
+def _conditions(config: Config, *keys: str) -> Settings:
+    """Some keys of every condition."""
+    return {
+        place: value
+        for key, item in config.conditions.items()
+        for place, value in _chosen(f"conditions.{key}", item, *keys).items()
+    }
 
 
 def backbone(config: Config, model: str) -> Settings:
@@ -88,7 +100,7 @@ def data_report(config: Config) -> Settings:
         ("training_pool", config.training_pool),
         *((f"benchmarks.{k}", item) for k, item in config.benchmarks.items()),
     ]
-    found: Settings = {"note": config.note, CODE: modules_digest("stair.data.report")}
+    found: Settings = {"note": config.note, CODE: modules_digest("stair.data.report", leave_out=_CONFIGURATION)}
     for place, item in sets:
         found |= _source(place, item) | _chosen(place, item, "publish_text", "exclude_ids")
     return found
@@ -161,7 +173,7 @@ def data_card(config: Config, model: str) -> Settings:
             for name, value in (("label", benchmark.label), ("left_out", len(benchmark.exclude_ids)))
         },
         "note": config.note,
-        CODE: modules_digest("stair.rollouts.card"),
+        CODE: modules_digest("stair.rollouts.card", leave_out=_CONFIGURATION),
     }
 
 
@@ -170,7 +182,7 @@ def response_card(config: Config, model: str) -> Settings:
     return {
         f"models.{model}.label": config.models[model].label,
         "note": config.note,
-        CODE: modules_digest("stair.evaluation.card"),
+        CODE: modules_digest("stair.evaluation.card", leave_out=_CONFIGURATION),
     }
 
 
@@ -238,14 +250,12 @@ def checks(config: Config) -> Settings:
     pool = config.training_pool.model_dump(mode="json", include={"exclude_benchmarks", "exclude_more"})
     return {
         **{f"models.{key}.thinking": model.thinking for key, model in config.models.items()},
-        **{
-            f"conditions.{key}": item.model_dump(mode="json", exclude={"label"})
-            for key, item in config.conditions.items()
-        },
+        **_conditions(config, "turns", "first_turn", "controller", "variant", "models", "benchmarks"),
+        **{f"conditions.{key}.reads_bank": config.reads_bank(key) for key in config.conditions},
         **{f"training_pool.{key}": value for key, value in pool.items()},
         **_chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         **(_chosen("evaluation", config.evaluation, "missing") if config.evaluation.missing else {}),
-        CODE: modules_digest("stair.checks.stage"),
+        CODE: modules_digest("stair.checks.stage", leave_out=_CONFIGURATION),
     }
 
 
@@ -256,7 +266,7 @@ def training_figure(config: Config, model: str) -> Settings:
         "note": config.note,
         f"models.{model}.label": config.models[model].label,
         "controllers": trained,
-        CODE: modules_digest("stair.artifacts.figures.training", leave_out="stair.scoring"),
+        CODE: modules_digest("stair.artifacts.figures.training", leave_out=("stair.scoring", *_CONFIGURATION)),
     }
 
 
@@ -272,12 +282,12 @@ def tables(config: Config) -> Settings:
             for key, item in config.benchmarks.items()
             for name, value in (("label", item.label), ("mathematical", item.mathematical))
         },
-        **{f"conditions.{key}": item.model_dump(mode="json") for key, item in config.conditions.items()},
+        **_conditions(config, "label", "repeats", "controller", "models", "benchmarks"),
         **_chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
-        CODE: modules_digest("stair.artifacts.stage"),
+        CODE: modules_digest("stair.artifacts.stage", leave_out=_CONFIGURATION),
     }
 
 
 def provenance(config: Config) -> Settings:
     """The run in one file: the code that sums it up; what it tells of comes as its inputs."""
-    return {"run": config.run, CODE: modules_digest("stair.provenance.summary")}
+    return {"run": config.run, CODE: modules_digest("stair.provenance.summary", leave_out=_CONFIGURATION)}

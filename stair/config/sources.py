@@ -21,11 +21,11 @@ class Module(NamedTuple):
 
 
 @cache
-def modules_digest(*modules: str, leave_out: str | None = None) -> str:
+def modules_digest(*modules: str, leave_out: tuple[str, ...] = ()) -> str:
     """SHA-256 over the syntax trees of modules and of what they import from this package.
 
-    Comments, layout and docstrings do not count: only what can change a result. `leave_out` names a package that lends types
-    alone.
+    Comments, layout and docstrings do not count: only what can change a result. `leave_out` names packages that lend types
+    alone, or whose part in the result is among a rule's settings.
     """
     found = modules_reached(*modules, leave_out=leave_out)
     digest = hashlib.sha256()
@@ -34,14 +34,14 @@ def modules_digest(*modules: str, leave_out: str | None = None) -> str:
     return digest.hexdigest()
 
 
-def modules_reached(*modules: str, leave_out: str | None = None) -> dict[str, Module]:
+def modules_reached(*modules: str, leave_out: tuple[str, ...] = ()) -> dict[str, Module]:
     """Modules, what they import from this package, and the packages that those lie in."""
     found: dict[str, Module] = {}
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
         path = _file_of(name)
-        if path is None or name in found or (leave_out and f"{name}.".startswith(f"{leave_out}.")):
+        if path is None or name in found or any(f"{name}.".startswith(f"{package}.") for package in leave_out):
             continue
         found[name] = _read(path.read_text(encoding="utf-8"))
         waiting += found[name].imports

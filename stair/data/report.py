@@ -17,7 +17,7 @@ from stair.data.near_duplicates import CONTAINMENT, JACCARD, NearDuplicate, near
 from stair.data.normalisation import identity
 from stair.data.paper_counts import BENCHMARK_PROBLEMS, LEFT_OUT, PROBLEMS, training_records
 from stair.data.publishing import example
-from stair.data.revisions import hub_sources, marked_commit
+from stair.hub.revisions import hub_sources, marked_commit
 from stair.records.files import write_json, write_text
 from stair.records.manifest import manifest_path, write_manifest
 from stair.records.markdown import markdown_table

@@ -12,9 +12,9 @@ from stair.config.paths import RunPaths
 from stair.data.benchmarks import benchmark_rows, left_out, question
 from stair.data.normalisation import identity
 from stair.data.reading import check_columns, count_rows
-from stair.data.revisions import check_contents
 from stair.data.training_pool import training_pool as clean
 from stair.data.training_pool import wanted_columns
+from stair.hub.revisions import check_contents
 from stair.records.files import write_json
 from stair.records.manifest import write_manifest
 from stair.records.progress import Progress

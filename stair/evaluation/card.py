@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from statistics import median
 from typing import Any
 
-from stair.checks.responses import ENGINE_COLUMNS
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.protocol.invariants import ENGINE_COLUMNS
 from stair.protocol.positions import AuxiliaryPositions
 from stair.records.files import write_text
 from stair.records.manifest import missing_responses, write_manifest

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from stair.config.model import Config
-from stair.config.paths import RunPaths
 from stair.protocol.positions import AuxiliaryPositions, beyond_context
 from stair.records.manifest import missing_responses, write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
@@ -17,11 +16,21 @@ from stair.scoring.item import ScoreItem
 from stair.scoring.pool import score_many
 
 
-def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, workers: int) -> None:
-    """Scores the responses of one condition."""
-    problems = {row["problem_id"]: row for row in read_table(paths.benchmark(benchmark), BENCHMARK)}
-    columns = [name for name in SCORED.names if name in RESPONSES.names]
-    responses = paths.responses(model, benchmark, condition)
+def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str, name: str, workers: int) -> None:
+    """Scores the responses of one condition.
+
+    Takes files and values, never the configuration: a new key must not make scores stale.
+
+    Args:
+        benchmark: the table of problems with their references.
+        responses: the sealed responses.
+        output: where the scored rows go.
+        kind: how the benchmark's answers are compared, for the manifest.
+        name: the condition's, in the line that is printed.
+        workers: processes that compare answers.
+    """
+    problems = {row["problem_id"]: row for row in read_table(benchmark, BENCHMARK)}
+    columns = [column for column in SCORED.names if column in RESPONSES.names]
     rows = read_table(responses, RESPONSES, [*columns, "controlled_tokens"])
     positions = AuxiliaryPositions.recorded(responses)
     items = []
@@ -39,24 +48,24 @@ def score_condition(config: Config, paths: RunPaths, model: str, benchmark: str,
         )
     scores = score_many(items, workers=workers)
     scored = [
-        {name: row[name] for name in columns}
+        {column: row[column] for column in columns}
         | dict(beyond_context=_beyond_context(row, positions))
         | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
         for row, score in zip(rows, scores, strict=True)
     ]
-    output = paths.evaluation(model, benchmark, condition)
     write_table(output, SCORED, scored)
     counts = {
-        name: sum(row["verdict"] == name for row in scored) for name in ("correct", "wrong", "no_answer", "timeout")
+        verdict: sum(row["verdict"] == verdict for row in scored)
+        for verdict in ("correct", "wrong", "no_answer", "timeout")
     }
     forms = answer_forms(items, scores)
     # Tables say why a response is missing, and read the files of this stage alone.
     missing = missing_responses(responses)
-    settings = {"kind": config.benchmarks[benchmark].kind}
+    settings = {"kind": kind}
     write_manifest(
         output, stage="scores", settings=settings, verdicts=counts, answer_forms=asdict(forms), missing=missing
     )
-    print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    print(f"{name}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     print(forms)
 
 

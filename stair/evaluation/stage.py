@@ -9,14 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stair.checks.responses import (
-    ENGINE_COLUMNS,
-    CheckedTurn,
-    capture_check,
-    condition_checks,
-    engine_of,
-    wrongly_captured,
-)
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
@@ -25,6 +17,14 @@ from stair.protocol.backbone import Backbone, sampling_settings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing
 from stair.protocol.failures import report_entries
+from stair.protocol.invariants import (
+    ENGINE_COLUMNS,
+    CheckedTurn,
+    capture_check,
+    condition_checks,
+    engine_of,
+    wrongly_captured,
+)
 from stair.protocol.positions import KEY as POSITIONS
 from stair.protocol.positions import AuxiliaryPositions
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain

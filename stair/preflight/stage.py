@@ -12,7 +12,7 @@ from stair.backbones.revision import model_revision, revision_digests
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
-from stair.data.revisions import check_contents
+from stair.hub.revisions import check_contents
 from stair.preflight.limits import Limit, longest_prompt
 from stair.preflight.properties import (
     Property,
@@ -20,8 +20,8 @@ from stair.preflight.properties import (
     check_properties,
     rendered_examples,
 )
-from stair.preflight.seen import check_template, prompts_digest, remember_template
 from stair.preflight.weights import check_weights
+from stair.protocol.preflight_record import check_template, prompts_digest, remember_template
 from stair.records.files import read_mapping, write_json
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, TRAINING_POOL

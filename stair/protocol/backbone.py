@@ -13,11 +13,11 @@ from stair.config.backbones import Model, Sampling
 from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
+from stair.config.sglang_arguments import decisive_arguments
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.identity import attention_path, transformers_version
-from stair.engines.sglang.launch import decisive_arguments
-from stair.preflight.seen import check_seen, require_seen
+from stair.protocol.preflight_record import check_seen, require_seen
 from stair.records.files import read_mapping
 
 if TYPE_CHECKING:

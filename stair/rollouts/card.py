@@ -9,7 +9,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.data.revisions import hub_sources, marked_commit
+from stair.hub.revisions import hub_sources, marked_commit
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
 from stair.records.markdown import markdown_table

@@ -14,10 +14,10 @@ from stair.artifacts.stage import build
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.evaluation.scores import score_condition
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
+from tests.scored import score
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -62,7 +62,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
         for model, benchmark in config.evaluated(condition):
             rows = response_rows(model, benchmark, condition)
             write_table(paths.responses(model, benchmark, condition), RESPONSES, rows)
-            score_condition(config, paths, model, benchmark, condition, workers=0)
+            score(config, paths, model, benchmark, condition)
     paths.checks.write_text("name,scope,rows,detail\n")
     return config, paths
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from stair.checks.check import Check
-from stair.checks.responses import (
+from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
+from stair.config.evaluation import Condition
+from stair.conversation.renderer import Renderer
+from stair.protocol.check import Check
+from stair.protocol.invariants import (
     CAPTURED,
     MIXED,
     ONE_ENGINE,
@@ -20,9 +23,6 @@ from stair.checks.responses import (
     shares,
     wrongly_captured,
 )
-from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
-from stair.config.evaluation import Condition
-from stair.conversation.renderer import Renderer
 from stair.sessions.evaluation import evaluation_sessions
 from stair.sessions.training import training_sessions
 

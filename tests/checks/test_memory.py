@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stair.checks.responses import CheckedTurn
+from stair.protocol.invariants import CheckedTurn
 from stair.records.schemas import RESPONSES
 from stair.records.tables import iterate_table, read_table, write_table
 

@@ -32,7 +32,7 @@ class Warm:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
             listener.listen()
-            command = [sys.executable, "-m", "stair.cli.warm", str(listener.fileno())]
+            command = [sys.executable, "-m", "stair.cli.warm_process", str(listener.fileno())]
             self.process = subprocess.Popen(command, pass_fds=[listener.fileno()], start_new_session=True)
         self.environment = environment() | {SOCKET: str(path)}
 

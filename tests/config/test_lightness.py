@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 MODULES = [
     "stair.config",
-    "stair.config.preflight",
+    "stair.workflow.inputs",
     "stair.workflow.run",
     "stair.graph.needed",
     "stair.protocol.session",

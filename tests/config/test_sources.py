@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from stair.config import sources
+
+ROOT = Path(__file__).parents[2]
 
 FILES = {
     "house/__init__.py": "",
@@ -61,6 +67,63 @@ def test_the_digest_follows_code_and_ignores_comments(
     assert old in text
     (house / file).write_text(text.replace(old, new, 1) if old else new)
     assert (digest() != before) == follows
+
+
+def test_the_code_of_verdicts_contains_no_code_of_the_configuration() -> None:
+    reached = sources.modules_reached("stair.evaluation.scores", "stair.scoring.worker")
+    assert [name for name in reached if name.startswith("stair.config")] == []
+
+
+NEW_KEYS = {
+    "evaluation.py": ("class Condition(Strict):", "class Evaluation(Strict):"),
+    "backbones.py": ("class Model(Strict):",),
+    "datasets.py": ("class Benchmark(Dataset):",),
+    "training.py": ("class Controller(Strict):",),
+    "engines.py": ("class TransformersEngine(Strict):",),
+}
+CHEAP = """
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from stair.config import params, resolve
+config = resolve(Path({root!r}), {{"run": "tiny"}})
+first = next(iter(config.models))
+for rule, name in (
+    (params.scores, (next(iter(config.benchmarks)),)), (params.checks, ()), (params.tables, ()), (params.data_report, ()),
+    (params.training_figure, (first,)), (params.data_card, (first,)), (params.response_card, (first,)),
+):
+    print(rule.__name__, params.digest(rule(config, *name)))
+"""
+
+
+def test_a_new_key_makes_no_verdict_check_or_table_stale(tmp_path: Path) -> None:
+    def digests() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", CHEAP.format(root=str(ROOT))],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    shutil.copytree(ROOT / "stair", tmp_path / "stair", ignore=shutil.ignore_patterns("__pycache__"))
+    before = digests()
+    for file, classes in NEW_KEYS.items():
+        path = tmp_path / "stair" / "config" / file
+        text = path.read_text(encoding="utf-8")
+        for name in classes:
+            assert name in text
+            text = text.replace(name, f"{name}\n    novel: bool = False")
+        path.write_text(text, encoding="utf-8")
+    assert digests() == before
+    # The copy is what was read.
+    (tmp_path / "stair" / "scoring" / "extraction.py").open("a", encoding="utf-8").write("\nADDED = 1\n")
+    assert digests() != before
 
 
 def test_cheap_rules_reach_the_code_that_makes_their_numbers() -> None:

@@ -16,12 +16,12 @@ import yaml
 from stair.backbones.published import CONFIGS
 from stair.backbones.revision import revision_digests, revision_files
 from stair.config.paths import RunPaths
-from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
 from stair.data import stage
-from stair.data.fetch import _record, shown
-from stair.data.revisions import check_contents, hub_sources
+from stair.hub.fetch import _record, shown
+from stair.hub.revisions import check_contents, hub_sources
 from stair.records.interruption import EXIT_AGAIN
+from stair.workflow.inputs import check_inputs
 from tests.data.hub_server import Hub, Repository, serving
 
 ROOT = Path(__file__).parents[2]

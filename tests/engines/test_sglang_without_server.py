@@ -22,16 +22,11 @@ from typing import Any
 import psutil
 import pytest
 
+from stair.config.sglang_arguments import NEUTRAL_OPTIONS, OWN_OPTIONS, decisive_arguments
 from stair.engines.base import Capture, Request, SamplingSettings
 from stair.engines.sglang import guard
 from stair.engines.sglang.client import Asker, Retracted, Transient
-from stair.engines.sglang.launch import (
-    NEUTRAL_OPTIONS,
-    OWN_OPTIONS,
-    HeldPort,
-    Launch,
-    decisive_arguments,
-)
+from stair.engines.sglang.launch import HeldPort, Launch
 from stair.engines.sglang.limits import check_architecture, check_request, check_sampling
 from stair.engines.sglang.probe import NOT_COMPARED, TOGETHER, Scored, Seen, look, variants
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed

@@ -26,7 +26,7 @@ def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
     """The driver itself; the warm process; or the jobs that were forked from it."""
     if kind == "driver":
         return [driver]
-    warm = [child for child in driver.children() if "stair.cli.warm" in child.cmdline()]
+    warm = [child for child in driver.children() if "stair.cli.warm_process" in child.cmdline()]
     return warm if kind == "warm" else [job for process in warm for job in process.children()]
 
 

@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.preflight import check_inputs
 from stair.config.resolve import ConfigError, resolve
 from stair.data import stage as data_stage
 from stair.evaluation import stage as evaluation_stage
@@ -21,6 +20,7 @@ from stair.preflight import stage
 from stair.protocol.backbone import Backbone
 from stair.rollouts import stage as rollout_stage
 from stair.sessions.stage import evaluation as evaluation_sessions
+from stair.workflow.inputs import check_inputs
 from tests.conftest import TOKENS, random_model
 from tests.preflight.test_properties import folder_of
 

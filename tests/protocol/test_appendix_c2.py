@@ -14,7 +14,6 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.conversation.renderer import Exchange
 from stair.engines.identity import attention_path
-from stair.evaluation.scores import score_condition
 from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.seeds import seed_of
@@ -22,6 +21,7 @@ from stair.records.tables import read_table, write_table
 from stair.sessions.evaluation import evaluation_sessions
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Rows
+from tests.scored import score
 
 COUNTS = {"math500": 500, "aime2025": 30, "amc23": 34, "gpqa_diamond": 198}
 THINKING = ("qwen3.5-4b", "qwen3.5-9b")
@@ -192,7 +192,7 @@ def test_native_and_stair_are_scored_against_the_same_reference_answers(
         ]
         write_table(paths.benchmark("gpqa_diamond"), BENCHMARK, problems)
         for condition in ("native", "stair"):
-            score_condition(paper, paths, "m", "gpqa_diamond", condition, workers=0)
+            score(paper, paths, "m", "gpqa_diamond", condition)
             for row in read_table(paths.evaluation("m", "gpqa_diamond", condition), SCORED):
                 assert row["correct"] == (letters[list(PROBLEMS).index(row["problem_id"])] == "B")
 

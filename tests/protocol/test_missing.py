@@ -16,11 +16,11 @@ import pytest
 import torch
 import yaml
 
-from stair.checks.responses import wrongly_captured
 from stair.engines.base import Engine, Request
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Missing
 from stair.protocol.failures import ResponsesFailed
+from stair.protocol.invariants import wrongly_captured
 from stair.protocol.session import SessionChain
 from stair.protocol.shards import run_shard, sealed_rows
 from stair.records.interruption import Interrupted

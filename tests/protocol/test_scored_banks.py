@@ -10,13 +10,13 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.evaluation.scores import score_condition
 from stair.protocol.positions import KEY, AuxiliaryPositions
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Rows
+from tests.scored import score
 
 ROOT = Path(__file__).parents[2]
 BENCH = "math500"
@@ -49,7 +49,7 @@ def sealed(paths: RunPaths, condition: str, rows: Rows, context: int | None) -> 
 
 
 def scored(config: Config, paths: RunPaths, condition: str) -> list[dict[str, Any]]:
-    score_condition(config, paths, "m", BENCH, condition, workers=0)
+    score(config, paths, "m", BENCH, condition)
     return read_table(paths.evaluation("m", BENCH, condition), SCORED)
 
 

@@ -1,21 +1,18 @@
 r"""Functions and their arguments: `\sin^2 x`, `\log_2 (8)`, `\arctan \frac{1}{2}`."""
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from stair.scoring.expressions.cursor import NotAnExpression
+from stair.scoring.expressions.grammar import Grammar
 from stair.scoring.expressions.nodes import Call, Negative, Node, Number, Power, Root, times
 from stair.scoring.expressions.tokens import Kind, Token
 from stair.scoring.expressions.words import FUNCTIONS, SYNONYMS
-
-if TYPE_CHECKING:
-    from stair.scoring.expressions.parser import Parser
 
 _ROOTS = {"sqrt": 2, "cbrt": 3}
 _MINUS_ONE = Negative(Number(Fraction(1)))
 
 
-def read_call(parser: "Parser", function: str) -> Node:
+def read_call(parser: Grammar, function: str) -> Node:
     """The call of a function whose name has been read: its base, its power, its arguments."""
     function = SYNONYMS.get(function, function)
     base: Node | None = None
@@ -42,7 +39,7 @@ def read_call(parser: "Parser", function: str) -> Node:
     return result if power is None else Power(result, power)
 
 
-def _arguments(parser: "Parser") -> tuple[Node, ...]:
+def _arguments(parser: Grammar) -> tuple[Node, ...]:
     """In brackets, or the product that follows: up to an operator or another function."""
     if parser.next_is_sign("(", "[", "{"):
         return parser.bracketed(parser.advance().text)
@@ -52,7 +49,7 @@ def _arguments(parser: "Parser") -> tuple[Node, ...]:
     return (node,)
 
 
-def _is_run_together(parser: "Parser") -> bool:
+def _is_run_together(parser: Grammar) -> bool:
     r"""Whether digits without braces are a base of one digit and the argument, as TeX sets `\log_35`.
 
     They are one base where the argument follows after them: `\log_10 100`, `\log_12(x)`.

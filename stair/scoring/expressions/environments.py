@@ -1,18 +1,14 @@
 r"""Matrices: `\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}`."""
 
-from typing import TYPE_CHECKING
-
 from stair.scoring.expressions.cursor import NotAnExpression
+from stair.scoring.expressions.grammar import Grammar
 from stair.scoring.expressions.nodes import Call, Matrix, Node
-
-if TYPE_CHECKING:
-    from stair.scoring.expressions.parser import Parser
 
 _MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix", "psmallmatrix", "bsmallmatrix", "array")
 _DETERMINANT = "vmatrix"
 
 
-def read_environment(parser: "Parser") -> Node:
+def read_environment(parser: Grammar) -> Node:
     r"""The matrix or determinant after `\begin`. Raises NotAnExpression for other environments."""
     name = _name(parser)
     if name not in (*_MATRICES, _DETERMINANT):
@@ -37,7 +33,7 @@ def read_environment(parser: "Parser") -> Node:
     return Call("det", (matrix,)) if name == _DETERMINANT else matrix
 
 
-def _name(parser: "Parser") -> str:
+def _name(parser: Grammar) -> str:
     parser.expect("{")
     name = parser.advance().text
     parser.expect("}")

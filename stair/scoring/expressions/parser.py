@@ -5,8 +5,9 @@ from fractions import Fraction
 
 from stair.scoring.bounds import MAX_NESTING, TooComplex
 from stair.scoring.expressions.calls import read_call
-from stair.scoring.expressions.cursor import Cursor, NotAnExpression
+from stair.scoring.expressions.cursor import NotAnExpression
 from stair.scoring.expressions.environments import read_environment
+from stair.scoring.expressions.grammar import Grammar
 from stair.scoring.expressions.nodes import (
     Call,
     Constant,
@@ -40,7 +41,7 @@ _SERIES = ("sum", "prod")
 _ROUNDINGS = {"lfloor": ("rfloor", "floor"), "lceil": ("rceil", "ceil")}
 
 
-class Parser(Cursor):
+class Parser(Grammar):
     """Reads one expression from `tokens`, beginning at `position`."""
 
     def __init__(self, tokens: list[Token], position: int = 0) -> None:

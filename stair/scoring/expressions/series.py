@@ -2,11 +2,11 @@ r"""Sums and products over an index: `\sum_{k=1}^{n} k^2`, `\prod_{k=2}^{10} \fr
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from stair.scoring.bounds import MAX_TERMS, TooComplex
 from stair.scoring.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.scoring.expressions.cursor import NotAnExpression
+from stair.scoring.expressions.grammar import Grammar
 from stair.scoring.expressions.nodes import (
     Constant,
     Negative,
@@ -21,9 +21,6 @@ from stair.scoring.expressions.nodes import (
 )
 from stair.scoring.expressions.words import CONSTANT_LETTERS
 
-if TYPE_CHECKING:
-    from stair.scoring.expressions.parser import Parser
-
 _STEADY = 12
 """Terms in a row that must shrink, the noise of the arithmetic reached, before an infinite sum ends."""
 _TERM_WORK = 1_000
@@ -33,7 +30,7 @@ _SLOWEST = Fraction(1, 2)
 """The ratio of two terms above which an infinite sum is not computed. It also bounds what is left out by the last term."""
 
 
-def read_series(parser: "Parser", function: str) -> Node:
+def read_series(parser: Grammar, function: str) -> Node:
     """The series after its sign: its bounds in either order, and the product that follows."""
     index: str | None = None
     first: Node | None = None

@@ -15,8 +15,8 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.data.download import download, partial_path
-from stair.data.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
+from stair.hub.download import download, partial_path
+from stair.hub.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
 from stair.records.files import write_json, write_json_if_changed
 from stair.records.progress import Progress
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from stair.checks.check import Check, Row, verdict
 from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.conversation.thinking import last_position
+from stair.protocol.check import Check, Row, verdict
 
 Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""

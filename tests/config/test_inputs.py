@@ -12,8 +12,8 @@ import pytest
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.preflight import check_environments, check_inputs
 from stair.config.resolve import ConfigError, resolve
+from stair.workflow.inputs import check_environments, check_inputs
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

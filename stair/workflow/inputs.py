@@ -10,13 +10,14 @@ from stair.config.backbones import TinyBackbone
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
+from stair.config.sglang_arguments import decisive_arguments
 from stair.data.benchmarks import wanted_columns as benchmark_columns
 from stair.data.reading import check_columns
-from stair.data.revisions import check_fetched
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.base import SamplingSettings
-from stair.engines.sglang.launch import check_environment, decisive_arguments
+from stair.engines.sglang.launch import check_environment
 from stair.engines.sglang.limits import check_architecture, check_sampling
+from stair.hub.revisions import check_fetched
 from stair.records.files import read_mapping
 
 _DISTINCT = 4

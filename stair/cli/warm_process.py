@@ -1,0 +1,181 @@
+"""One process that has imported everything, from which a run's jobs fork: a job on this machine starts at once.
+
+Importing torch and Transformers takes longer than many a job of a small run works. `stair reproduce` therefore starts this
+process and names its socket in the environment; each `stair` command that finds it there hands its arguments, surroundings and
+open files over, waits, and passes signals on. Without the process a command runs by itself, with the same result.
+
+What dies takes its part along: the process with its driver, a job with the process or with its client.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+from contextlib import suppress
+
+from stair.cli.warm import PASSED_ON, end_with_parent
+from stair.records.interruption import SIGNALS as STOPPING
+
+MODULES = (
+    "stair.cli.main",
+    "stair.artifacts.figures.figure",
+    "stair.artifacts.stage",
+    "stair.artifacts.tables.uncertainty",
+    "stair.checks.stage",
+    "stair.data.report",
+    "stair.data.stage",
+    "stair.engines.transformers",
+    "stair.evaluation.scores",
+    "stair.evaluation.stage",
+    "stair.preflight.stage",
+    "stair.rollouts.stage",
+    "stair.sessions.stage",
+    "stair.tiny.acceptance",
+    "stair.tiny.backbone",
+    "stair.tiny.stage",
+    "stair.training.stage",
+    "transformers.models.qwen3.modeling_qwen3",
+    "transformers.models.qwen3_5.modeling_qwen3_5",
+)
+"""What is imported before the first job; all of it is what the jobs would import themselves."""
+
+_POLL_SECONDS = 0.02
+
+
+class _Jobs:
+    """The jobs under way, each with its client's connection."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._connections: dict[int, socket.socket] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._parent = os.getppid()
+
+    def serve(self) -> None:
+        """Forks a job for every client until the driver is gone."""
+        while os.getppid() == self._parent:
+            for key, _ in self._selector.select(_POLL_SECONDS if self._connections else 1.0):
+                if key.fileobj is self._listener:
+                    self._begin()
+                elif key.data in self._connections:  # a client says nothing more: it has died
+                    with suppress(ProcessLookupError):
+                        os.kill(key.data, signal.SIGKILL)
+                    self._selector.unregister(key.fileobj)
+            self._reap()
+
+    def _begin(self) -> None:
+        connection, _ = self._listener.accept()
+        try:
+            header, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(3 * array.array("i").itemsize))
+            files = array.array("i")
+            for level, kind, data in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    files.frombytes(data)
+            length = struct.unpack("!I", header)[0]
+            body = b""
+            while len(body) < length:
+                part = connection.recv(length - len(body))
+                if not part:
+                    raise ConnectionError
+                body += part
+        except (OSError, struct.error):
+            connection.close()
+            return
+        # A signal that comes before the job handles signals waits; ignored as they are here, it would be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+        job = os.fork()
+        if job == 0:
+            self._listener.close()
+            self._selector.close()
+            for other in (connection, *self._connections.values()):
+                other.close()
+            _work(json.loads(body), list(files))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+        for file in files:
+            os.close(file)
+        with suppress(OSError):
+            connection.sendall(struct.pack("!i", job))
+        self._connections[job] = connection
+        self._selector.register(connection, selectors.EVENT_READ, job)
+
+    def _reap(self) -> None:
+        while self._connections:
+            job, status = os.waitpid(-1, os.WNOHANG)
+            if job == 0:
+                return
+            connection = self._connections.pop(job)
+            with suppress(KeyError):
+                self._selector.unregister(connection)
+            code = os.waitstatus_to_exitcode(status)
+            with suppress(OSError), connection:
+                connection.sendall(struct.pack("!i", 128 - code if code < 0 else code))
+
+
+def _work(request: dict[str, object], files: list[int]) -> None:
+    """Runs a command in the forked process, which ends with it."""
+    end_with_parent()
+    code = 1
+    try:
+        for target, file in enumerate(files):
+            os.dup2(file, target)
+            os.close(file)
+        for number in PASSED_ON:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        # Those that ask to stop wait until the command listens to them.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, set(PASSED_ON) - set(STOPPING))
+        os.chdir(str(request["folder"]))
+        os.environ.clear()
+        os.environ.update(request["environment"])  # type: ignore[call-overload]
+        sys.argv = list(request["argv"])  # type: ignore[call-overload]
+        from stair.cli.main import main
+
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        code = 130
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        import atexit
+
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def serve(descriptor: int) -> None:
+    """The warm process: imports, reads the sources that jobs digest, serves the listening socket that it was given."""
+    import gc
+    import importlib
+
+    for number in PASSED_ON:
+        signal.signal(number, signal.SIG_IGN)  # the driver ends this process; its jobs get signals by their clients
+    from stair.cli.context import set_threads
+
+    set_threads(1)
+    gc.disable()
+    for module in MODULES:
+        importlib.import_module(module)
+    from stair.config.sources import read_package
+
+    read_package()
+    gc.enable()
+    gc.freeze()  # a collection in a job need not touch, and so copy, what all share
+    _Jobs(socket.socket(fileno=descriptor)).serve()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

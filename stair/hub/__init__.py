@@ -1,0 +1,1 @@
+"""Models and data sets from the hub: download, resume, recorded revisions."""

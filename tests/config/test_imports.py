@@ -1,0 +1,64 @@
+"""`make lint` refuses imports against the order of folders, and circles, wherever the import stands."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def lint(project: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The package and its contracts, in a folder of their own."""
+    shutil.copytree(ROOT / "stair", tmp_path / "stair", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_hold() -> None:
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "said"),
+    [
+        ("sessions/stage.py", "import stair.training.loop", "stair.sessions is not allowed to import stair.training"),
+        ("scoring/score.py", "import stair.config.model", "stair.scoring is not allowed to import stair.config"),
+        (
+            "config/model.py",
+            "def late():\n    import stair.data.stage",
+            "stair.config is not allowed to import stair.data",
+        ),
+        (
+            "scoring/expressions/nodes.py",
+            "def late():\n    import stair.scoring.expressions.parser",
+            "No circle of files or folders BROKEN",
+        ),
+    ],
+    ids=["a stage and a stage", "upward", "upward, in a function", "a circle, in a function"],
+)
+def test_a_wrong_import_is_refused(project: Path, module: str, line: str, said: str) -> None:
+    path = project / "stair" / module
+    path.write_text(path.read_text(encoding="utf-8") + f"\n\n{line}\n", encoding="utf-8")
+    done = lint(project)
+    assert done.returncode == 1, done.stdout
+    assert said in done.stdout
+
+
+def test_a_new_folder_needs_a_place(project: Path) -> None:
+    (project / "stair" / "newcomer").mkdir()
+    (project / "stair" / "newcomer" / "__init__.py").write_text("", encoding="utf-8")
+    done = lint(project)
+    assert done.returncode == 1
+    assert "newcomer" in done.stdout
