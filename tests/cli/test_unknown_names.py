@@ -50,9 +50,9 @@ def test_an_unknown_name_is_one_line(
     words: tuple[str, ...],
     known: str,
 ) -> None:
-    run = tmp_path / "tiny"
+    run = tmp_path / "tiny-backbones"
     run.mkdir()
-    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
+    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny-backbones", "results": str(tmp_path)})))
     monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
     monkeypatch.setattr(sys, "argv", ["stair", words[0], "--run", str(run), *words[1:]])
     with pytest.raises(SystemExit) as end:
