@@ -335,7 +335,8 @@ def test_a_response_that_cannot_be_generated(
     assert "2 missing, as evaluation.missing says" in (project / "results/smoke/checks.csv").read_text()
     verified = run_in(project, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in verified
-    assert "note, of 1 outputs: 2 responses are missing; its manifest gives the reasons" in verified
+    # Of the responses and of their scored rows.
+    assert "note, of 2 outputs: 2 responses are missing; its manifest gives the reasons" in verified
     why = run_in(project, "stair", "why", str(RESPONSES / "native.parquet")).stdout
     assert why.splitlines()[2] == "  2 responses are missing; its manifest gives the reasons"
     exported = run_in(project, "stair", "export", "--run", "results/smoke", "--out", "published")
