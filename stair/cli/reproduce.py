@@ -179,7 +179,13 @@ def _is_job(process: psutil.Process) -> bool:
 
 @contextmanager
 def warm_process(environment: dict[str, str]) -> Iterator[None]:
-    """Within it, jobs that are started with this environment fork from a process that has imported everything."""
+    """Within it, jobs that are started with this environment fork from a process that has imported everything.
+
+    A process that the environment names already serves them.
+    """
+    if Path(environment.get(SOCKET, "")).is_socket():
+        yield
+        return
     # Not below the run's folder: the path of a socket may have some hundred characters only.
     with TemporaryDirectory(prefix="stair-") as folder, socket.socket(socket.AF_UNIX) as listener:
         path = Path(folder) / "warm"

@@ -37,7 +37,7 @@ _warm: dict[str, str] = {}
 def _one_import_for_all_commands() -> Iterator[None]:
     """Commands and Snakemake's jobs fork from one warm process, as a run's jobs do, and need not import torch each.
 
-    `stair reproduce` starts a process of its own. A test that changes code or libraries calls `environment` itself.
+    The finished run, from which all others are copied, is made without it, as are runs that are to be killed.
     """
     with warm_process(shell := environment()):
         _warm[SOCKET] = shell[SOCKET]
@@ -45,10 +45,14 @@ def _one_import_for_all_commands() -> Iterator[None]:
     _warm.clear()
 
 
-def run_in(folder: Path, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a folder; its output is in the assertion's message when it fails."""
-    forks = words[0] == "snakemake" or (words[0] == "stair" and words[1] not in ("reproduce", "fetch"))
-    shell = environment() | (_warm if forks else {})
+def run_in(folder: Path, *words: str, check: bool = True, warm: bool | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a folder; its output is in the assertion's message when it fails.
+
+    `warm`: whether commands fork from the warm process; by default those that are given here directly.
+    """
+    warm = words[0] in ("stair", "snakemake") if warm is None else warm
+    other_code = "PYTHONPATH" in os.environ
+    shell = environment() | (_warm if warm and not other_code else {})
     done = subprocess.run(words, cwd=folder, env=shell, capture_output=True, text=True, timeout=400, check=False)
     if check:
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
@@ -128,7 +132,7 @@ def made_once(factory: pytest.TempPathFactory, worker: str, name: str, *command:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.is_file():
             folder.mkdir(exist_ok=True)  # another worker may have failed in it
-            run_in(folder, *command)
+            run_in(folder, *command, warm=False)
             made.touch()
     return folder
 

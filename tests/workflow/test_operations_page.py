@@ -56,7 +56,7 @@ def on_page(heading: str, number: int = 0) -> Callable[..., subprocess.Completed
         for name, value in {**NAMES, **{f"<{key.replace('_', ' ')}>": value for key, value in names.items()}}.items():
             command = command.replace(name, value)
         assert not re.search(r"<\w", command), f"a name of the page was not filled in: {command}"
-        done = run_in(folder, "bash", "-c", command, check=False)
+        done = run_in(folder, "bash", "-c", command, check=False, warm=True)
         assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
         return done
 
