@@ -149,7 +149,7 @@ class Config(Strict):
                 f"'{condition.controller}' acts at T1 too"
             )
         for model, benchmark in self.evaluated(key) if condition.controller else ():
-            if self.engine_for(model, benchmark) != "transformers":
+            if not self.engine_section(self.engine_for(model, benchmark)).reads:
                 raise ValueError(
                     f"conditions.{key} needs the Transformers engine, and evaluation gives {model} on {benchmark} to "
                     f"'{self.engine_for(model, benchmark)}': a whole comparison runs on one engine"
@@ -223,11 +223,17 @@ class Config(Strict):
         asked = {pair for condition in self.conditions for pair in self.evaluated(condition)}
         return [benchmark for benchmark in self.benchmarks if (model, benchmark) in asked]
 
+    def engine_section(self, engine: EngineName) -> TransformersEngine | SGLangEngine:
+        """The settings of an engine."""
+        sections: dict[EngineName, TransformersEngine | SGLangEngine] = {
+            "transformers": self.transformers,
+            "sglang": self.sglang,
+        }
+        return sections[engine]
+
     def gpus_for(self, engine: EngineName) -> int:
         """How many GPUs a job of an engine may use."""
-        if engine == "sglang":
-            return self.sglang.tensor_parallel if self.sglang.device == "cuda" else 0
-        return 0 if self.transformers.device == "cpu" else 1
+        return self.engine_section(engine).gpus
 
     def rollout_engine(self, model: str) -> EngineName:
         """The engine of a model's training responses."""
