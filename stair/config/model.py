@@ -13,6 +13,7 @@ from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
+from stair.core import PLACEHOLDER
 
 
 class Config(Strict):
@@ -58,8 +59,8 @@ class Config(Strict):
         for key, item in self.benchmarks.items():
             known(f"benchmarks.{key}.prompt", item.prompt, self.prompts, "prompt")
         for key, prompt in self.prompts.items():
-            if prompt.count("{problem}") != 1:
-                raise ValueError(f"prompts.{key} must hold {{problem}} exactly once")
+            if prompt.count(PLACEHOLDER) != 1:
+                raise ValueError(f"prompts.{key} must hold {PLACEHOLDER} exactly once")
         pool = self.training_pool
         known("training_pool.prompt", pool.prompt, self.prompts, "prompt")
         for name in pool.exclude_benchmarks:

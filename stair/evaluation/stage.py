@@ -12,6 +12,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
+from stair.core import user_message
 from stair.engines.base import Engine, Variant
 from stair.engines.choice import Needs
 from stair.protocol.backbone import Backbone
@@ -49,7 +50,7 @@ class _Study:
         self.work = paths.work("evaluation", model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
-            row["problem_id"]: Problem(row["problem_id"], prompt.replace("{problem}", row["problem"]))
+            row["problem_id"]: Problem(row["problem_id"], user_message(prompt, row["problem"]))
             for row in read_table(paths.benchmark(benchmark), BENCHMARK)
         }
         self.sessions: dict[str, list[str]] = defaultdict(list)

@@ -10,6 +10,7 @@ from stair.config.backbones import TinyBackbone
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
+from stair.core import TURNS
 from stair.data.benchmarks import wanted_columns as benchmark_columns
 from stair.data.reading import check_columns
 from stair.data.training_pool import wanted_columns as pool_columns
@@ -17,9 +18,6 @@ from stair.engines.choice import engine_choice
 from stair.hub.revisions import check_fetched
 from stair.protocol.backbone import sampling_settings
 from stair.records.files import read_mapping
-
-_DISTINCT = 4
-"""Problems of a session."""
 
 _EVERY = 4
 """Qwen3.5 has full attention in every fourth layer."""
@@ -78,19 +76,17 @@ def _check_sizes(config: Config, paths: RunPaths) -> None:
         if part.exists() and not part.is_dir():
             raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be made")
     for key, benchmark in config.benchmarks.items():
-        if benchmark.tiny is not None and benchmark.tiny < _DISTINCT:
-            raise ConfigError(
-                f"benchmarks.{key}.tiny: a session needs {_DISTINCT} distinct problems, not {benchmark.tiny}"
-            )
+        if benchmark.tiny is not None and benchmark.tiny < TURNS:
+            raise ConfigError(f"benchmarks.{key}.tiny: a session needs {TURNS} distinct problems, not {benchmark.tiny}")
     pool = config.training_pool
-    if pool.tiny is not None and pool.tiny < pool.validation_problems + _DISTINCT:
+    if pool.tiny is not None and pool.tiny < pool.validation_problems + TURNS:
         raise ConfigError(
             f"training_pool.tiny: {pool.tiny} problems are too few for {pool.validation_problems} validation problems and "
-            f"sessions of {_DISTINCT} distinct ones"
+            f"sessions of {TURNS} distinct ones"
         )
-    if 0 < pool.validation_problems < _DISTINCT:
+    if 0 < pool.validation_problems < TURNS:
         raise ConfigError(
-            f"training_pool.validation_problems: a validation session needs {_DISTINCT} distinct problems, or none"
+            f"training_pool.validation_problems: a validation session needs {TURNS} distinct problems, or none"
         )
 
 
