@@ -8,6 +8,7 @@ from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.conversation.renderer import Renderer
+from stair.core import TURNS
 from stair.data.benchmarks import question
 from stair.data.normalisation import identity
 from stair.protocol.check import Check, checks_csv
@@ -78,7 +79,7 @@ def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> l
         checks += rollout_checks(rollouts, pool, f"{model}/rollouts")
         kept, _ = complete_records(rollouts)
         for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
-            responses = [(record, sample) for record in kept if split.get(record) == name for sample in range(4)]
+            responses = [(record, sample) for record in kept if split.get(record) == name for sample in range(TURNS)]
             checks += training_checks(read_table(path, TRAINING_SESSIONS), responses, pool, f"{model}/{name} sessions")
     return checks
 

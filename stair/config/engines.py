@@ -1,19 +1,23 @@
-"""The two engines, and their settings."""
+"""The two engines: their settings, and what of those the configuration must know without an engine."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from stair.config.base import Positive, Share, Strict, Texts
+from stair.config.sglang_arguments import decisive_arguments
 
 EngineName = Literal["transformers", "sglang"]
 
 
 class TransformersEngine(Strict):
     """The reference engine."""
+
+    reads: ClassVar[bool] = True
+    """Whether it reads banks, captures states and answers with adapters."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where it computes; auto takes a GPU if there is one."
@@ -40,9 +44,21 @@ class TransformersEngine(Strict):
         description="The cache grows and is read in whole blocks of this many positions.",
     )
 
+    @property
+    def gpus(self) -> int:
+        """How many GPUs a job may use."""
+        return 0 if self.device == "cpu" else 1
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """The settings that enter response keys."""
+        return {"attention": self.attention}
+
 
 class SGLangEngine(Strict):
     """SGLang's server, which every job of rollouts starts for itself."""
+
+    reads: ClassVar[bool] = False
 
     environment: str | None = Field(
         None,
@@ -67,6 +83,22 @@ class SGLangEngine(Strict):
         300, gt=0, description="How long a server may give no sign of life before it is started again."
     )
     arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs a job may use."""
+        return self.tensor_parallel if self.device == "cuda" else 0
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """The settings that enter response keys; the arguments only where some can change a response.
+
+        Raises:
+            ValueError: an argument is the run's own.
+        """
+        arguments = decisive_arguments(self.arguments, self.tensor_parallel)
+        found = {"version": self.version, "attention": self.attention}
+        return found | ({"arguments": arguments} if arguments else {})
 
     @property
     def environment_folder(self) -> Path:

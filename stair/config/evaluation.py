@@ -8,6 +8,7 @@ from pydantic import Field
 
 from stair.config.base import Key, Keys, Positive, Strict, Text
 from stair.config.engines import EngineName
+from stair.core import TURNS
 
 
 class Condition(Strict):
@@ -63,7 +64,7 @@ class MissingResponse(Strict):
     condition: Key = Field(description="The condition that generates the response.")
     session: Text = Field(description="The session; the shard that failed names it.")
     sample: int = Field(ge=0, description="The trajectory, from 0.")
-    turn: int = Field(ge=1, le=4, description="The turn; all later turns of the trajectory are missing with it.")
+    turn: int = Field(ge=1, le=TURNS, description="The turn; all later turns of the trajectory are missing with it.")
     reason: Text = Field(description="The error, one line; the tables' notes give it.")
 
 

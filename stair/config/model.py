@@ -13,6 +13,7 @@ from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
+from stair.core import PLACEHOLDER
 
 
 class Config(Strict):
@@ -58,8 +59,8 @@ class Config(Strict):
         for key, item in self.benchmarks.items():
             known(f"benchmarks.{key}.prompt", item.prompt, self.prompts, "prompt")
         for key, prompt in self.prompts.items():
-            if prompt.count("{problem}") != 1:
-                raise ValueError(f"prompts.{key} must hold {{problem}} exactly once")
+            if prompt.count(PLACEHOLDER) != 1:
+                raise ValueError(f"prompts.{key} must hold {PLACEHOLDER} exactly once")
         pool = self.training_pool
         known("training_pool.prompt", pool.prompt, self.prompts, "prompt")
         for name in pool.exclude_benchmarks:
@@ -156,7 +157,7 @@ class Config(Strict):
                 f"'{condition.controller}' acts at T1 too"
             )
         for model, benchmark in self.evaluated(key) if condition.controller else ():
-            if self.engine_for(model, benchmark) != "transformers":
+            if not self.engine_section(self.engine_for(model, benchmark)).reads:
                 raise ValueError(
                     f"conditions.{key} needs the Transformers engine, and evaluation gives {model} on {benchmark} to "
                     f"'{self.engine_for(model, benchmark)}': a whole comparison runs on one engine"
@@ -230,11 +231,17 @@ class Config(Strict):
         asked = {pair for condition in self.conditions for pair in self.evaluated(condition)}
         return [benchmark for benchmark in self.benchmarks if (model, benchmark) in asked]
 
+    def engine_section(self, engine: EngineName) -> TransformersEngine | SGLangEngine:
+        """The settings of an engine."""
+        sections: dict[EngineName, TransformersEngine | SGLangEngine] = {
+            "transformers": self.transformers,
+            "sglang": self.sglang,
+        }
+        return sections[engine]
+
     def gpus_for(self, engine: EngineName) -> int:
         """How many GPUs a job of an engine may use."""
-        if engine == "sglang":
-            return self.sglang.tensor_parallel if self.sglang.device == "cuda" else 0
-        return 0 if self.transformers.device == "cpu" else 1
+        return self.engine_section(engine).gpus
 
     def rollout_engine(self, model: str) -> EngineName:
         """The engine of a model's training responses."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from stair.config.backbones import Model
 from stair.config.datasets import Dataset
+from stair.config.engines import EngineName
 from stair.config.model import Config
-from stair.config.sglang_arguments import decisive_arguments
 from stair.config.sources import modules_digest
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
@@ -127,14 +127,9 @@ def _lost_rollouts(config: Config, model: str) -> Settings:
     return {"rollouts.missing": lost} if lost else {}
 
 
-def _engine(config: Config, engine: str) -> Settings:
+def _engine(config: Config, engine: EngineName) -> Settings:
     """What of an engine enters response keys."""
-    if engine == "sglang":
-        decisive = decisive_arguments(config.sglang.arguments, config.sglang.tensor_parallel)
-        return _chosen("sglang", config.sglang, "version", "attention") | (
-            {"sglang.arguments": decisive} if decisive else {}
-        )
-    return {"transformers.attention": config.transformers.attention}
+    return {f"{engine}.{key}": value for key, value in config.engine_section(engine).decisive.items()}
 
 
 def preflight(config: Config, model: str) -> Settings:

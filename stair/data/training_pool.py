@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.datasets import TrainingPool
+from stair.core import TURNS
 from stair.data.normalisation import identity, record_identity, strip_fixed
 from stair.data.reading import as_text, instead_of_text, stream_columns
 from stair.records.seeds import hash_order
-
-_DISTINCT = 4
-"""Problems of a session."""
 
 _EXAMPLES = 3
 
@@ -182,7 +180,7 @@ def _split(
 ) -> None:
     """Marks the validation problems, the first by hash, with all their records; counts both sides."""
     problems = hash_order({row["problem_id"] for row in kept}, settings.seed)
-    if len(problems) < settings.validation_problems + _DISTINCT:
+    if len(problems) < settings.validation_problems + TURNS:
         raise ValueError(
             f"{path}: {len(problems)} problems remain, too few for {settings.validation_problems} validation problems and "
             "sessions of four distinct problems (training_pool.validation_problems)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
+from stair.core import user_message
 from stair.engines.base import Engine, Variant
-from stair.protocol.backbone import Backbone, sampling_settings
+from stair.engines.choice import Needs
+from stair.protocol.backbone import Backbone
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing
 from stair.protocol.failures import report_entries
@@ -49,7 +51,7 @@ class _Study:
         self.work = paths.work("evaluation", model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
-            row["problem_id"]: Problem(row["problem_id"], prompt.replace("{problem}", row["problem"]))
+            row["problem_id"]: Problem(row["problem_id"], user_message(prompt, row["problem"]))
             for row in read_table(paths.benchmark(benchmark), BENCHMARK)
         }
         self.sessions: dict[str, list[str]] = defaultdict(list)
@@ -95,8 +97,7 @@ class _Study:
             model_revision=self.backbone.revision,
             engine=self.backbone.engine,
             renderer=self.backbone.renderer,
-            # The two engines truncate differently; each is asked for what it does (docs/sampling.md).
-            sampling=sampling_settings(sampling, "joint" if self.backbone.engine["name"] == "sglang" else "sequential"),
+            sampling=self.backbone.sampling(sampling),
             max_new_tokens=sampling.max_new_tokens,
             study=self.config.evaluation.seed,
             turns=self.settings.turns,
@@ -132,19 +133,15 @@ class _Study:
         Raises:
             ValueError: the first turns came from another engine, and the configuration does not allow it.
         """
-        engine: Engine
-        if self.backbone.engine["name"] == "sglang":
-            log = self.paths.log("evaluation", self.model, self.benchmark, f"{self.condition}-server-{shard}")
-            told = self.work / "servers" / f"shard-{shard}.json"
-            engine = ended.enter_context(
-                closing(
-                    self.backbone.launch_sglang(
-                        self.config, log, lambda facts: write_json(told, facts), needed=self._longest()
-                    )
-                )
-            )
-        else:
-            engine = self.backbone.load_engine(self.config, self.layers, self.settings.batch_width, self.adapter)
+        needs = Needs(
+            log=self.paths.log("evaluation", self.model, self.benchmark, f"{self.condition}-server-{shard}"),
+            started=lambda facts: write_json(self.work / "servers" / f"shard-{shard}.json", facts),
+            longest=self._longest,
+            layers=self.layers,
+            batch_width=self.settings.batch_width,
+            adapter=self.adapter,
+        )
+        engine = ended.enter_context(self.backbone.running(needs))
         if self.first_rows is None or self.config.evaluation.allow_mixed_engines:
             return engine
         ours = (engine.name, engine.version, engine.attention, engine.dtype, engine.device)

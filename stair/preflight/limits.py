@@ -8,6 +8,7 @@ from itertools import islice
 
 from stair.backbones.architecture import Architecture
 from stair.conversation.renderer import Renderer
+from stair.core import TURNS
 from stair.preflight.properties import PropertyError, conversation_text, outer_white_space
 
 _TOGETHER = 512
@@ -26,7 +27,7 @@ class Limit:
     @property
     def four_turns(self) -> int:
         """What four turns could take in the worst case: every turn at its limit, all of it visible."""
-        return 4 * (self.longest_prompt + self.max_new_tokens)
+        return TURNS * (self.longest_prompt + self.max_new_tokens)
 
 
 def longest_prompt(

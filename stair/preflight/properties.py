@@ -13,8 +13,8 @@ from typing import Any
 
 from stair.conversation.renderer import END_OF_THINKING, TURN_END, TURN_START, Exchange, Renderer
 from stair.conversation.spans import control_span
+from stair.core import TURNS
 
-_TURNS = 4
 _USER, _AGAIN = "What is 1 + 2?", "And what is 3 + 4?"
 _ANSWER, _THOUGHT = "It is \\boxed{3}.", "One and two are three"
 _HISTORIES = {
@@ -149,7 +149,7 @@ def _history(renderer: Renderer) -> str:
 def _texts(renderer: Renderer) -> str:
     outer = outer_white_space(renderer)
     users = {**_CONTENTS, "a marker of thinking": f"What does {END_OF_THINKING} mean, and <think>?"}
-    for turns in range(_TURNS):
+    for turns in range(TURNS):
         for name, user in users.items():
             answer = _CONTENTS.get(name, _ANSWER)
             history = [Exchange(user, answer)] * turns

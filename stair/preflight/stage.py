@@ -12,6 +12,7 @@ from stair.backbones.revision import model_revision, revision_digests
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
+from stair.core import user_message
 from stair.hub.revisions import check_contents
 from stair.preflight.limits import Limit, longest_prompt
 from stair.preflight.properties import (
@@ -116,7 +117,7 @@ def _prompts(config: Config, paths: RunPaths, model: str, name: str) -> tuple[It
     else:
         prompt, identity = config.prompts[config.benchmarks[name].prompt], "problem_id"
         rows, most = read_table(paths.benchmark(name), BENCHMARK), settings.sampling_for(name).max_new_tokens
-    return ((row[identity], prompt.replace("{problem}", row["problem"])) for row in rows), most
+    return ((row[identity], user_message(prompt, row["problem"])) for row in rows), most
 
 
 def _told(limit: Limit) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.conversation.renderer import Renderer
+from stair.core import user_message
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
 from stair.protocol.chain import Missing, Step
 from stair.protocol.session import response_columns
@@ -73,7 +74,7 @@ class RolloutSettings:
         """The prompt of a source record; the last one is remembered, for its samples stand together."""
         name = record["record_id"]
         if name not in self._prompts:
-            ids = tuple(self.renderer.prompt_ids([], self.prompt.replace("{problem}", record["problem"])))
+            ids = tuple(self.renderer.prompt_ids([], user_message(self.prompt, record["problem"])))
             self._prompts.clear()
             self._prompts[name] = Prompt(ids, ids_digest(ids))
         return self._prompts[name]

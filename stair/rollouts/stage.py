@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.base import Engine
-from stair.protocol.backbone import Backbone, sampling_settings
+from stair.engines.choice import Needs
+from stair.protocol.backbone import Backbone
 from stair.protocol.chain import Missing
 from stair.protocol.failures import report_entries
 from stair.protocol.shards import run_shard, sealed_rows, share, tidy
@@ -25,14 +26,13 @@ from stair.rollouts.servers import record_server, servers
 def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
     """What all chains of a model share."""
     sampling = backbone.settings.rollout_sampling
-    joint = backbone.engine["name"] == "sglang"
     return RolloutSettings(
         model=backbone.key,
         data_set=config.training_pool.name,
         model_revision=backbone.revision,
         engine=backbone.engine,
         renderer=backbone.renderer,
-        sampling=sampling_settings(sampling, "joint" if joint else "sequential"),
+        sampling=backbone.sampling(sampling),
         max_new_tokens=sampling.max_new_tokens,
         prompt=config.prompts[config.training_pool.prompt],
         seed_name=config.rollouts.seed,
@@ -77,16 +77,13 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
     with ExitStack() as ended:
 
         def load() -> Engine:
-            if backbone.engine["name"] != "sglang":
-                return backbone.load_engine(config, layers=())
             name = f"{shard}-of-{of}"
-            engine = backbone.launch_sglang(
-                config,
-                paths.log("rollouts", model, f"server-{name}"),
-                lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
-                needed=_longest(paths, backbone),
+            needs = Needs(
+                log=paths.log("rollouts", model, f"server-{name}"),
+                started=lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
+                longest=lambda: _longest(paths, backbone),
             )
-            return ended.enter_context(closing(engine))
+            return ended.enter_context(backbone.running(needs))
 
         run_shard(
             lambda generating: _chains(settings, records, samples, lost),

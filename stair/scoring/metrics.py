@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from stair.core import TURNS
 from stair.scoring.grid import Gap, Grid, Responses
 from stair.scoring.tidy import Value
 
-LATER_TURNS = (2, 3, 4)
+LATER_TURNS = tuple(range(2, TURNS + 1))
 MEAN = "T2-T4"
 
 Metric = Callable[[Grid], float]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stair.core import TURNS
 from stair.sessions.columns import arrange
-
-TURNS = 4
 
 
 def evaluation_sessions(problems: Sequence[str], benchmark: str, seed: str) -> list[dict[str, Any]]:

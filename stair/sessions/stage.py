@@ -10,12 +10,13 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import TURNS
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table, write_table
 from stair.sessions.evaluation import evaluation_sessions
-from stair.sessions.training import NEEDED, TURNS, Dropped, complete_records, training_sessions
+from stair.sessions.training import NEEDED, Dropped, complete_records, training_sessions
 
 _SHOWN = 3
 

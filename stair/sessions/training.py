@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stair.core import TURNS
 from stair.records.seeds import hash_order
 from stair.sessions.columns import arrange
-
-TURNS = 4
-
 
 NEEDED = ("record_id", "problem_id", "sample", "response_tokens")
 """The columns of rollouts that sessions are built from; the responses themselves are not among them."""

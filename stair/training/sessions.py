@@ -11,12 +11,12 @@ import numpy as np
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import TURNS, user_message
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.seeds import hash_order
 from stair.records.tables import read_ids, read_table
 from stair.training.replay import RecordedTurn
 
-TURNS = 4
 Item = TypeVar("Item")
 
 
@@ -34,7 +34,7 @@ def recorded_sessions(
     """
     prompt = config.prompts[config.training_pool.prompt]
     users = {
-        row["record_id"]: prompt.replace("{problem}", row["problem"])
+        row["record_id"]: user_message(prompt, row["problem"])
         for row in read_table(paths.training_pool(model), TRAINING_POOL)
     }
     rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

@@ -10,18 +10,14 @@ from stair.config.backbones import TinyBackbone
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
-from stair.config.sglang_arguments import decisive_arguments
+from stair.core import TURNS
 from stair.data.benchmarks import wanted_columns as benchmark_columns
 from stair.data.reading import check_columns
 from stair.data.training_pool import wanted_columns as pool_columns
-from stair.engines.base import SamplingSettings
-from stair.engines.sglang.launch import check_environment
-from stair.engines.sglang.limits import check_architecture, check_sampling
+from stair.engines.choice import engine_choice
 from stair.hub.revisions import check_fetched
+from stair.protocol.backbone import sampling_settings
 from stair.records.files import read_mapping
-
-_DISTINCT = 4
-"""Problems of a session."""
 
 _EVERY = 4
 """Qwen3.5 has full attention in every fourth layer."""
@@ -37,8 +33,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     _check_reuse(config, paths)
     check_fetched(config, paths)
     for model in config.models:
-        if config.rollout_engine(model) == "sglang":
-            _check_sglang(config, paths, model)
+        _check_engine(config, paths, model)
         for key, controller in config.controllers.items():
             if model in config.trained(key):
                 _check_layers(config, paths, model, key, controller.controlled_layers)
@@ -53,15 +48,15 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:
-    """Holds the environment of SGLang's server, where rollouts are to be made with it, to the configured version and device.
+    """Holds the environments of the engines that rollouts are to be made with to the configuration.
 
     Raises:
         ConfigError: it is not there, holds another version, or was built for another device.
     """
     wanting = (model for model in config.models if not paths.rollouts(model).exists())
-    if any(config.rollout_engine(model) == "sglang" for model in wanting):
+    for engine in dict.fromkeys(config.rollout_engine(model) for model in wanting):
         try:
-            check_environment(config.sglang.environment_folder, config.sglang.version, config.sglang.device)
+            engine_choice(config, engine).check_environment()
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
@@ -81,19 +76,17 @@ def _check_sizes(config: Config, paths: RunPaths) -> None:
         if part.exists() and not part.is_dir():
             raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be made")
     for key, benchmark in config.benchmarks.items():
-        if benchmark.tiny is not None and benchmark.tiny < _DISTINCT:
-            raise ConfigError(
-                f"benchmarks.{key}.tiny: a session needs {_DISTINCT} distinct problems, not {benchmark.tiny}"
-            )
+        if benchmark.tiny is not None and benchmark.tiny < TURNS:
+            raise ConfigError(f"benchmarks.{key}.tiny: a session needs {TURNS} distinct problems, not {benchmark.tiny}")
     pool = config.training_pool
-    if pool.tiny is not None and pool.tiny < pool.validation_problems + _DISTINCT:
+    if pool.tiny is not None and pool.tiny < pool.validation_problems + TURNS:
         raise ConfigError(
             f"training_pool.tiny: {pool.tiny} problems are too few for {pool.validation_problems} validation problems and "
-            f"sessions of {_DISTINCT} distinct ones"
+            f"sessions of {TURNS} distinct ones"
         )
-    if 0 < pool.validation_problems < _DISTINCT:
+    if 0 < pool.validation_problems < TURNS:
         raise ConfigError(
-            f"training_pool.validation_problems: a validation session needs {_DISTINCT} distinct problems, or none"
+            f"training_pool.validation_problems: a validation session needs {TURNS} distinct problems, or none"
         )
 
 
@@ -113,15 +106,16 @@ def _check_template(config: Config, paths: RunPaths, model: str) -> None:
         )
 
 
-def _check_sglang(config: Config, paths: RunPaths, model: str) -> None:
-    """What SGLang cannot do for a model is said before anything runs."""
-    settings = config.models[model].rollout_sampling.model_dump(exclude={"max_new_tokens"})
+def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
+    """What the engine of a model's rollouts cannot do is said before anything runs."""
+    choice = engine_choice(config, config.rollout_engine(model))
+    settings = config.models[model].rollout_sampling
     try:
-        decisive_arguments(config.sglang.arguments)
+        choice.check_settings()
     except ValueError as error:
         raise ConfigError(str(error)) from None
     try:
-        check_sampling(SamplingSettings(**settings, truncation="joint"))
+        choice.check_sampling(sampling_settings(settings, choice.truncation))
     except ValueError as error:
         raise ConfigError(f"models.{model}.rollout_sampling: {error}") from None
     tiny = config.models[model].tiny
@@ -129,7 +123,7 @@ def _check_sglang(config: Config, paths: RunPaths, model: str) -> None:
     name = tiny.architecture if tiny is not None else known.name if known is not None else None
     try:
         if name is not None:
-            check_architecture(name, config.sglang.device)
+            choice.check_architecture(name)
     except ValueError as error:
         raise ConfigError(f"models.{model}: {error}") from None
 

@@ -1,0 +1,201 @@
+"""The choice of an engine: what the pipeline must know of each before it is loaded, and how it is opened.
+
+An engine's section of the configuration (stair/config/engines.py) says which GPUs it takes, whether it reads banks, and which
+settings enter response keys. All else that differs between engines is here. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
+from stair.config.model import Config
+from stair.config.sglang_arguments import decisive_arguments
+from stair.engines.base import Engine, SamplingSettings, Truncation
+from stair.engines.identity import attention_path, transformers_version
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """The model that an engine opens."""
+
+    folder: Path
+    dtype: str
+    context: int
+    """Positions that it has."""
+    tokens: int
+    """How many ids are tokens of its tokenizer."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a job asks of its engine."""
+
+    log: Path
+    """The output of a server goes here."""
+    started: Callable[[dict[str, Any]], None]
+    """Told what every server says of itself."""
+    longest: Callable[[], int]
+    """Tokens that the longest response can take, its prompt included."""
+    layers: tuple[int, ...] = ()
+    """The layers whose states are captured or controlled."""
+    batch_width: int | None = None
+    """In place of the configured one."""
+    adapter: tuple[Path, str] | None = None
+    """A trained adapter's folder and digest."""
+
+
+class EngineChoice(ABC):
+    """One engine, with its settings."""
+
+    truncation: ClassVar[Truncation]
+    """How it applies top-k and top-p (docs/sampling.md)."""
+
+    @abstractmethod
+    def identity(self, dtype: str) -> dict[str, str]:
+        """Its part of response keys, known without loading it."""
+
+    @abstractmethod
+    def open(self, model: ModelFiles, needs: Needs) -> AbstractContextManager[Engine]:
+        """The engine of a model, until the context ends.
+
+        Raises:
+            ValueError: its environment is not there or holds another version, or the model cannot be run there.
+        """
+
+    def check_settings(self) -> None:
+        """Holds its settings to what a run may choose. Raises ValueError."""
+        return
+
+    def check_sampling(self, sampling: SamplingSettings) -> None:
+        """Holds sampling settings to what it draws by the sampling law. Raises ValueError."""
+        return
+
+    def check_architecture(self, name: str) -> None:
+        """Holds an architecture to what it runs. Raises ValueError."""
+        return
+
+    def check_environment(self) -> None:
+        """Holds an environment of its own, where it has one, to its settings. Raises ValueError."""
+        return
+
+
+class TransformersChoice(EngineChoice):
+    """The reference engine, in this process. It runs all that the configuration allows."""
+
+    truncation = "sequential"
+
+    def __init__(self, options: TransformersEngine) -> None:
+        self._options = options
+
+    def identity(self, dtype: str) -> dict[str, str]:
+        """See `EngineChoice`."""
+        attention = attention_path(self._options.attention, dtype, self._options.device)
+        return {"name": "transformers", "version": transformers_version(), "attention": attention, "dtype": dtype}
+
+    @contextmanager
+    def open(self, model: ModelFiles, needs: Needs) -> Iterator[Engine]:
+        """Loads the model, with hooks on the layers that are needed."""
+        from stair.engines.transformers import TransformersEngine
+
+        options = self._options
+        yield TransformersEngine.load(
+            model.folder,
+            dtype=model.dtype,
+            device=options.device,
+            attention=self.identity(model.dtype)["attention"],
+            adapter=needs.adapter,
+            tokens=model.tokens,
+            layers=needs.layers,
+            batch_width=needs.batch_width or options.batch_width,
+            prefill_width=options.prefill_width,
+            prefill_chunk=options.prefill_chunk,
+            cache_block=options.cache_block,
+        )
+
+
+class SGLangChoice(EngineChoice):
+    """SGLang's server, which starts with the first request and ends with the context."""
+
+    truncation = "joint"
+
+    def __init__(self, options: SGLangEngine) -> None:
+        self._options = options
+
+    def identity(self, dtype: str) -> dict[str, str]:
+        """See `EngineChoice`. Arguments that can change a response count; there is no such key where there are none."""
+        return {
+            "name": "sglang",
+            **{name: str(value) for name, value in self._options.decisive.items()},
+            "dtype": dtype,
+        }
+
+    @contextmanager
+    def open(self, model: ModelFiles, needs: Needs) -> Iterator[Engine]:
+        """The client; it checks the server's environment now."""
+        from stair.engines.sglang.engine import SGLangEngine
+        from stair.engines.sglang.launch import Launch
+        from stair.engines.sglang.service import Patience
+
+        options = self._options
+        launch = Launch(
+            environment=options.environment_folder,
+            version=options.version,
+            folder=model.folder,
+            context=model.context,
+            dtype=model.dtype,
+            device=options.device,
+            attention=options.attention,
+            running=options.concurrency,
+            tensor_parallel=options.tensor_parallel,
+            memory_fraction=options.memory_fraction,
+            cache_tokens=options.cache_tokens,
+            arguments=options.arguments,
+        )
+        engine = SGLangEngine(
+            launch,
+            tokens=model.tokens,
+            width=options.concurrency,
+            log=needs.log,
+            patience=Patience(options.start_seconds, options.stall_seconds),
+            started=needs.started,
+            needed=needs.longest(),
+        )
+        with closing(engine):
+            yield engine
+
+    def check_settings(self) -> None:
+        """See `EngineChoice`: the server's further arguments."""
+        decisive_arguments(self._options.arguments)
+
+    def check_sampling(self, sampling: SamplingSettings) -> None:
+        """See `EngineChoice`."""
+        from stair.engines.sglang.limits import check_sampling
+
+        check_sampling(sampling)
+
+    def check_architecture(self, name: str) -> None:
+        """See `EngineChoice`."""
+        from stair.engines.sglang.limits import check_architecture
+
+        check_architecture(name, self._options.device)
+
+    def check_environment(self) -> None:
+        """See `EngineChoice`: the server's version and device."""
+        from stair.engines.sglang.launch import check_environment
+
+        check_environment(self._options.environment_folder, self._options.version, self._options.device)
+
+
+def engine_choice(config: Config, name: EngineName) -> EngineChoice:
+    """An engine with its settings of the run."""
+    choices: dict[EngineName, Callable[[], EngineChoice]] = {
+        "transformers": lambda: TransformersChoice(config.transformers),
+        "sglang": lambda: SGLangChoice(config.sglang),
+    }
+    return choices[name]()

@@ -1,0 +1,62 @@
+"""What the pipeline knows of an engine before it is loaded is said once, and holds for the engine that is then opened."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from stair.config.model import Config
+from stair.config.resolve import resolve
+from stair.engines.choice import engine_choice
+from stair.engines.sglang.limits import capabilities
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return resolve(ROOT, {"run": "paper", "sglang": {"arguments": ["--quantization", "fp8"], "tensor_parallel": 2}})
+
+
+def test_the_part_of_response_keys(config: Config) -> None:
+    sglang = engine_choice(config, "sglang").identity("bfloat16")
+    assert sglang == {
+        "name": "sglang",
+        "version": config.sglang.version,
+        "attention": config.sglang.attention,
+        "dtype": "bfloat16",
+        "arguments": "--quantization fp8 --tensor-parallel-size 2",
+    }
+    assert engine_choice(config, "transformers").identity("float32").keys() == {"name", "version", "attention", "dtype"}
+
+
+def test_each_engine_draws_by_its_own_law(config: Config) -> None:
+    assert engine_choice(config, "transformers").truncation == "sequential"
+    assert engine_choice(config, "sglang").truncation == "joint"
+
+
+def test_only_sglang_refuses_models_and_settings(config: Config) -> None:
+    cpu = config.model_copy(update={"sglang": config.sglang.model_copy(update={"device": "cpu"})})
+    engine_choice(cpu, "transformers").check_architecture("qwen3_5")
+    with pytest.raises(ValueError, match="SGLang on cpu runs qwen3, not qwen3_5"):
+        engine_choice(cpu, "sglang").check_architecture("qwen3_5")
+
+
+def test_the_configuration_knows_which_engine_reads(config: Config) -> None:
+    found = capabilities("cuda")
+    assert config.engine_section("sglang").reads == (found.read or found.capture or found.adapters)
+    assert config.engine_section("transformers").reads
+
+
+def test_no_other_code_asks_for_an_engine_by_its_name() -> None:
+    asked = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "stair").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Constant) and side.value in ("sglang", "transformers")
+    ]
+    assert asked == []
