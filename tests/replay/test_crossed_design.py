@@ -241,14 +241,12 @@ def test_the_checks_see_a_broken_design() -> None:
     for broken in (
         Design((second, second)),
         Design((swapped, second)),
-        Design((replace(first, batch_problems=5), second)),
         Design((replace(first, depth=2), second)),
         Design((replace(first, history_coverage=first.problem_coverage), second)),
     ):
-        if broken.groups[0].batch_problems == 5:
-            assert broken_rules(broken, sessions, samples, replace(sizes, batch_problems=4)) != []
-        else:
-            assert broken_rules(broken, sessions, samples, sizes) != []
+        assert broken_rules(broken, sessions, samples, sizes) != []
+    assert broken_rules(design, sessions, samples, replace(sizes, batch_problems=8)) != []
+    assert broken_rules(design, sessions, samples, sizes) == []
 
 
 @pytest.mark.parametrize(
