@@ -11,6 +11,7 @@ from stair.config.base import Key, Strict, Text, Texts
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions
+from stair.config.replay import Replay
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
 from stair.core import PLACEHOLDER
@@ -37,6 +38,8 @@ class Config(Strict):
     training: Training = Field(description="Settings that all controllers share.")
     conditions: dict[Key, Condition] = Field(min_length=1, description="What is evaluated.")
     evaluation: Evaluation = Field(description="Continuous evaluation.")
+    # Optional, so that runs that were resolved before it existed are still read.
+    replay: Replay | None = Field(None, description="The crossed replay; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")

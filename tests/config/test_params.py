@@ -65,6 +65,7 @@ def changed(values: dict[str, Any], **changes: Any) -> set[str]:
         {"conditions": {"stair": {"batch_width": 3, "shards": 7}}},
         {"sglang": {"concurrency": 3, "environment": "elsewhere", "stall_seconds": 9.0, "cache_tokens": 5000}},
         {"expected_seconds": {"evaluation_shard": 7.0}},
+        {"replay": {"seed": "another", "batch_problems": 8, "history_coverage": {"current_problems": 32}}},
         {"note": "another", "expensive": False, "results": "elsewhere", "run": "other"},
     ],
     ids=lambda changes: "-".join(changes),

@@ -1,0 +1,83 @@
+"""The crossed replay's sizes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from stair.config.base import Positive, Strict, Text
+from stair.replay.sizes import Crossed, GroupSizes, Sizes, Sources
+
+
+class CrossedSizes(Strict):
+    """A balanced design's size in each group."""
+
+    current_problems: Positive = Field(description="Current problems of a group.")
+    histories: Positive = Field(description="Histories of a group: sampled paths of its sessions.")
+
+
+class SourceSizes(Strict):
+    """Where a group's histories come from."""
+
+    sessions: Positive = Field(description="Sessions that a group's histories come from.")
+    source_problems: Positive = Field(
+        description="Distinct problems in the turns of these sessions' longest histories."
+    )
+
+
+class BlockSizes(SourceSizes):
+    """Where a group's histories of the problem coverage come from."""
+
+    blocks: Positive = Field(description="Source blocks: histories joined, also through others, by a source problem.")
+
+
+class ReplayGroup(Strict):
+    """One of the two groups, which share no current problem and no source problem."""
+
+    history_coverage: SourceSizes = Field(description="The sources of all the group's histories.")
+    problem_coverage: BlockSizes = Field(
+        description="The sources of the histories in the problem coverage, a part of them."
+    )
+
+
+class Replay(Strict):
+    """Current problems crossed with saved histories (appendix A.1)."""
+
+    seed: Text = Field("replay", description="Names every choice and order of the design.")
+    depth: Annotated[int, Field(ge=1, le=3)] = Field(
+        3, description="Completed turns of the longest histories; every shorter prefix is a history too."
+    )
+    batch_problems: Positive = Field(16, description="Current problems of a batch, which share one history.")
+    history_coverage: CrossedSizes = Field(description="Few current problems with many histories.")
+    problem_coverage: CrossedSizes = Field(
+        description="More current problems, among them those of the history coverage, with some of its histories."
+    )
+    groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)] = Field(description="The two groups.")
+
+    def sizes(self) -> Sizes:
+        """The sizes as the library takes them.
+
+        Raises:
+            ValueError: no data can meet them together.
+        """
+        first, second = (
+            GroupSizes(
+                Sources(**group.history_coverage.model_dump()),
+                Sources(**group.problem_coverage.model_dump(exclude={"blocks"})),
+                group.problem_coverage.blocks,
+            )
+            for group in self.groups
+        )
+        return Sizes(
+            self.depth,
+            self.batch_problems,
+            Crossed(**self.history_coverage.model_dump()),
+            Crossed(**self.problem_coverage.model_dump()),
+            (first, second),
+        )
+
+    @model_validator(mode="after")
+    def _sizes_agree(self) -> Self:
+        self.sizes()
+        return self

@@ -1,0 +1,1 @@
+"""Crossed-history replay: current problems crossed with saved histories (appendix A.1). Imports no torch."""

@@ -1,0 +1,104 @@
+"""The crossed replay's sizes: the paper's, the embedded runs', and numbers that contradict one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stair.config.resolve import ConfigError, dump, merge, resolve, validate
+from stair.replay.sizes import Crossed, GroupSizes, Sizes, Sources
+
+ROOT = Path(__file__).parents[2]
+
+
+def sizes_of(run: str) -> Sizes:
+    """A run's sizes as the library takes them."""
+    replay = resolve(ROOT, {"run": run}).replay
+    assert replay is not None
+    return replay.sizes()
+
+
+def test_the_papers_sizes() -> None:
+    assert sizes_of("paper") == Sizes(
+        depth=3,
+        batch_problems=16,
+        history_coverage=Crossed(current_problems=64, histories=128),
+        problem_coverage=Crossed(current_problems=128, histories=32),
+        groups=(
+            GroupSizes(Sources(sessions=33, source_problems=81), Sources(sessions=25, source_problems=67), blocks=17),
+            GroupSizes(Sources(sessions=32, source_problems=83), Sources(sessions=23, source_problems=63), blocks=17),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "history_coverage", "problem_coverage", "sessions"),
+    [("tiny", Crossed(16, 32), Crossed(32, 16), 8), ("smoke", Crossed(2, 4), Crossed(4, 2), 1)],
+)
+def test_the_embedded_runs_share_no_source_problem_between_sessions(
+    run: str, history_coverage: Crossed, problem_coverage: Crossed, sessions: int
+) -> None:
+    sizes = sizes_of(run)
+    assert (sizes.history_coverage, sizes.problem_coverage) == (history_coverage, problem_coverage)
+    sources = Sources(sessions, 3 * sessions)
+    assert sizes.groups == (GroupSizes(sources, sources, blocks=sessions),) * 2
+
+
+def test_a_run_without_a_replay_says_null() -> None:
+    assert resolve(ROOT, {"run": "paper", "replay": None}).replay is None
+
+
+def test_a_run_that_was_resolved_before_the_replay_existed_is_still_read() -> None:
+    values: dict[str, Any] = yaml.safe_load(dump(resolve(ROOT, {"run": "paper"})))
+    del values["replay"]
+    assert validate(values, "an older run").replay is None
+
+
+GROUP = {
+    "history_coverage": {"sessions": 33, "source_problems": 81},
+    "problem_coverage": {"sessions": 25, "source_problems": 67, "blocks": 17},
+}
+
+
+def group(**changes: Any) -> dict[str, Any]:
+    """Both groups, the first of them changed."""
+    return {"groups": [merge(GROUP, changes), GROUP]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"history_coverage": {"current_problems": 129}}, "history_coverage.current_problems is 129, .* at most 128"),
+        ({"problem_coverage": {"histories": 129}}, "problem_coverage.histories is 129, .* at most 128"),
+        ({"history_coverage": {"histories": 32}}, "group 1: 33 sessions need at least 33 histories.*; there are 32"),
+        ({"problem_coverage": {"histories": 24}}, "group 1: 25 sessions need at least 25 histories.*; there are 24"),
+        (group(problem_coverage={"sessions": 34}), "group 1: problem_coverage has 34 sessions of 33"),
+        (group(problem_coverage={"source_problems": 82}), "group 1: problem_coverage has 82 source problems of 81"),
+        (
+            group(history_coverage={"source_problems": 100}),
+            "group 1: history_coverage: 33 sessions have 3 to 99 source problems, not 100",
+        ),
+        (
+            group(problem_coverage={"source_problems": 68}),
+            "group 1: 25 sessions in 17 blocks have at most 67 source problems, not 68",
+        ),
+        (group(problem_coverage={"blocks": 26}), "group 1: 25 sessions are at most 25 blocks, not 26"),
+        (
+            group(problem_coverage={"source_problems": 50}),
+            "group 1: 17 blocks have at least 51 source problems, not 50",
+        ),
+        (
+            group(history_coverage={"source_problems": 92}),
+            "group 1: the 8 sessions of history_coverage alone add at most 24 source problems, not 25",
+        ),
+        ({"groups": [GROUP]}, "'replay.groups.1' is missing"),
+        ({"depth": 4}, "less than or equal to 3"),
+    ],
+    ids=lambda item: "" if isinstance(item, str) else "-".join(item),
+)
+def test_sizes_that_contradict_one_another_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(ROOT, {"run": "paper", "replay": changes})
