@@ -20,8 +20,8 @@ MODULES = [
     "stair.evaluation.stage",
     "stair.data.stage",
     "stair.sessions.stage",
-    "stair.replay.design",
-    "stair.replay.facts",
+    "stair.crossed.design",
+    "stair.crossed.facts",
     "stair.artifacts.stage",
 ]
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from stair.config.resolve import ConfigError, dump, merge, resolve, validate
-from stair.replay.sizes import Crossed, GroupSizes, Sizes, Sources
+from stair.crossed.sizes import Crossed, GroupSizes, Sizes, Sources
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,11 +8,11 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from stair.replay.blocks import source_blocks
-from stair.replay.histories import History, spread
-from stair.replay.problems import choose_problems
-from stair.replay.sessions import choose_groups, choose_part
-from stair.replay.sizes import Sizes
+from stair.crossed.blocks import source_blocks
+from stair.crossed.histories import History, spread
+from stair.crossed.problems import choose_problems
+from stair.crossed.sessions import choose_groups, choose_part
+from stair.crossed.sizes import Sizes
 
 _ATTEMPTS = 5
 """Searches, each from other sessions, before the design is refused."""

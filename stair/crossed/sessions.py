@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from stair.crossed.blocks import joined
+from stair.crossed.histories import History
+from stair.crossed.search import swap_search
+from stair.crossed.sizes import GroupSizes, Sizes
 from stair.records.seeds import hash_order, seed_of
-from stair.replay.blocks import joined
-from stair.replay.histories import History
-from stair.replay.search import swap_search
-from stair.replay.sizes import GroupSizes, Sizes
 
 _SWAPS = 200
 """For each session that can be chosen; the paper's design takes about one."""

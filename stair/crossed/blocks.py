@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Set
 from typing import TypeVar
 
-from stair.replay.histories import History
+from stair.crossed.histories import History
 
 T = TypeVar("T", bound=Hashable)
 

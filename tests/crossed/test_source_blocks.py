@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stair.replay.blocks import source_blocks
-from stair.replay.histories import History
-from tests.replay.design_rules import blocks_of
+from stair.crossed.blocks import source_blocks
+from stair.crossed.histories import History
+from tests.crossed.design_rules import blocks_of
 
 
 def sizes_of_blocks(*sessions: str) -> list[int]:

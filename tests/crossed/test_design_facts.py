@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stair.replay.design import Design, crossed_design
-from stair.replay.facts import Fact, table_facts, text_facts
-from tests.replay.test_crossed_design import PAPER, four_paths, schedule, sizes_of
+from stair.crossed.design import Design, crossed_design
+from stair.crossed.facts import Fact, table_facts, text_facts
+from tests.crossed.test_crossed_design import PAPER, four_paths, schedule, sizes_of
 
 PRINTED = Path(__file__).parents[2] / "stair" / "artifacts" / "paper_values.csv"
 LABELS = {"History coverage": "history_coverage", "Problem coverage": "problem_coverage", "": None}

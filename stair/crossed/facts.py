@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stair.replay.design import Coverage, Design
+from stair.crossed.design import Coverage, Design
 
 _TURNS = {1: "one", 2: "two", 3: "three"}
 

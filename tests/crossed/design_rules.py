@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from stair.replay.design import Coverage, Design
-from stair.replay.sizes import GroupSizes, Sizes, Sources
+from stair.crossed.design import Coverage, Design
+from stair.crossed.sizes import GroupSizes, Sizes, Sources
 
 Sessions = Mapping[str, Sequence[str]]
 Samples = Mapping[str, Sequence[int]]

@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stair.config import resolve
-from stair.replay.design import Design, crossed_design
-from stair.replay.sizes import Crossed, GroupSizes, Sizes, Sources
+from stair.crossed.design import Design, crossed_design
+from stair.crossed.sizes import Crossed, GroupSizes, Sizes, Sources
 from stair.sessions.evaluation import evaluation_sessions
-from tests.replay.design_rules import broken_rules
+from tests.crossed.design_rules import broken_rules
 
 ROOT = Path(__file__).parents[2]
 
