@@ -14,6 +14,14 @@ _USER, _ASSISTANT, _TEMPLATE, _CURRENT = range(len(CATEGORIES))
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A current turn's ids, and its user body as positions in the turn (end exclusive)."""
+
+    ids: tuple[int, ...]
+    body: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Labelled:
     """A prompt whose tokens have categories.
 
@@ -34,6 +42,12 @@ class Labelled:
     def history(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Ids and categories of the source history."""
         return self.ids[: self.prefix], self.of[: self.prefix]
+
+    @property
+    def turn(self) -> Turn:
+        """The current turn."""
+        start, end = self.body
+        return Turn(self.ids[self.prefix :], (start - self.prefix, end - self.prefix))
 
 
 def label(renderer: Renderer, history: Sequence[Exchange], user: str) -> Labelled:
