@@ -9,6 +9,7 @@ category is one slice. All problems meet the prefix's keys in the same product.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +18,10 @@ from torch import Tensor
 
 from stair.measurement.categories import CATEGORIES
 
-CPU_TILE, GPU_TILE = 4 << 20, 512 << 20
-"""Bytes of a tile: on a CPU it has to stay near the core, on a GPU launches should be few."""
+CPU_TILE, GPU_TILE = 3 << 19, 256 << 20
+"""Bytes of a tile, of which there are two: on a CPU they have to stay near the core, on a GPU launches should be few."""
+
+_LANES = 16  # rows of a tile whose length is no multiple of it cost a product up to half its speed
 
 _CURRENT = CATEGORIES.index("current")
 
@@ -75,17 +78,18 @@ def attend(
     body = weights.any(0).nonzero()[:, 0]
     first, end = int(body[0]), int(body[-1]) + 1
     device = layer.q_BHTD.device
-    # Column t of a turn sees the columns up to t.
-    later = torch.ones(end, end, dtype=torch.bool, device=device).triu(1)
     per_token = output_projection is not None and layer.gate_BTHD is not None
-    average = torch.zeros(problems, heads, prefix + end, dtype=working, device=device)
+    whole = -(-(prefix + end) // _LANES) * _LANES  # what is beyond the columns has no weight
+    # Column t of a turn sees the columns up to t.
+    later = torch.ones(end, whole - prefix, dtype=torch.bool, device=device).triu(1)
+    average = torch.zeros(problems, heads, whole, dtype=working, device=device)
     read = torch.zeros(problems, len(CATEGORIES), heads, head_dim, dtype=working, device=device)
     slices = (*sources.slices, slice(prefix, prefix + end))
 
-    # Allocated once: a fresh tile each time would cost more in page faults than the arithmetic in it.
-    steps = list(_steps(problems, (first, end), groups * (prefix + end) * weights.element_size(), tile_bytes))
+    # Allocated once: fresh tiles each time would cost more in page faults than the arithmetic in them.
+    steps = list(_steps(problems, (first, end), groups * whole * weights.element_size(), tile_bytes))
     most = max((b.stop - b.start) * (t.stop - t.start) for b, t in steps)
-    buffer = torch.empty(most * groups * (prefix + end), dtype=working, device=device)
+    buffers = torch.empty(2, most * groups * whole, dtype=working, device=device)
     for kv_head in range(kv_heads):
         own = slice(kv_head * groups, (kv_head + 1) * groups)
         keys = layer.prefix_k_KPD[kv_head].index_select(0, sources.order).to(working)
@@ -97,22 +101,22 @@ def attend(
         for rows, tokens in steps:
             queries = layer.q_BHTD[rows, own, tokens].to(working) * head_dim**-0.5
             count, _, width, _ = queries.shape
-            tile = buffer[: count * groups * width * (prefix + end)].view(count, groups, width, prefix + end)
-            flat = tile.view(-1, prefix + end)
-            torch.mm(queries.reshape(-1, head_dim), keys.mT, out=flat[:, :prefix])
-            recent = queries.reshape(count, groups * width, head_dim) @ own_keys[rows].mT
-            tile[..., prefix:] = recent.view(count, groups, width, end).masked_fill_(later[tokens], -torch.inf)
-            tile.sub_(tile.amax(-1, keepdim=True)).exp_()
-            # The normaliser goes into the token's weight: no pass over the tile for it.
-            share = weights[rows, None, tokens] / tile.sum(-1)
-            average[rows, own] += (share[:, :, None] @ tile)[:, :, 0]
+            shape = (count, groups, width, whole)
+            logits, alpha = (buffer[: math.prod(shape)].view(shape) for buffer in buffers)
+            torch.mm(queries.reshape(-1, head_dim), keys.mT, out=logits.view(-1, whole)[:, :prefix])
+            recent = logits.view(count, -1, whole)[..., prefix : prefix + end]
+            torch.bmm(queries.reshape(count, -1, head_dim), own_keys[rows].mT, out=recent)
+            logits[..., prefix:].masked_fill_(later[tokens], -torch.inf)
+            torch.softmax(logits, dim=-1, out=alpha)
+            share = weights[rows, None, None, tokens]
+            average[rows, own] += (share @ alpha)[:, :, 0]
             if per_token:
                 assert layer.gate_BTHD is not None and values is not None and own_values is not None
                 gate = torch.sigmoid(layer.gate_BTHD[rows, tokens, own].to(working)).transpose(1, 2)
                 for category, span in enumerate(slices):
-                    part = tile[..., span]
+                    part = alpha[..., span]
                     met = values[span] if category != _CURRENT else own_values[rows, None]
-                    read[rows, category, own] += (share[:, :, None] @ (gate * (part @ met)))[:, :, 0]
+                    read[rows, category, own] += (share @ (gate * (part @ met)))[:, :, 0]
         if output_projection is not None and not per_token:
             assert values is not None and own_values is not None
             for category, span in enumerate(slices):
