@@ -154,6 +154,8 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     problems = [Turn(drawn(chosen.tokens), (3, chosen.tokens - 5)) for _ in range(chosen.problems)]
     turns = Turns.pad(problems, rows=chosen.problems, columns=chosen.tokens, device=chosen.device)
     probe, nothing = Probe(model, chosen.measured), Prefix.empty(model)
+    # First, because what libraries allocate once is no part of a pass's time.
+    above = peak_of_tensors(chosen.device, lambda: probe.measure(nothing.extended(history), kinds, turns))
     prefix = nothing.extended(history)
     whole = torch.tensor([[*history, *problems[0].ids]], device=chosen.device)
     clock = time.perf_counter if chosen.device == "cuda" else time.process_time
@@ -167,16 +169,12 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
         return min(spent)
 
     with torch.inference_mode():
-        # What libraries allocate once is no part of a pass.
-        probe.measure(prefix, kinds, turns) if chosen.device == "cuda" else None
         seconds = {
             "prefix": least(lambda: nothing.extended(history)),
             "batch": least(lambda: forward(model, turns.ids, prefix.cache(chosen.problems), chosen.prefix)),
             "batch with probes": least(lambda: probe.measure(prefix, kinds, turns)),
             "one whole prompt": least(lambda: forward(model, whole, nothing.cache(1), 0)),
         }
-        del prefix
-        above = peak_of_tensors(chosen.device, lambda: probe.measure(nothing.extended(history), kinds, turns))
     estimate = replay_memory(
         model.config.to_dict(), prefix=chosen.prefix, rows=chosen.problems, columns=chosen.tokens, weights=0,
         tile=CPU_TILE if chosen.device == "cpu" else GPU_TILE, width=model.dtype.itemsize,

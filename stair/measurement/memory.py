@@ -28,7 +28,7 @@ def replay_memory(
         prefix: tokens of the history.
         rows: problems of a batch.
         columns: tokens of a problem's turn, padding included.
-        tile: bytes of a tile of the probes.
+        tile: bytes of a tile of the probes, which hold two.
         weights: parameters of the backbone.
         width: bytes of a number of the backbone.
         flash: whether attention is FlashAttention2; else it takes keys and values once for every query head, and a mask.
@@ -60,7 +60,7 @@ def replay_memory(
         if probed:
             # The average attention of each head, the sorted keys and values of one head.
             average = rows * facts.query_heads * whole * _WIDE
-            probes = own + tile + average + 2 * prefix * facts.head_dim * _WIDE + tokens * heads * _WIDE
+            probes = own + 2 * tile + average + 2 * prefix * facts.head_dim * _WIDE + tokens * heads * _WIDE
         return max(attention, mlp, probes, tokens * token)
 
     passes = {
