@@ -1,12 +1,14 @@
 """A history's problems behind one shared prefix: time beside whole prompts and beside no probes, peak memory.
 
     python -m benchmarks.replay                                  # both architectures, for a CPU
-    python -m benchmarks.replay --shapes qwen3 --hidden 2560 --layers 2
+    python -m benchmarks.replay --shapes qwen3 --hidden 2560 --layers 2 --measured 0
     python -m benchmarks.replay --device cuda --shapes qwen3-4b-instruct qwen3.5-4b    # in BF16
 
 Random weights. `shared` is the prefix's pass and the batch's pass with probes. `whole` is as many plain
-passes over whole prompts as there are problems; one is timed. The layers that `--measured` gives also
-have their reads and the next block's MLP output. On a CPU, times are the process's own.
+passes over whole prompts as there are problems; one is timed. Probes come on top of the plain passes of
+prefix and batch, or of the batch alone where the prefix serves a further batch. The layers that
+`--measured` gives also have their reads and the next block's MLP output. On a CPU, times are the
+process's own.
 """
 
 from __future__ import annotations
@@ -81,13 +83,17 @@ def tell(shape: str, chosen: argparse.Namespace, found: dict[str, Any], figures:
     )
     seconds = found["seconds"]
     print(where)
-    for part, spent in seconds.items():
-        print(f"  {part:28} {spent:8.3f} s")
-        figures.add(f"{where}: {part}", spent, "s")
+    for part, lasted in seconds.items():
+        print(f"  {part:28} {lasted:8.3f} s")
+        figures.add(f"{where}: {part}", lasted, "s")
     whole = (seconds["prefix"] + seconds["batch with probes"]) / (chosen.problems * seconds["one whole prompt"])
-    probes = seconds["batch with probes"] / seconds["batch"] - 1
+    spent = seconds["batch with probes"] - seconds["batch"]
+    probes = spent / (seconds["prefix"] + seconds["batch"])
     ratio = found["estimate"] / found["measured"]
-    print(f"  shared over whole: {whole:.3f}; probes on top of the batch's plain pass: {probes:.1%}")
+    behind = spent / seconds["batch"]
+    print(
+        f"  shared over whole: {whole:.3f}; probes on top of the plain pass: {probes:.1%}, of the batch alone: {behind:.1%}"
+    )
     print(
         f"  memory above the weights: {found['measured'] / 2**20:.0f} MiB measured, "
         f"{found['estimate'] / 2**20:.0f} MiB estimated ({ratio:.2f})"
@@ -95,6 +101,7 @@ def tell(shape: str, chosen: argparse.Namespace, found: dict[str, Any], figures:
     bars = not chosen.no_bars
     figures.add(f"{where}: shared over whole", whole, "x", *[Bar(MOST_OF_WHOLE)][:bars])
     figures.add(f"{where}: probes on top of the plain pass", probes, "x", *[Bar(MOST_PROBES)][:bars])
+    figures.add(f"{where}: probes on top of a further batch of the same prefix", behind, "x")
     note = f"estimated {found['estimate'] / 2**30:.2f} GiB"
     figures.add(f"{where}: memory above the weights", found["measured"] / 2**30, "GiB", note=note)
     limits = [Bar(LEAST_RATIO, at_least=True), Bar(MOST_RATIO)]
