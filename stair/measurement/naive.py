@@ -1,4 +1,4 @@
-"""Masses and reads of one prompt exactly as appendix A writes them: slow, and the measure of `attention`.
+"""Attention masses (appendix A.2) and historical reads (appendix A.6) of one prompt as written: the measure of `attention`.
 
 H query heads, K key/value heads, S positions of the whole prompt, D channels of a head.
 """

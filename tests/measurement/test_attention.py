@@ -1,4 +1,4 @@
-"""The tiled masses and reads beside the formulas as written (appendix A.2, A.6)."""
+"""Tiled attention masses (appendix A.2) and historical reads (appendix A.6) beside the formulas as written."""
 
 from __future__ import annotations
 
