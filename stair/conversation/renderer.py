@@ -82,6 +82,20 @@ class Renderer:
     def _encode(self, text: str) -> list[int]:
         return list(self._encoder.encode(text, add_special_tokens=False).ids)
 
+    def encode_places(self, text: str) -> tuple[list[int], list[range]]:
+        """A text's ids and the characters that each id stands for. Ids of one character share its place.
+
+        Raises ValueError where the tokenizer reports places with gaps: white space would belong to no token.
+        """
+        encoding = self._encoder.encode(text, add_special_tokens=False)
+        places, end = [], 0
+        for start, stop in encoding.offsets:
+            if start > end or stop <= start:
+                raise ValueError(f"{self.tokenizer.name_or_path}: the tokenizer reports no place of {text[end:stop]!r}")
+            places.append(range(start, stop))
+            end = stop
+        return list(encoding.ids), places
+
     def prompt_text(self, history: Sequence[Exchange], user: str) -> str:
         """A prompt as the template writes it. Raises ValueError where the template cannot be rendered."""
         messages = []

@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache
 
 from stair.backbones.architecture import Architecture
-
-
-class _Layer(DynamicLayer):
-    """Keys and values in front of those that come, which are kept only where `grows` says so.
-
-    A layer that a backward pass runs again must find what it found the first time.
-    """
-
-    def __init__(self, keys: Tensor, values: Tensor, grows: bool) -> None:
-        super().__init__()
-        self.lazy_initialization(keys, values)
-        self.keys: Tensor = keys
-        self.values: Tensor = values
-        self.grows = grows
-
-    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Return the prefix with the new states behind it."""
-        keys = torch.cat([self.keys, key_states], dim=-2)
-        values = torch.cat([self.values, value_states], dim=-2)
-        if self.grows:
-            self.keys, self.values = keys, values
-        return keys, values
+from stair.backbones.cached_layer import PrefixLayer
 
 
 class NativeHistory:
@@ -63,15 +40,15 @@ class NativeHistory:
         """The same, for a pass whose own states are to be known afterwards (`learn`)."""
         if not length:
             empty = like.new_empty(1, heads[0], 0, heads[1])
-            return Cache(layers=[_Layer(empty, empty, True) for _ in range(layers)])
+            return Cache(layers=[PrefixLayer(empty, empty, True) for _ in range(layers)])
         return self._cache(length, grows=True)
 
     def learn(self, ids: Sequence[int], cache: Cache) -> None:
         """Keeps a pass's states, in place of those known before."""
         self._ids = list(ids)
-        self._layers = [(layer.keys, layer.values) for layer in cache.layers if isinstance(layer, _Layer)]
+        self._layers = [(layer.keys, layer.values) for layer in cache.layers if isinstance(layer, PrefixLayer)]
 
     def _cache(self, length: int, grows: bool) -> Cache:
         return Cache(
-            layers=[_Layer(keys[:, :, :length], values[:, :, :length], grows) for keys, values in self._layers]
+            layers=[PrefixLayer(keys[:, :, :length], values[:, :, :length], grows) for keys, values in self._layers]
         )

@@ -62,7 +62,7 @@ SUBJECTS = {
     "A.3": "interaction|neighbo|energy|whiten|fold",
     "A.4": "transition|matched responses|paired",
     "A.5": "conditional|first answer|grouped|correctness",
-    "A.6": "read prediction|ridge|MLP",
+    "A.6": "read prediction|ridge|MLP|historical reads",
     "B": "STAIR|hooks|controller",
     "B.1": "bank|state|captur|replay|marker|decod|segment|thinking",
     "B.2": "position|RoPE|read|centred|smoothing",

@@ -1,0 +1,1 @@
+"""What a current problem reads from a history: pooled states, attention masses and reads of native models."""
