@@ -10,6 +10,7 @@ from stair.config.backbones import Model
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.conversation.renderer import Exchange, Renderer
+from stair.core import TURNS, user_message
 from stair.engines.base import Request
 from stair.engines.transformers import TransformersEngine
 from stair.engines.transformers.engine import DTYPES
@@ -21,7 +22,6 @@ from stair.tiny.datasets import benchmark_problems
 from stair.tiny.problems import Problem, lettered
 
 _SESSIONS = 48
-TURNS = 4
 
 
 def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[str, float]:
@@ -77,7 +77,7 @@ class _Session:
     history: list[Exchange] = field(default_factory=list)
 
     def user(self, turn: int) -> str:
-        return self.prompt.replace("{problem}", self.problems[turn].text)
+        return user_message(self.prompt, self.problems[turn].text)
 
 
 def _sessions(benchmark: str, size: int) -> list[list[Problem]]:

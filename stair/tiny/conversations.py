@@ -15,6 +15,7 @@ from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
+from stair.core import PLACEHOLDER, user_message
 from stair.tiny.problems import Problem, draw, lettered, seeded
 from stair.tiny.tokenizer import IM_END, IM_START
 
@@ -31,8 +32,8 @@ class BackbonePrompts:
 
     def __post_init__(self) -> None:
         for name, text in vars(self).items():
-            if text.count("{problem}") != 1:
-                raise ValueError(f"the {name} prompt must contain {{problem}} exactly once: {text!r}")
+            if text.count(PLACEHOLDER) != 1:
+                raise ValueError(f"the {name} prompt must contain {PLACEHOLDER} exactly once: {text!r}")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *na
         if turn and rng.random() < mixture.left_out[kind]:
             problem = replace(problem, steps="Enough", answer="")
         answer = response(problem, rng, mixture) if thinking else problem.solution
-        messages.append({"role": "user", "content": template.replace("{problem}", problem.text)})
+        messages.append({"role": "user", "content": user_message(template, problem.text)})
         messages.append({"role": "assistant", "content": answer})
     return messages
 
