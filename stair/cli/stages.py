@@ -51,7 +51,7 @@ def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's ke
 
 @commands.command()
 def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
-    """Train a small backbone that stands for a model. Writes backbones/MODEL, an ordinary Hugging Face folder."""
+    """Train a small backbone that stands for a model. Writes FOLDER/backbones/MODEL, a Hugging Face folder."""
     set_threads(threads)
     if taken_over(run, "backbone", model):
         return
@@ -81,11 +81,16 @@ def compare_backbones(
         print(f"{each.name}: {state}; SHA-256 {each.digest}" + (f", shipped {shipped}" if state.isupper() else ""))
         for benchmark, turns in each.accuracies.items():
             print(f"  {benchmark}: " + ", ".join(f"{turn} {share:.0%}" for turn, share in turns.items()))
+        if each.last["outside"]:
+            print(f"  warning: out of bounds: {', '.join(each.last['outside'])}")
     if any(digests.get(each.name) != each.digest for each in backbones):
         print("Accuracies of those that are shipped: backbones/README.md")
     if write:
         ship(backbones)
-        print("Written: backbones/, with its model card and digests")
+        print(
+            "Written: backbones/, with its model card and digests; now the digests in tests/tiny/test_shipped.py, and "
+            "docs/tiny.md with its picture after a new tiny run"
+        )
 
 
 @commands.command()

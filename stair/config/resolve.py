@@ -218,6 +218,8 @@ def _explain(item: Mapping[str, Any]) -> str:
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
         return f"unknown key '{where}'"
+    if item["type"] == "tuple_type":
+        message = "must be a list"
     if item["type"] == "missing":
         return f"'{where}' is missing"
     if not where:

@@ -25,7 +25,9 @@ def check_weights(folder: Path) -> str:
             with safe_open(path, framework="pt") as file:
                 file.keys()
         except (SafetensorError, OSError) as error:
-            raise PropertyError(f"weights: {path.name} is damaged ({error}); copy or fetch it again") from None
+            raise PropertyError(
+                f"weights: {path.name} is damaged ({error}); copy, fetch or check it out again"
+            ) from None
     try:
         model = load_model(folder, dtype=torch.bfloat16, device="meta")
     except Exception as error:  # a configuration or an index that is not what the library takes it for raises anything

@@ -39,12 +39,13 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
                 _check_layers(config, paths, model, key, controller.controlled_layers)
         _check_template(config, paths, model)
         if config.models[model].path is not None:
-            require_folder(Path(str(config.models[model].path)), f"models.{model}.path")
+            require_folder(paths.model_folder(config, model), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:
-            _check_file(f"benchmarks.{key}.path", Path(benchmark.path), benchmark_columns(benchmark))
+            _check_file(f"benchmarks.{key}.path", paths.dataset_file(config, key), benchmark_columns(benchmark))
     if config.training_pool.path is not None:
-        _check_file("training_pool.path", Path(config.training_pool.path), pool_columns(config.training_pool))
+        file = paths.dataset_file(config, "training_pool")
+        _check_file("training_pool.path", file, pool_columns(config.training_pool))
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:

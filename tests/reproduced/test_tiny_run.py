@@ -160,8 +160,9 @@ def test_the_table_is_the_one_of_the_page(run: tuple[Config, RunPaths]) -> None:
     assert len(page) == len(made) == 12
     for documented, row in zip(page, made, strict=True):
         assert documented[0] == row[0]
-        for expected, value in zip(documented[1:], row[1:], strict=True):
-            assert (expected == value == "") or abs(float(expected) - float(value)) <= 2, (documented, row)
+        for column, (expected, value) in enumerate(zip(documented[1:], row[1:], strict=True)):
+            most = (2, 4)[column % 2]  # Avg@4, Pass@4
+            assert (expected == value == "") or abs(float(expected) - float(value)) <= most, (documented, row)
 
 
 def test_trained_parameters_are_those_of_the_weights(run: tuple[Config, RunPaths]) -> None:

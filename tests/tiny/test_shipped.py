@@ -96,8 +96,10 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "backbones"
-    shutil.copytree(FOLDER, place)
     monkeypatch.setattr(shipped, "FOLDER", place)
+    told = CliRunner().invoke(app, ["compare-backbones", "--run", str(run)])
+    assert told.output.startswith("tiny-qwen3-4b: none is shipped; SHA-256 ")
+    shutil.copytree(FOLDER, place)
     before = shipped_digests()["tiny-qwen3-4b"]
     (mine,) = trained(smoke(tmp_path), RunPaths(run))
     told = CliRunner().invoke(app, ["compare-backbones", "--run", str(run)])
@@ -107,6 +109,12 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     accuracies = [f"T{turn} {mine.accuracies['math500'][f'T{turn}']:.0%}" for turn in range(1, 5)]
     assert second == "  math500: " + ", ".join(accuracies)
 
+    assert "  warning: out of bounds: math500 T1" in told.output
+    with pytest.raises(
+        ValueError, match=r"trains tiny-qwen3-4b, and the project comes with tiny-qwen3-4b, tiny-qwen3\.5"
+    ):
+        ship([mine])
+    (place / DIGESTS).write_text(json.dumps({"embedded_version": EMBEDDED_VERSION, "digests": {mine.name: before}}))
     with pytest.raises(ValueError, match=r"raise EMBEDDED_VERSION in stair/config/params\.py first"):
         ship([mine])
     assert shipped_digests()["tiny-qwen3-4b"] == before
@@ -126,3 +134,13 @@ def test_a_run_without_small_backbones_is_told_so() -> None:
     tiny = resolve(ROOT, {"run": "tiny"})
     with pytest.raises(ValueError, match=r"trains no small backbone"):
         trained(tiny, RunPaths.of(tiny))
+
+
+def test_a_manifest_that_does_not_say_what_was_tried_is_refused(run: Path, tmp_path: Path) -> None:
+    manifest = run / "backbones/qwen3-4b-instruct/manifest.json"
+    manifest.write_text("{}")
+    (mine,) = trained(smoke(tmp_path), RunPaths(run))
+    with pytest.raises(
+        ValueError, match=r"manifest\.json does not say what was tried; `make tiny-backbones` trains anew"
+    ):
+        _ = mine.accuracies
