@@ -1,8 +1,8 @@
 """A history's problems behind one shared prefix: time beside whole prompts and beside no probes, peak memory.
 
-    python -m benchmarks.replay                                  # both architectures, for a CPU
-    python -m benchmarks.replay --shapes qwen3 --hidden 2560 --layers 2 --measured 0
-    python -m benchmarks.replay --device cuda --shapes qwen3-4b-instruct qwen3.5-4b    # in BF16
+    python -m benchmarks.replay                    # two layers of the replayed model's width, for a CPU
+    python -m benchmarks.replay --shapes qwen3_5 --hidden 1024 --layers 5 --measured 3
+    python -m benchmarks.replay --device cuda --shapes qwen3-4b-instruct qwen3.5-4b --measured 3    # in BF16
 
 Random weights. `shared` is the prefix's pass and the batch's pass with probes. `whole` is as many plain
 passes over whole prompts as there are problems; one is timed. Probes come on top of the plain passes of
@@ -34,14 +34,14 @@ REAL = ("qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b")
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    options.add_argument("--shapes", nargs="+", choices=[*SMALL, *REAL], default=SMALL)
+    options.add_argument("--shapes", nargs="+", choices=[*SMALL, *REAL], default=["qwen3"])
     options.add_argument("--prefix", type=int, default=3000, help="tokens of the history")
     options.add_argument("--problems", type=int, default=16)
     options.add_argument("--tokens", type=int, default=200, help="of a problem's turn")
-    options.add_argument("--measured", type=int, nargs="*", default=[3], help="layers with reads")
-    options.add_argument("--hidden", type=int, default=1024, help="of the small shapes")
+    options.add_argument("--measured", type=int, nargs="*", default=[0], help="layers with reads")
+    options.add_argument("--hidden", type=int, default=2560, help="of the small shapes")
     options.add_argument("--head-dim", type=int, default=128, help="of the small shapes")
-    options.add_argument("--layers", type=int, default=5, help="of the small shapes")
+    options.add_argument("--layers", type=int, default=2, help="of the small shapes")
     options.add_argument("--vocabulary", type=int, default=1024, help="of the small shapes")
     options.add_argument("--dtype", choices=["float32", "bfloat16"], help="BF16 on a GPU, else FP32")
     options.add_argument("--attention", choices=["sdpa", "flash_attention_2"], default="sdpa")

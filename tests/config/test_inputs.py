@@ -163,3 +163,14 @@ def test_sglangs_environment_is_asked_for_only_where_rollouts_are_to_be_made(tmp
     paths.rollouts(MODEL).parent.mkdir(parents=True)
     paths.rollouts(MODEL).touch()
     check_environments(config, paths)
+
+
+def test_local_files_of_the_project_are_found_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = resolve(ROOT, {"run": "tiny"})
+    check_inputs(config, RunPaths.of(config))
+    missing = resolve(ROOT, {"run": "tiny", "models": {MODEL: {"path": "backbones/none"}}})
+    with pytest.raises(ConfigError, match=r"path: the model folder backbones/none does not exist"):
+        check_inputs(missing, RunPaths.of(missing))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("shape", ["qwen3", "qwen3_5"])
 def test_the_benchmark_gives_its_figures_and_the_memory_is_near_its_estimate(tmp_path: Path, shape: str) -> None:
     words = (
-        f"--shapes {shape} --hidden 256 --head-dim 32 --layers 5 --prefix 700 --problems 8 --tokens 100 --rounds 1 "
+        f"--shapes {shape} --hidden 256 --head-dim 32 --layers 5 --measured 3 --prefix 700 --problems 8 --tokens 100 --rounds 1 "
         f"--no-bars --json {tmp_path / 'figures'}"
     )
     done = subprocess.run(
