@@ -125,7 +125,7 @@ def test_the_token_sampled_last_has_no_state_also_at_the_limit(finished: Finishe
 def test_evaluation_captures_states_during_decoding(finished: Finished) -> None:
     """Nothing is replayed but the reused T1, and what was decoded is what a replay under the same read would give."""
     stair, engine = finished.engines["stair"], WatchedEngine(finished.study.model)
-    assert len(stair.crosseds) == 10
+    assert len(stair.replays) == 10
     compared = 0
     for request, bank in list(reads(finished, "own_first"))[:8]:
         row = row_of(finished, "own_first", request)
