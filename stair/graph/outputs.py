@@ -178,7 +178,9 @@ def _figure_from(run: Run, figure: str) -> Inputs:
 
 def _results(run: Run) -> Inputs:
     """The files of every job from which nothing else is made: the run is finished when they are."""
-    jobs = [(output, job) for output in OUTPUTS.values() if output.name != "provenance" for job in output.jobs(run)]
+    # Responses and controllers are made with a small backbone, though its weights are no part of the lineage.
+    others = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
+    jobs = [(output, job) for output in others for job in output.jobs(run)]
     used = {file for output, job in jobs for group in output.made_from(run, *job).values() for file in group}
     last: Inputs = {}
     for output, job in jobs:

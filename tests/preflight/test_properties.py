@@ -279,7 +279,9 @@ def test_a_missing_weight_is_named_and_a_tied_head_is_not_missing(tmp_path: Path
     whole = (folder / "model.safetensors").read_bytes()
     for content in (whole[: len(whole) // 2], whole[:5], b""):
         (broken / "model.safetensors").write_bytes(content)
-        with pytest.raises(PropertyError, match=r"weights: model\.safetensors is damaged .*; copy, fetch or check it out again"):
+        with pytest.raises(
+            PropertyError, match=r"weights: model\.safetensors is damaged .*; copy, fetch or check it out again"
+        ):
             check_weights(broken)
     for content in ("{}", '{"weight_map": 3}'):
         (broken / "model.safetensors").unlink(missing_ok=True)

@@ -75,7 +75,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),
         ("stair/rollouts/stage.py", "", "\nADDED = 1\n", {}),
         ("stair/records/keys.py", *RAISED, PROTOCOL),
-        ("stair/config/params.py", "EMBEDDED_VERSION = 2", "EMBEDDED_VERSION = 3", EMBEDDED),
+        ("stair/config/params.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
 )

@@ -50,7 +50,7 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     results = fresh(tmp_path)
     done = run_in(tmp_path, "stair", "restore", "archive.tar.gz", "--run", "results/smoke")
     lines = done.stdout.splitlines()
-    assert lines[-1].startswith("6 taken, 0 not taken")
+    assert lines[-1].startswith("7 taken, 0 not taken")
     (line,) = [line for line in lines if CONTROLLER in line]
     assert f"{MODEL} is not here: its settings were compared" in line
     assert f"rollouts/{MODEL}.parquet" in line and "not here and not in the archive: not compared" in line
@@ -91,7 +91,7 @@ def test_a_controller_alone_lets_responses_be_generated_with_it(finished_run: Pa
     run_in(tmp_path, "stair", "restore", "archive.zip", "--run", "results/smoke")
     jobs = would_run(tmp_path)
     assert jobs["evaluation_shard"] == 3
-    assert (jobs["train_controller"], jobs["backbone"]) == (1, 1), "both put in place what was restored"
+    assert (jobs["train_controller"], jobs["backbone"]) == (2, 1), "both put in place what was restored"
     assert jobs["preflight_model"] == 1
     assert not {"rollout_shard", "training_pool", "training_sessions", "data_card"} & jobs.keys()
 
