@@ -51,7 +51,7 @@ def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's ke
 
 @commands.command()
 def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
-    """Train a small backbone that stands for a model. Writes FOLDER/backbones/MODEL, a Hugging Face folder."""
+    """Train a small backbone in place of a model. Writes FOLDER/backbones/MODEL, a Hugging Face folder."""
     set_threads(threads)
     if taken_over(run, "backbone", model):
         return
@@ -77,8 +77,12 @@ def compare_backbones(
     backbones, digests = trained(*open_run(run)), shipped_digests()
     for each in backbones:
         shipped = digests.get(each.name)
-        state = "none is shipped" if shipped is None else "as shipped" if shipped == each.digest else "NOT AS SHIPPED"
-        print(f"{each.name}: {state}; SHA-256 {each.digest}" + (f", shipped {shipped}" if state.isupper() else ""))
+        if shipped is None:
+            print(f"{each.name}: none is shipped; SHA-256 {each.digest}")
+        elif shipped == each.digest:
+            print(f"{each.name}: as shipped; SHA-256 {each.digest}")
+        else:
+            print(f"{each.name}: NOT AS SHIPPED; SHA-256 {each.digest}, shipped {shipped}")
         for benchmark, turns in each.accuracies.items():
             print(f"  {benchmark}: " + ", ".join(f"{turn} {share:.0%}" for turn, share in turns.items()))
         if each.last["outside"]:

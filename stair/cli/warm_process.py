@@ -18,6 +18,7 @@ import socket
 import struct
 import sys
 from contextlib import suppress
+from typing import Any
 
 from stair.cli.warm import PASSED_ON, end_with_parent
 from stair.records.interruption import SIGNALS as STOPPING
@@ -118,7 +119,7 @@ class _Jobs:
                 connection.sendall(struct.pack("!i", 128 - code if code < 0 else code))
 
 
-def _work(request: dict[str, object], files: list[int]) -> None:
+def _work(request: dict[str, Any], files: list[int]) -> None:
     """Runs a command in the forked process, which ends with it."""
     end_with_parent()
     code = 1
@@ -132,8 +133,8 @@ def _work(request: dict[str, object], files: list[int]) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, set(PASSED_ON) - set(STOPPING))
         os.chdir(str(request["folder"]))
         os.environ.clear()
-        os.environ.update(request["environment"])  # type: ignore[call-overload]
-        sys.argv = list(request["argv"])  # type: ignore[call-overload]
+        os.environ.update(request["environment"])
+        sys.argv = list(request["argv"])
         from stair.cli.main import main
 
         main()

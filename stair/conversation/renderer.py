@@ -83,7 +83,7 @@ class Renderer:
         return list(self._encoder.encode(text, add_special_tokens=False).ids)
 
     def encode_places(self, text: str) -> tuple[list[int], list[range]]:
-        """A text's ids and the characters that each id stands for. Ids of one character share its place.
+        """A text's ids and the characters that each id covers. Ids of one character share its place.
 
         Raises ValueError where the tokenizer reports places with gaps: white space would belong to no token.
         """

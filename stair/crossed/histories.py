@@ -1,4 +1,4 @@
-"""Histories: sampled paths of sessions, and which of them stand for their session."""
+"""Histories: sampled paths of sessions, and which of them represent their session."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class GroupSizes:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Everything that a design is asked for.
+    """All sizes of a design.
 
     Raises:
         ValueError: no data can meet these numbers together.

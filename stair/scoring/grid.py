@@ -150,7 +150,7 @@ class _Lacking:
 
 
 def _gap_of(turns: Mapping[TurnKey, _Lacking]) -> Gap:
-    """One gap for the incomplete turns of a condition, so that it is told once.
+    """One gap for all incomplete turns of a condition.
 
     A trajectory lacks all turns from its first missing one on, so the first turn has the cause of most.
     """
