@@ -34,7 +34,7 @@ def asked(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
 
 def taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
     """Whether a job's outputs were restored from an archive, or (with `runs`) another run that is reused had them."""
-    from stair.provenance.reuse import take_over
+    from stair.graph.reuse import take_over
 
     source = take_over(*open_run(run), rule, *name, runs=runs)
     if source is not None:
@@ -44,7 +44,7 @@ def taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
 
 def record(run: Path, rule: str, *name: str) -> None:
     """Writes into the manifests of a job's outputs what they were made from."""
-    from stair.provenance.record import record
+    from stair.graph.record import record
 
     record(*open_run(run), rule, *name)
 

@@ -228,8 +228,8 @@ def _show(config: Config, paths: RunPaths) -> None:
     """The main table and where everything lies."""
     from rich.console import Console
 
-    from stair.artifacts.layout import terminal
-    from stair.artifacts.stage import build
+    from stair.reporting.layout import terminal
+    from stair.reporting.stage import build
 
     console = Console()
     console.print()

@@ -15,7 +15,7 @@ from stair.cli.options import RunOption
 from stair.records.progress import duration
 
 if TYPE_CHECKING:
-    from stair.artifacts.tables.table import Table
+    from stair.reporting.tables.table import Table
 
 commands = typer.Typer()
 
@@ -40,7 +40,7 @@ def score(
     problem's text), choices (its options), finish_reason. Writes id, answer, verdict (correct, wrong, no_answer, timeout),
     correct. Malformed lines are named and left out; the exit code is then 1.
     """
-    from stair.scoring.files import compare_files, score_file
+    from stair.grading.files import compare_files, score_file
 
     if compare:
         differences = compare_files(source, target)
@@ -90,13 +90,13 @@ def tables(
     MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
     accepted; the number of truncated banks is then not reported.
     """
-    from stair.artifacts.labels import Labels
-    from stair.artifacts.stage import build, write
+    from stair.reporting.labels import Labels
+    from stair.reporting.stage import build, write
 
     if responses is not None and out is not None and run is None:
-        from stair.artifacts.from_rows import tables_from
         from stair.cli.reproduce import project_root
         from stair.config.resolve import RESOLVED, load_run, resolve
+        from stair.reporting.from_rows import tables_from
 
         # A run's own folder says what its models are called, and what they are.
         whole_run = (responses / RESOLVED).is_file()
@@ -115,7 +115,7 @@ def tables(
 
 
 def _tell_gaps(tables: Sequence[Table]) -> None:
-    from stair.artifacts.tables.table import gap_reasons
+    from stair.reporting.tables.table import gap_reasons
 
     for reason in dict.fromkeys(reason for table in tables for reason in gap_reasons(table.values)):
         print(f"not reported: {reason}", file=sys.stderr)
@@ -124,17 +124,17 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 @commands.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure from scored rows, or of training curves (training_MODEL). Writes figures/NAME.pdf, .png, .csv."""
-    from stair.artifacts.figures.figure import write
-    from stair.artifacts.labels import Labels
-    from stair.artifacts.names import TRAINING_FIGURE
+    from stair.graph.tables import TRAINING_FIGURE
+    from stair.reporting.figures.figure import write
+    from stair.reporting.labels import Labels
 
     settings, paths = open_run(run)
     if name.startswith(TRAINING_FIGURE):
-        from stair.artifacts.figures.training import of_run
+        from stair.reporting.figures.training import of_run
 
         figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"
     else:
-        from stair.artifacts.stage import build_figure
+        from stair.reporting.stage import build_figure
 
         figure, rule = build_figure(settings, paths, name), "figure"
     write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
@@ -146,8 +146,8 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     """Print a table of a finished run in the terminal."""
     from rich.console import Console
 
-    from stair.artifacts.layout import terminal
-    from stair.artifacts.stage import build
+    from stair.reporting.layout import terminal
+    from stair.reporting.stage import build
 
     settings, paths = open_run(run)
     layout = build(settings, paths, name).layout
@@ -164,7 +164,7 @@ def export(
 
     Of benchmarks with publish_text: false, responses become digests; ids, letters and verdicts stay.
     """
-    from stair.artifacts.export import export as write
+    from stair.reporting.export import export as write
 
     count = write(*open_run(run), out)
     print(f"{out}: {count} scored rows")

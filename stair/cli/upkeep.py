@@ -49,8 +49,8 @@ def verify(
     """
     import json
 
-    from stair.provenance.record import shown
-    from stair.provenance.verify import Verification
+    from stair.graph.record import shown
+    from stair.graph.verify import Verification
 
     settings, paths = open_run(run)
     counts: dict[str, int] = {}
@@ -86,8 +86,8 @@ def why(
     import json
 
     from stair.config.resolve import RESOLVED
-    from stair.provenance.lineage import as_json, lineage, told
-    from stair.provenance.verify import Verification
+    from stair.graph.lineage import as_json, lineage, told
+    from stair.graph.verify import Verification
 
     folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
     if folder is None:
@@ -106,7 +106,7 @@ def provenance(run: RunOption) -> None:
 
     Reads the manifests and the generated tables' counts; writes provenance.json.
     """
-    from stair.provenance.summary import summary
+    from stair.graph.summary import summary
     from stair.records.files import write_json
 
     settings, paths = open_run(run)
@@ -131,8 +131,8 @@ def budget(
 
     Reads work/timings of the run. A warning does not change the exit code: machines differ.
     """
+    from stair.graph import budget as costs
     from stair.records.files import write_text
-    from stair.workflow import budget as costs
 
     found = costs.measured(open_run(run)[1].work("timings"))
     print(costs.table(found), end="")
@@ -158,7 +158,7 @@ def restore(
     Taken is what is whole and made under equal settings, by equal model contents, from equal inputs. Writes restored/, from
     where the workflow's next start puts it in place. Ends with 1 when something was not taken.
     """
-    from stair.provenance.restore import restore as take
+    from stair.graph.restore import restore as take
 
     outcomes = take(*open_run(run), archive)
     for outcome in outcomes:

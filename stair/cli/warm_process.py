@@ -25,9 +25,9 @@ from stair.records.interruption import SIGNALS as STOPPING
 
 MODULES = (
     "stair.cli.main",
-    "stair.artifacts.figures.figure",
-    "stair.artifacts.stage",
-    "stair.artifacts.tables.uncertainty",
+    "stair.reporting.figures.figure",
+    "stair.reporting.stage",
+    "stair.reporting.tables.uncertainty",
     "stair.checks.stage",
     "stair.data.report",
     "stair.data.stage",
@@ -170,7 +170,7 @@ def serve(descriptor: int) -> None:
     gc.disable()
     for module in MODULES:
         importlib.import_module(module)
-    from stair.config.sources import read_package
+    from stair.graph.sources import read_package
 
     read_package()
     gc.enable()

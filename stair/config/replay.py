@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from stair.config.base import Positive, Strict, Text
-from stair.crossed.sizes import Crossed, GroupSizes, Sizes, Sources
+from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 
 
 class CrossedSizes(Strict):

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from stair.grading.answer_forms import answer_forms
+from stair.grading.item import ScoreItem
+from stair.grading.pool import score_many
 from stair.protocol.positions import AuxiliaryPositions, beyond_context
 from stair.records.manifest import missing_responses, write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
-from stair.scoring.answer_forms import answer_forms
-from stair.scoring.item import ScoreItem
-from stair.scoring.pool import score_many
 
 
 def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str, name: str, workers: int) -> None:

@@ -1,1 +1,4 @@
-"""The graph, stated once: every output of a run with its files, its lineage and its settings. Imports no torch, no Snakemake."""
+"""The graph, stated once: each output of a run with its files, lineage and settings; `verify`, `why` and `restore` read it.
+
+Imports no torch and no Snakemake.
+"""

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from stair.config.model import Config
-from stair.config.params import Settings
 from stair.config.paths import RunPaths
 from stair.graph.output import Output
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
+from stair.graph.settings import Settings
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from stair.config.params import Settings
+from stair.graph.settings import Settings
 
 ORIGIN = "origin"
 """The manifest's key for what an output was made from."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from stair.config.params import Settings, digest
 from stair.graph.origin import made_under
 from stair.graph.run import Run, manifest_beside
+from stair.graph.settings import Settings, digest
 
 Inputs = dict[str, list[Path]]
 """Files of earlier stages and from outside, in groups that the rules show by name."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from stair.artifacts.names import TRAINING_FIGURE
-from stair.artifacts.registry import FIGURES, Place, evaluated_places, tables_of
-from stair.config import params
 from stair.config.paths import BACKBONE_FILES
 from stair.config.training import CONTROLLER_FILES
+from stair.graph import settings
 from stair.graph.output import Inputs, Output, Shards
 from stair.graph.run import Run, manifest_beside
+from stair.graph.tables import FIGURES, TRAINING_FIGURE, Place, evaluated_places, tables_of
+from stair.protocol.preflight_record import prompts_settings
 from stair.records import schemas
 
 Job = tuple[str, ...]
@@ -139,8 +139,8 @@ def _training_data(run: Run, model: str, controller: str = "") -> Inputs:
 
 
 def _responses_from(run: Run, model: str, benchmark: str, condition: str) -> Inputs:
-    settings, paths = run.config.conditions[condition], run.paths
-    first, controller = settings.first_turn, settings.controller
+    chosen, paths = run.config.conditions[condition], run.paths
+    first, controller = chosen.first_turn, chosen.controller
     return {
         "benchmark": [paths.benchmark(benchmark)],
         "sessions": [paths.evaluation_sessions(benchmark)],
@@ -169,11 +169,11 @@ def _shown(run: Run, places: Iterable[Place]) -> Inputs:
 
 
 def _table_from(run: Run, table: str) -> Inputs:
-    return _shown(run, tables_of(run.config)[table].shows(run.config, evaluated_places(run.config)))
+    return _shown(run, tables_of(run.config)[table](run.config, evaluated_places(run.config)))
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
-    return _shown(run, FIGURES[figure].shows(run.config, evaluated_places(run.config)))
+    return _shown(run, FIGURES[figure](run.config, evaluated_places(run.config)))
 
 
 def _results(run: Run) -> Inputs:
@@ -201,7 +201,7 @@ OUTPUTS: dict[str, Output] = {
             wildcards=("name",),
             jobs=generated_sets,
             files=lambda run, name: [run.paths.dataset_file(run.config, name)],
-            settings=lambda run, name: params.raw(run.config, name),
+            settings=lambda run, name: settings.raw(run.config, name),
             stage_writes_manifest=False,
         ),
         Output(
@@ -211,7 +211,7 @@ OUTPUTS: dict[str, Output] = {
             wildcards=("model",),
             jobs=lambda run: [(model,) for model in used_models(run) if run.config.models[model].tiny is not None],
             files=lambda run, model: [run.paths.backbone(model) / name for name in BACKBONE_FILES],
-            settings=lambda run, model: params.backbone(run.config, model),
+            settings=lambda run, model: settings.backbone(run.config, model),
             manifest=lambda run, model: run.paths.backbone(model) / "manifest.json",
             restorable=True,
             work="backbone/{model}",
@@ -224,7 +224,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [(key,) for key in run.config.benchmarks],
             files=lambda run, benchmark: [run.paths.benchmark(benchmark)],
             made_from=lambda run, benchmark: {"source": [run.paths.dataset_file(run.config, benchmark)]},
-            settings=lambda run, benchmark: params.benchmark(run.config, benchmark),
+            settings=lambda run, benchmark: settings.benchmark(run.config, benchmark),
             schema=schemas.BENCHMARK,
             restorable=True,
         ),
@@ -236,7 +236,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [(key,) for key in run.config.benchmarks],
             files=lambda run, benchmark: [run.paths.evaluation_sessions(benchmark)],
             made_from=lambda run, benchmark: {"benchmark": [run.paths.benchmark(benchmark)]},
-            settings=lambda run, benchmark: params.sessions(run.config),
+            settings=lambda run, benchmark: settings.sessions(run.config),
             schema=schemas.EVALUATION_SESSIONS,
         ),
         Output(
@@ -247,7 +247,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [(model,) for model in trained_models(run)],
             files=lambda run, model: [run.paths.training_pool(model), run.paths.cleaning(model)],
             made_from=_pool_from,
-            settings=lambda run, model: params.training_pool(run.config, model),
+            settings=lambda run, model: settings.training_pool(run.config, model),
             schema=schemas.TRAINING_POOL,
             restorable=True,
         ),
@@ -263,7 +263,7 @@ OUTPUTS: dict[str, Output] = {
                 run.paths.near_duplicates,
             ],
             made_from=_report_from,
-            settings=lambda run: params.data_report(run.config),
+            settings=lambda run: settings.data_report(run.config),
             manifest=lambda run: manifest_beside(run.paths.data_report(".md")),
         ),
         Output(
@@ -273,7 +273,7 @@ OUTPUTS: dict[str, Output] = {
             wildcards=("model",),
             jobs=lambda run: [(model,) for model in used_models(run)],
             files=lambda run, model: [run.paths.preflight(model)],
-            settings=lambda run, model: params.preflight(run.config, model),
+            settings=lambda run, model: settings.preflight(run.config, model),
             uses_model=True,
         ),
         Output(
@@ -284,7 +284,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=checked_prompts,
             files=lambda run, model, prompts: [run.paths.preflight_limits(model, prompts)],
             made_from=_limits_from,
-            settings=lambda run, model, prompts: params.preflight_limits(run.config, model, prompts),
+            settings=lambda run, model, prompts: prompts_settings(run.config, model, prompts),
             uses_model=True,
         ),
         Output(
@@ -295,7 +295,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [(model,) for model in trained_models(run)],
             files=lambda run, model: [run.paths.rollouts(model)],
             made_from=lambda run, model: {"pool": [run.paths.training_pool(model)]},
-            settings=lambda run, model: params.rollouts(run.config, model),
+            settings=lambda run, model: settings.rollouts(run.config, model),
             schema=schemas.ROLLOUTS,
             constant=("model",),
             uses_model=True,
@@ -315,7 +315,7 @@ OUTPUTS: dict[str, Output] = {
                 run.paths.dropped_records(model),
             ],
             made_from=_pool_and_rollouts,
-            settings=lambda run, model: params.sessions(run.config),
+            settings=lambda run, model: settings.sessions(run.config),
             schema=schemas.TRAINING_SESSIONS,
         ),
         Output(
@@ -326,7 +326,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [(model,) for model in trained_models(run)],
             files=lambda run, model: [run.paths.data_card(model)],
             made_from=_pool_and_rollouts,
-            settings=lambda run, model: params.data_card(run.config, model),
+            settings=lambda run, model: settings.data_card(run.config, model),
         ),
         Output(
             "controller",
@@ -340,7 +340,7 @@ OUTPUTS: dict[str, Output] = {
                 for name in CONTROLLER_FILES[kind or run.config.controllers[controller].kind]
             ],
             made_from=_training_data,
-            settings=lambda run, model, controller: params.training(run.config, model, controller),
+            settings=lambda run, model, controller: settings.training(run.config, model, controller),
             manifest=lambda run, model, controller: run.paths.controller(model, controller) / "manifest.json",
             uses_model=True,
             restorable=True,
@@ -354,7 +354,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=evaluated,
             files=lambda run, model, benchmark, condition: [run.paths.responses(model, benchmark, condition)],
             made_from=_responses_from,
-            settings=lambda run, model, benchmark, condition: params.evaluation(
+            settings=lambda run, model, benchmark, condition: settings.evaluation(
                 run.config, model, benchmark, condition
             ),
             schema=schemas.RESPONSES,
@@ -375,7 +375,7 @@ OUTPUTS: dict[str, Output] = {
                 "responses": [run.paths.responses(model, benchmark, condition)],
                 "benchmark": [run.paths.benchmark(benchmark)],
             },
-            settings=lambda run, model, benchmark, condition: params.scores(run.config, benchmark),
+            settings=lambda run, model, benchmark, condition: settings.scores(run.config, benchmark),
             schema=schemas.SCORED,
             constant=("model", "benchmark", "condition"),
         ),
@@ -389,7 +389,7 @@ OUTPUTS: dict[str, Output] = {
             made_from=lambda run, model: {
                 "responses": [run.paths.responses(*job) for job in evaluated(run) if job[0] == model]
             },
-            settings=lambda run, model: params.response_card(run.config, model),
+            settings=lambda run, model: settings.response_card(run.config, model),
         ),
         Output(
             "check",
@@ -398,7 +398,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [()],
             files=lambda run: [run.paths.checks],
             made_from=_checked,
-            settings=lambda run: params.checks(run.config),
+            settings=lambda run: settings.checks(run.config),
             stage_writes_manifest=False,
         ),
         Output(
@@ -409,7 +409,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [(name,) for name in tables_of(run.config)],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
             made_from=_table_from,
-            settings=lambda run, table: params.tables(run.config),
+            settings=lambda run, table: settings.tables(run.config),
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -423,7 +423,7 @@ OUTPUTS: dict[str, Output] = {
             made_from=lambda run, figure: {
                 "curves": list(run.paths.curves(run.config, figure.removeprefix(TRAINING_FIGURE)).values())
             },
-            settings=lambda run, figure: params.training_figure(run.config, figure.removeprefix(TRAINING_FIGURE)),
+            settings=lambda run, figure: settings.training_figure(run.config, figure.removeprefix(TRAINING_FIGURE)),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -435,7 +435,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [(name,) for name in FIGURES],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=_figure_from,
-            settings=lambda run, figure: params.tables(run.config),
+            settings=lambda run, figure: settings.tables(run.config),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -446,7 +446,7 @@ OUTPUTS: dict[str, Output] = {
             jobs=lambda run: [()],
             files=lambda run: [run.paths.provenance],
             made_from=_results,
-            settings=lambda run: params.provenance(run.config),
+            settings=lambda run: settings.provenance(run.config),
             stage_writes_manifest=False,
         ),
     )

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from stair.config.params import Settings
 from stair.graph.origin import made_under
 from stair.graph.output import Piece
+from stair.graph.settings import Settings
 
 _MARKER = re.compile(r"shard-(\d+)-of-(\d+)\.json")
 

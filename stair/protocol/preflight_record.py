@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.params import preflight_limits
 from stair.config.paths import RunPaths
+from stair.config.places import Settings, chosen, source
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import digest_of, file_digest
 
@@ -54,10 +54,26 @@ def check_seen(config: Config, paths: RunPaths, model: str, revision: str, templ
         raise ValueError(f"models.{model}: {error}") from None
 
 
+def prompts_settings(config: Config, model: str, prompts: str) -> Settings:
+    """What a model's prompts of `training_pool` or a benchmark, and what they must fit into, are made of."""
+    settings, place = config.models[model], f"models.{model}"
+    if prompts == "training_pool":
+        template, most = config.training_pool.prompt, settings.rollout_sampling.max_new_tokens
+    else:
+        template, most = config.benchmarks[prompts].prompt, settings.sampling_for(prompts).max_new_tokens
+    sampling = "rollout_sampling" if prompts == "training_pool" else "evaluation_sampling"
+    return {
+        **source(place, settings),
+        **chosen(place, settings, "thinking"),
+        f"{place}.{sampling}.max_new_tokens": most,
+        f"prompts.{template}": config.prompts[template],
+    }
+
+
 def prompts_digest(config: Config, paths: RunPaths, model: str, prompts: str) -> str:
     """SHA-256 of all that a model's prompts of `training_pool` or a benchmark, and their output limit, are made of."""
     table = paths.training_pool(model) if prompts == "training_pool" else paths.benchmark(prompts)
-    return digest_of({"settings": preflight_limits(config, model, prompts), "problems": file_digest(table)})
+    return digest_of({"settings": prompts_settings(config, model, prompts), "problems": file_digest(table)})
 
 
 def require_seen(config: Config, paths: RunPaths, model: str, prompts: str) -> None:

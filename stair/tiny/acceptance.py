@@ -14,10 +14,10 @@ from stair.core import TURNS, user_message
 from stair.engines.base import Request
 from stair.engines.transformers import TransformersEngine
 from stair.engines.transformers.engine import DTYPES
+from stair.grading.item import Kind, ScoreItem
+from stair.grading.pool import score_many
 from stair.protocol.backbone import sampling_settings
 from stair.records.seeds import hash_order, seed_of
-from stair.scoring.item import Kind, ScoreItem
-from stair.scoring.pool import score_many
 from stair.tiny.datasets import benchmark_problems
 from stair.tiny.problems import Problem, lettered
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stair.scoring.intervals import Floats, bootstrap_interval
+from stair.statistics.intervals import Floats, bootstrap_interval
 from stair.training.loop import Measurement
 
 

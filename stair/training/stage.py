@@ -9,10 +9,10 @@ from dataclasses import asdict
 from typing import Any
 
 from stair.backbones.load import load_model
-from stair.config import params
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.transformers.engine import DTYPES
+from stair.graph import settings as graph
 from stair.protocol.backbone import Backbone
 from stair.records.files import write_text
 from stair.records.interruption import Interrupted, check, deferred, stop_requested
@@ -104,7 +104,7 @@ class _Course:
         )
         identity = digest_of(
             {
-                "settings": params.training(config, model, controller),
+                "settings": graph.training(config, model, controller),
                 "inputs": [file_digest(path) for path in inputs],
                 "model": revision,
             }

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 from stair.core import PLACEHOLDER, TURNS, user_message
-from stair.scoring.metrics import LATER_TURNS
+from stair.statistics.metrics import LATER_TURNS
 
 ROOT = Path(__file__).parents[2]
 

@@ -34,19 +34,20 @@ def test_the_contracts_hold() -> None:
     ("module", "line", "said"),
     [
         ("sessions/stage.py", "import stair.training.loop", "stair.sessions is not allowed to import stair.training"),
-        ("scoring/score.py", "import stair.config.model", "stair.scoring is not allowed to import stair.config"),
+        ("grading/score.py", "import stair.config.model", "never the configuration BROKEN"),
+        ("grading/score.py", "import stair.graph.run", "stair.grading is not allowed to import stair.graph"),
         (
             "config/model.py",
             "def late():\n    import stair.data.stage",
             "stair.config is not allowed to import stair.data",
         ),
         (
-            "scoring/expressions/nodes.py",
-            "def late():\n    import stair.scoring.expressions.parser",
+            "grading/expressions/nodes.py",
+            "def late():\n    import stair.grading.expressions.parser",
             "No circle of files or folders BROKEN",
         ),
     ],
-    ids=["a stage and a stage", "upward", "upward, in a function", "a circle, in a function"],
+    ids=["a stage and a stage", "the configuration", "upward", "upward, in a function", "a circle, in a function"],
 )
 def test_a_wrong_import_is_refused(project: Path, module: str, line: str, said: str) -> None:
     path = project / "stair" / module

@@ -20,9 +20,9 @@ MODULES = [
     "stair.evaluation.stage",
     "stair.data.stage",
     "stair.sessions.stage",
-    "stair.crossed.design",
-    "stair.crossed.facts",
-    "stair.artifacts.stage",
+    "stair.replay.design.crossed",
+    "stair.replay.design.facts",
+    "stair.reporting.stage",
 ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 from stair.config.resolve import ConfigError, dump, merge, resolve, validate
-from stair.crossed.sizes import Crossed, GroupSizes, Sizes, Sources
 
 ROOT = Path(__file__).parents[2]
 

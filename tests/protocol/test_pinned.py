@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from stair.artifacts.from_rows import tables_from
 from stair.config.resolve import resolve
 from stair.conversation.renderer import Renderer
 from stair.engines.base import SamplingSettings
@@ -25,10 +24,11 @@ from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.schemas import RESPONSES, ROLLOUTS
 from stair.records.tables import read_table, write_table
 from stair.records.worklog import WorkLogWriter
+from stair.reporting.from_rows import tables_from
 from stair.rollouts.chain import RolloutChain, RolloutSettings
 from stair.sessions.evaluation import evaluation_sessions
 from stair.sessions.training import training_sessions
-from tests.scoring.paper_rows import rows_by_first_answer, write_rows
+from tests.statistics.paper_rows import rows_by_first_answer, write_rows
 
 ROOT = Path(__file__).parents[2]
 ENGINE = {"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"}

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from stair.artifacts.export import export
-from stair.artifacts.registry import FIGURES, tables_of
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.conversation.renderer import Exchange, Renderer
+from stair.graph.tables import FIGURES, tables_of
 from stair.records.keys import ids_digest
+from stair.reporting.export import export
 
 pytestmark = pytest.mark.reproduced
 FOLDER = Path(__file__).parents[2] / "results" / "tiny"

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 from sympy import Rational, sympify
 
-from stair.scoring.extraction import last_boxed
+from stair.grading.extraction import last_boxed
 from stair.tiny.datasets import benchmark_problems
 from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
 from stair.tiny.problems import LETTERS, PROFILES, Problem, distinct, draw, lettered, seeded

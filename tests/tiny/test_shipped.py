@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from stair.backbones.load import load_model
 from stair.cli.main import app
 from stair.config.model import Config
-from stair.config.params import EMBEDDED_VERSION
 from stair.config.paths import BACKBONE_FILES, RunPaths
 from stair.config.resolve import dump, resolve
+from stair.graph.settings import EMBEDDED_VERSION
 from stair.tiny import shipped
 from stair.tiny.shipped import DIGESTS, FOLDER, ship, shipped_digests, trained
 from stair.tiny.stage import train
@@ -115,7 +115,7 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     ):
         ship([mine])
     (place / DIGESTS).write_text(json.dumps({"embedded_version": EMBEDDED_VERSION, "digests": {mine.name: before}}))
-    with pytest.raises(ValueError, match=r"raise EMBEDDED_VERSION in stair/config/params\.py first"):
+    with pytest.raises(ValueError, match=r"raise EMBEDDED_VERSION in stair/graph/settings\.py first"):
         ship([mine])
     assert shipped_digests()["tiny-qwen3-4b"] == before
     monkeypatch.setattr(shipped, "EMBEDDED_VERSION", EMBEDDED_VERSION + 1)

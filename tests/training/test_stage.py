@@ -133,9 +133,9 @@ def test_losses_are_the_golden_ones(trained: RunPaths) -> None:
 
 
 def test_the_figure_draws_every_controllers_curve(trained: RunPaths, tmp_path: Path) -> None:
-    from stair.artifacts.figures.figure import write
-    from stair.artifacts.figures.training import of_run
-    from stair.artifacts.labels import Labels
+    from stair.reporting.figures.figure import write
+    from stair.reporting.figures.training import of_run
+    from stair.reporting.labels import Labels
 
     config = load_run(trained.folder)
     figure = of_run(config, trained, MODEL)

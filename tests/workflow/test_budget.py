@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stair.workflow.budget import END, START, RuleCost, documented, measured, overruns, replaced, table
+from stair.graph.budget import END, START, RuleCost, documented, measured, overruns, replaced, table
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 COSTS = [RuleCost("backbone", 3, 300.0, 120.5), RuleCost("table", 9, 20.0, 3.0)]

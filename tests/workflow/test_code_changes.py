@@ -60,13 +60,13 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
 @pytest.mark.parametrize(
     ("file", "before", "after", "expected"),
     [
-        ("stair/scoring/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
-        ("stair/scoring/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/scoring/worker.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/scoring/extraction.py", "", "\n# A comment.\n", {}),
-        ("stair/artifacts/tables/turns.py", "Mean averages", "The mean averages", TABLES),
-        ("stair/artifacts/figures/figure.py", "#2f8f6b", "#2f8f6c", TABLES | {"training_figure": 1}),
-        ("stair/artifacts/figures/training.py", "Updates", "Update", CURVES),
+        ("stair/grading/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
+        ("stair/grading/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
+        ("stair/grading/worker.py", "", "\nADDED = 1\n", SCORES),
+        ("stair/grading/extraction.py", "", "\n# A comment.\n", {}),
+        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", TABLES),
+        ("stair/reporting/figures/figure.py", "#2f8f6b", "#2f8f6c", TABLES | {"training_figure": 1}),
+        ("stair/reporting/figures/training.py", "Updates", "Update", CURVES),
         ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "all": 1}),
         ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "all": 1}),
         ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card": 1, "provenance": 1, "all": 1}),
@@ -75,7 +75,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),
         ("stair/rollouts/stage.py", "", "\nADDED = 1\n", {}),
         ("stair/records/keys.py", *RAISED, PROTOCOL),
-        ("stair/config/params.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
+        ("stair/graph/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
 )
@@ -95,8 +95,8 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
     rollouts = {rule: PROTOCOL[rule] for rule in ("rollout_shard", "seal_rollouts", "data_card")}
     for file, before, after, target, expected in (
         ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", {}),
-        ("stair/artifacts/tables/turns.py", "Mean averages", "The mean averages", "tables", {"table": 7}),
-        ("stair/artifacts/figures/figure.py", "#2f8f6b", "#2f8f6c", "figures", {"figure": 1, "training_figure": 1}),
+        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", "tables", {"table": 7}),
+        ("stair/reporting/figures/figure.py", "#2f8f6b", "#2f8f6c", "figures", {"figure": 1, "training_figure": 1}),
         ("stair/records/keys.py", *RAISED, "rollouts", rollouts),
     ):
         path, ended = package / file, timings(results)
@@ -114,7 +114,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
 
 def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, package: Path) -> None:
     """The scorer's change goes through to the tables, with the weights gone."""
-    path = package / "stair/scoring/score.py"
+    path = package / "stair/grading/score.py"
     path.write_text(path.read_text() + "\nADDED = 1\n")
     results = copied_run / "results" / "smoke"
     rows = results / "evaluation/qwen3-4b-instruct/math500/vanilla.parquet"

@@ -157,7 +157,7 @@ ENTRY = """        Output(
             jobs=lambda run: [(model,) for model in answering_models(run)],
             files=lambda run, model: [run.paths.folder / "toy" / f"{model}.csv"],
             made_from=lambda run, model: {"rows": [run.paths.responses(*job) for job in evaluated(run) if job[0] == model]},
-            settings=lambda run, model: params.toy(run.config, model),
+            settings=lambda run, model: settings.toy(run.config, model),
             stage_writes_manifest=False,
             work="toy/{model}",
         ),
@@ -170,7 +170,7 @@ def test_a_new_stage_is_its_rules_its_folder_its_settings_and_one_entry(copied_r
     (project / "stair/toy").mkdir()
     (project / "stair/toy/__init__.py").touch()
     (project / "stair/toy/__main__.py").write_text(STAGE)
-    params = project / "stair/config/params.py"
+    params = project / "stair/graph/settings.py"
     params.write_text(params.read_text() + SETTINGS)
     replace(project / OUTPUTS, LAST, ENTRY + LAST)
     results, file = copied_run / "results/smoke", f"toy/{MODEL}.csv"

@@ -11,7 +11,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.graph.artefacts import Artefacts
-from stair.provenance.record import shown
+from stair.graph.record import shown
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import package_versions
 from tests.workflow.conftest import run_in

@@ -17,8 +17,8 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run, merge
 from stair.graph.artefacts import Artefacts
 from stair.graph.outputs import OUTPUTS
-from stair.provenance.record import shown
-from stair.provenance.verify import Verification
+from stair.graph.record import shown
+from stair.graph.verify import Verification
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in, snakemake
 
@@ -272,7 +272,7 @@ def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_sc
 ) -> None:
     code = tmp_path / "code"
     shutil.copytree(ROOT / "stair", code / "stair", ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("engines/sampling.py", "scoring/verdict.py"):
+    for file in ("engines/sampling.py", "grading/verdict.py"):
         path = code / "stair" / file
         path.write_text(path.read_text() + "\nADDED = 1\n")
     done = subprocess.run(

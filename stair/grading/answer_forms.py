@@ -1,0 +1,52 @@
+"""How many responses the rules on the answer's form decide: counted beside the accuracy, never scored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stair.grading.extraction import ends_in_several_boxes
+from stair.grading.item import ScoreItem
+from stair.grading.score import score_without_comparison
+from stair.grading.verdict import Score
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForms:
+    """Counts over responses."""
+
+    several_boxes: int
+    """responses that end with several adjacent boxes, of which the last one counts"""
+    choice_text: int | None
+    """further responses that `accept_choice_text` would make correct; None where no question lists its choices"""
+
+    def __str__(self) -> str:
+        text = f"several adjacent boxes at the end, of which the last one counts: {self.several_boxes}"
+        added = "" if self.choice_text is None else f"; made correct by accept_choice_text: {self.choice_text}"
+        return text + added
+
+    def __add__(self, other: "AnswerForms") -> "AnswerForms":
+        known = [each.choice_text for each in (self, other) if each.choice_text is not None]
+        return AnswerForms(self.several_boxes + other.several_boxes, sum(known) if known else None)
+
+
+def answer_forms(items: Sequence[ScoreItem], scores: Sequence[Score]) -> AnswerForms:
+    """The counts for items and their scores, in the same order."""
+    several = sum(ends_in_several_boxes(item.response) for item in items)
+    asked = [
+        (item, score)
+        for item, score in zip(items, scores, strict=True)
+        if item.kind == "choice" and item.choices is not None
+    ]
+    gained = sum(not score.correct and _correct_with_text(item) for item, score in asked)
+    return AnswerForms(several, gained if asked else None)
+
+
+def _correct_with_text(item: ScoreItem) -> bool:
+    result = score_without_comparison(
+        item.response,
+        item.reference,
+        item.kind,
+        choices=item.choices,
+        finish_reason=item.finish_reason,
+        accept_choice_text=True,
+    )
+    return isinstance(result, Score) and result.correct

@@ -1,0 +1,123 @@
+"""The kinds of answers that are told apart."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from stair.grading.expressions.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of measurement, a currency, percent or degrees; or a counted noun (`apples`)."""
+
+    dimensions: tuple[tuple[str, int], ...] = ()
+    """base units and their exponents, sorted"""
+    factor: Fraction = Fraction(1)
+    """how many base units one unit is"""
+    noun: str = ""
+    """words that are no known unit, in the singular"""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An expression, perhaps with a unit."""
+
+    value: Node
+    unit: Unit | None = None
+    approximate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """A numeral in a base that is written beside it: `3146_7`."""
+
+    digits: str
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of day; `period` is `am`, `pm` or empty."""
+
+    hour: int
+    minute: int
+    period: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """`3 : 2`"""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Two or more answers in brackets: a tuple, a point, or an interval."""
+
+    items: "tuple[Answer, ...]"
+    opening: str
+    closing: str
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteSet:
+    """Answers in set braces."""
+
+    items: "tuple[Answer, ...]"
+
+
+class Joiner(StrEnum):
+    COMMA = ","
+    OR = "or"
+    AND = "and"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Several answers without brackets."""
+
+    items: "tuple[Answer, ...]"
+    joiner: Joiner = Joiner.COMMA
+
+
+class SetOperator(StrEnum):
+    UNION = "cup"
+    INTERSECTION = "cap"
+    DIFFERENCE = "setminus"
+
+
+@dataclass(frozen=True, slots=True)
+class SetExpression:
+    """Sets joined by one operator."""
+
+    operator: SetOperator
+    parts: "tuple[Answer, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSet:
+    """`R`, `Z`, `N`, `Q`, `C`, or `empty`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A chain of sides with the relations between them: `=`, `<`, `>`, `le`, `ge`, `ne`, `approx`, `in`, `equiv`."""
+
+    sides: "tuple[Answer, ...]"
+    operators: tuple[str, ...]
+    source: tuple[str, ...] = field(default=(), compare=False)
+    """the sides as text"""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """An answer in words, in small letters and without punctuation; also whatever could not be read."""
+
+    text: str
+
+
+Answer = Quantity | Based | Clock | Ratio | Group | FiniteSet | Collection | SetExpression | NamedSet | Relation | Words

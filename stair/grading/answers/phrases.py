@@ -1,0 +1,104 @@
+"""Answers in words: their normal form, and phrases that stand for mathematics."""
+
+import re
+from fractions import Fraction
+
+from stair.grading.answers.denials import hedges
+from stair.grading.answers.kinds import Answer, NamedSet, Quantity, Words
+from stair.grading.answers.number_words import leading_number, ordinal_word, spoken_fraction
+from stair.grading.expressions.nodes import Constant, Negative, Number, Symbol
+
+_FONT = re.compile(
+    r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
+    r"boldsymbol|bm|operatorname|underline|boxed|fbox|textsc)\*?\s*(?=\{)"
+)
+_ARTICLES = re.compile(r"^(?:the|an?|on(?=\s+[a-z]+day\b))\s+")
+_VERB = re.compile(r"\s(?:is|are)\s")
+_PHRASES: tuple[tuple[str, Answer], ...] = (
+    (r"(?:there (?:is|are) )?no (?:real |integer |such |valid |possible )*(?:solutions?|roots?|values?|numbers?|answers?)"
+     r"(?: exists?| of [a-z])?|none(?: exists?)?|(?:the )?(?:empty|null) set|unsolvable", NamedSet("empty")),
+    (r"(?:the )?(?:set of )?(?:all|every|any) (?:the )?reals?(?: numbers?)?(?: [a-z])?", NamedSet("R")),
+    (r"(?:the )?(?:set of )?(?:all|every|any) integers?", NamedSet("Z")),
+    (r"(?:positive |plus )?infinity", Quantity(Constant("infinity"))),
+    (r"(?:negative |minus )infinity", Quantity(Negative(Constant("infinity")))),
+    (r"dne|d n e|(?:the )?(?:limit )?(?:does|do) not exist|doesn't exist|nonexistent", Words("does not exist")),
+    (r"(?:is )?(?:undefined|not defined)", Words("undefined")),
+    (r"(?:there are )?infinite(?:ly)?(?: many)?(?: solutions?)?", Words("infinitely many")),
+)  # fmt: skip
+_COMPILED = tuple((re.compile(pattern), answer) for pattern, answer in _PHRASES)
+
+
+def normal_words(text: str) -> str:
+    """Words without case, article and punctuation, so that `The Circle.` is `circle`."""
+    text = re.sub(r"[.,;:!?()\[\]]", " ", text.casefold().replace("’", "'"))
+    text = re.sub(r"\s+", " ", text.replace("-", " ")).strip()
+    return _ARTICLES.sub("", text)
+
+
+def sentence_states(answer: Answer, reference: Answer) -> bool:
+    """Whether the answer is a sentence whose predicate is the reference: `f is even` for `even`.
+
+    The reference is no sentence itself (`Ann is taller` is not `Bob is taller`), and the subject does not hedge.
+    """
+    if not isinstance(answer, Words) or not isinstance(reference, Words):
+        return False
+    subject, *predicates = _VERB.split(answer.text)
+    if len(predicates) != 1 or not subject or _VERB.search(reference.text) or any(map(hedges, subject.split())):
+        return False
+    return normal_words(predicates[0]) == reference.text
+
+
+def bare_text(cleaned: str) -> str:
+    """Cleaned LaTeX without fonts, and without spaces except between digits: the same for two spellings of one answer."""
+    return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", _FONT.sub("", cleaned)).strip(" .,;")
+
+
+def unreadable(cleaned: str) -> Words:
+    """What an answer that cannot be read is compared by. Letters keep their case, unless it is plainly in words."""
+    text = bare_text(cleaned)
+    if re.search(r"[A-Za-z]{3}", text) and not re.search(r"[\\=+*/^_<>]", text):
+        text = re.sub(r"[{}\"]", "", text).casefold()
+    return Words(text)
+
+
+def read_date(text: str) -> Words | None:
+    """A day of the year, `June 20` or `20th of June`, perhaps with a year."""
+    match = _DATE.fullmatch(text.strip(" ."))
+    if match is None:
+        return None
+    month, day = (match["month"], match["day"]) if match["month"] else (match["other_month"], match["other_day"])
+    return Words(f"{month.lower()[:3]} {int(day)} {match['year'] or ''}".strip())
+
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if name[3:] else name for name in _MONTHS) + "|sept"
+_DATE = re.compile(
+    rf"(?:(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?|"
+    rf"(?P<other_day>\d{{1,2}})(?: ?(?:st|nd|rd|th))? (?:of )?(?P<other_month>{_MONTH}))(?:,? (?P<year>\d{{4}}))?",
+    re.IGNORECASE,
+)
+
+
+def read_words(text: str) -> Answer:
+    """The answer that a phrase stands for; a number if it is one in words."""
+    spoken = re.sub(r"[.,;:!?()]", " ", text.casefold()).strip()
+    spoken = re.sub(r"\s+", " ", spoken)
+    for pattern, answer in _COMPILED:
+        if pattern.fullmatch(spoken):
+            return answer
+    words = spoken.split()
+    number = leading_number(words)
+    if number is not None and number[1] == len(words):
+        return Quantity(Number(Fraction(number[0])))
+    fraction = spoken_fraction(words)
+    if fraction is not None:
+        return Quantity(Number(fraction))
+    if len(words) == 1 and (value := ordinal_word(words[0])) is not None:
+        return Quantity(Number(Fraction(value)))
+    letter = re.fullmatch(r"(?:the )?(?:answer|choice|option|point|plan|graph|figure|statement) ([a-z])", spoken)
+    if letter is not None:
+        return Quantity(Symbol(text.strip(" .,;:!?()")[-1]))
+    return Words(normal_words(text))

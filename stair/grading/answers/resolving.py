@@ -1,0 +1,129 @@
+"""Answers brought to the form in which they are compared."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stair.grading.answers.kinds import (
+    Answer,
+    Collection,
+    FiniteSet,
+    Group,
+    NamedSet,
+    Quantity,
+    Relation,
+    SetExpression,
+    SetOperator,
+)
+from stair.grading.answers.names import is_name
+from stair.grading.answers.regions import is_region, lone_symbol
+from stair.grading.expressions.nodes import Matrix, Node, PlusMinus, contains
+from stair.grading.expressions.signs import sign_values
+
+
+def resolved(answer: Answer) -> Answer:
+    r"""Spreads plus-minus signs, drops `x \in` before a set, and gives `x = 1, 2` its name to each value."""
+    match answer:
+        case Quantity(value) if contains(value, PlusMinus):
+            return Collection(tuple(replace(answer, value=each) for each in sign_values(value)))
+        case Relation(sides, ("in",)) if _is_variable_or_point(sides[0]):
+            return resolved(sides[1])
+        case Group(items) if (index := _signed_entry(items)) is not None:
+            entries = items_of(resolved(items[index]), Collection)
+            return Collection(tuple(replace(answer, items=_with(items, index, entry)) for entry in entries))
+        case Relation((first, FiniteSet()), ("=",)) if lone_symbol(first) is not None:
+            return resolved(answer.sides[1])
+        case SetExpression(SetOperator.UNION, parts) if all(isinstance(part, FiniteSet) for part in parts):
+            return resolved(FiniteSet(tuple(item for part in parts for item in items_of(part, FiniteSet))))
+        case Relation((Group(names), Group(values)), ("=",)) if len(names) == len(values) and all(
+            map(lone_symbol, names)
+        ):
+            return resolved(answer.sides[1])
+        case Relation((first, last), ("=",)) if lone_symbol(last) is not None and lone_symbol(first) is None:
+            return _spread_relation(Relation((last, first), ("=",), answer.source[::-1]))
+        case Relation(_, operators) if set(operators) == {"="}:
+            return _spread_relation(answer)
+        case Collection(items, joiner) if not is_region(answer):
+            flat = [part for item in map(resolved, _named_alike(items)) for part in items_of(item, Collection)]
+            return Collection(tuple(flat), joiner)
+        case FiniteSet(items):
+            flat = [part for item in map(resolved, items) for part in items_of(item, Collection)]
+            return FiniteSet(tuple(flat)) if flat else NamedSet("empty")
+        case _:
+            return answer
+
+
+def items_of(answer: Answer, *kinds: type[Collection] | type[FiniteSet]) -> tuple[Answer, ...]:
+    """The answers in a list or set; anything else is one answer."""
+    return answer.items if isinstance(answer, kinds) else (answer,)
+
+
+def is_several(answer: Answer) -> bool:
+    return isinstance(answer, Collection | FiniteSet)
+
+
+def are_named(answer: Answer) -> bool:
+    """Whether all are of the form `x = 1`, with different names."""
+    items = items_of(answer, Collection)
+    names = [item.source[0] for item in items if isinstance(item, Relation) and stated_value(item) is not None]
+    return len(names) == len(items) == len(set(names))
+
+
+def stated_value(relation: Relation) -> Answer | None:
+    """5 of `x = 5` and of `x = 10/2 = 5`; None where the left side is no name."""
+    if set(relation.operators) - {"=", "equiv"} or not relation.source or not is_name(relation.source[0]):
+        return None
+    return relation.sides[-1]
+
+
+def matrix_of(answer: Answer) -> Matrix | None:
+    """A matrix, also in the form `[[1, 2], [3, 4]]`, or as a vector in angle brackets."""
+    if isinstance(answer, Quantity) and isinstance(answer.value, Matrix):
+        return answer.value
+    if not isinstance(answer, Group):
+        return None
+    if answer.opening == "langle":
+        entries = [item.value for item in answer.items if isinstance(item, Quantity)]
+        return Matrix(tuple((entry,) for entry in entries)) if len(entries) == len(answer.items) else None
+    rows = [_row(item) for item in answer.items] if answer.opening == "[" else []
+    full = [row for row in rows if row is not None]
+    return Matrix(tuple(full)) if full and len(full) == len(rows) and len({len(row) for row in full}) == 1 else None
+
+
+def _row(item: Answer) -> tuple[Node, ...] | None:
+    if not isinstance(item, Group) or item.opening != "[":
+        return None
+    entries = tuple(entry.value for entry in item.items if isinstance(entry, Quantity))
+    return entries if len(entries) == len(item.items) else None
+
+
+def _is_variable_or_point(answer: Answer) -> bool:
+    """Whether it is `x`, or `(x, y)`."""
+    return all(lone_symbol(item) is not None for item in (answer.items if isinstance(answer, Group) else (answer,)))
+
+
+def _signed_entry(items: Sequence[Answer]) -> int | None:
+    """Which entry of a tuple has a plus-minus sign, if one alone has."""
+    signed = [i for i, item in enumerate(items) if isinstance(item, Quantity) and contains(item.value, PlusMinus)]
+    return signed[0] if len(signed) == 1 else None
+
+
+def _with(items: Sequence[Answer], index: int, entry: Answer) -> tuple[Answer, ...]:
+    return (*items[:index], entry, *items[index + 1 :])
+
+
+def _spread_relation(relation: Relation) -> Answer:
+    last = resolved(relation.sides[-1])
+    if not isinstance(last, Collection) or len(relation.sides) != 2:
+        return relation
+    return Collection(tuple(replace(relation, sides=(relation.sides[0], item)) for item in last.items))
+
+
+def _named_alike(items: Sequence[Answer]) -> Sequence[Answer]:
+    first = items[0]
+    if (
+        not isinstance(first, Relation)
+        or (stated_value(first) is None and not (first.operators == ("ne",) and lone_symbol(first.sides[0])))
+        or any(isinstance(i, Relation) for i in items[1:])
+    ):
+        return items
+    return [first, *(replace(first, sides=(*first.sides[:-1], item)) for item in items[1:])]

@@ -1,0 +1,205 @@
+r"""Units as they are written after a number: `\text{cm}^2`, `^\circ`, `\%`, `square feet`, `miles per hour`, `apples`."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from stair.grading.answers.brackets import closing_index
+from stair.grading.answers.denials import denies
+from stair.grading.answers.kinds import Unit
+from stair.grading.answers.units import (
+    CURRENCY_COMMANDS,
+    DEGREE,
+    MULTIPLIERS,
+    PERCENT,
+    UNITS,
+    find_unit,
+    multiply,
+    power,
+)
+from stair.grading.expressions.tokens import Kind, Token
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FILLERS = _words("of the a an in total exactly each only approximately about")
+_NO_UNIT = _words(
+    "or and to more less least most at than over under above below between from through until if when where for "
+    "with plus minus times divided squared cubed factorial is are was equals am pm base mod either "
+    "but maybe possibly unless left right true unlikely unknown"
+)
+_DIMENSION_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
+_IRREGULAR = {"people": "person", "persons": "person", "children": "child", "men": "man", "women": "woman"}
+_IRREGULAR |= {"mice": "mouse", "geese": "goose", "teeth": "tooth", "dice": "die"}
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """What follows a number: its unit, and a multiplier (`million`)."""
+
+    unit: Unit | None
+    multiplier: int = 1
+
+
+def read_unit_phrase(tokens: list[Token]) -> Phrase | None:
+    """The unit that all the tokens make up, or None if they are something else."""
+    if not tokens:
+        return Phrase(None)
+    modulus = _modulus(tokens)
+    if modulus is not None:
+        return Phrase(Unit(noun=f"mod {modulus}"))
+    reader = _PhraseReader(tokens)
+    return reader.read()
+
+
+class _PhraseReader:
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.position = 0
+        self.unit: Unit | None = None
+        self.multiplier = 1
+
+    def read(self) -> Phrase | None:
+        inverse = False
+        exponent_before = 1
+        while self.position < len(self.tokens):
+            token = self.tokens[self.position]
+            word = token.text.lower()
+            if token.is_sign("/") or (token.is_wordlike and word == "per"):
+                inverse = True
+            elif token.is_sign(".", "(", ")"):
+                pass
+            elif token.is_command("frac"):
+                if not self._add_fraction():
+                    return None
+                continue
+            elif token.is_command("cdot", "times") or token.is_sign("*", "-"):
+                if self.unit is None:
+                    return None
+            elif token.is_wordlike and word in _DIMENSION_WORDS and not (word.endswith("ed") and self.unit is None):
+                if word.endswith("ed"):
+                    return None  # taken with its unit below
+                exponent_before = _DIMENSION_WORDS[word]
+            elif token.is_wordlike and word in MULTIPLIERS and self.unit is None:
+                self.multiplier *= MULTIPLIERS[word]
+            elif token.is_wordlike and word in _FILLERS and self.tokens[self.position].kind is Kind.WORD:
+                if word == "in" and self.unit is None and self._is_last():
+                    self.position += 1
+                    self._add(UNITS["in"], inverse, exponent_before)
+                    inverse, exponent_before = False, 1
+                    continue
+            else:
+                unit = self._one_unit(token)
+                if unit is None:
+                    return None
+                self._add(unit, inverse, exponent_before)
+                inverse, exponent_before = False, 1
+                continue
+            self.position += 1
+        if inverse or exponent_before != 1:
+            return None
+        return Phrase(self.unit, self.multiplier)
+
+    def _add_fraction(self) -> bool:
+        r"""`\frac{\text{miles}}{\text{hour}}`"""
+        self.position += 1
+        for inverse in (False, True):
+            rest = self.tokens[self.position :]
+            end = closing_index(rest) if rest and rest[0].is_sign("{") else None
+            phrase = read_unit_phrase(rest[1:end]) if end else None
+            if end is None or phrase is None or phrase.unit is None or phrase.multiplier != 1:
+                return False
+            self._multiply(power(phrase.unit, -1 if inverse else 1))
+            self.position += end + 1
+        return True
+
+    def _multiply(self, unit: Unit) -> None:
+        self.unit = unit if self.unit is None else multiply(self.unit, unit)
+
+    def _is_last(self) -> bool:
+        """Whether nothing but punctuation and an exponent follows."""
+        rest = self.tokens[self.position + 1 :]
+        return not any(token.is_wordlike for token in rest)
+
+    def _one_unit(self, token: Token) -> Unit | None:
+        """Advances past one unit symbol or noun, without its exponent."""
+        self.position += 1
+        if token.is_sign("%"):
+            return PERCENT
+        if token.is_sign("'"):
+            twice = self.position < len(self.tokens) and self.tokens[self.position].is_sign("'")
+            self.position += twice
+            return UNITS["inch" if twice else "foot"]
+        if token.is_sign("^") and self._take_circle():
+            return self._temperature() or DEGREE
+        if token.kind is Kind.COMMAND and token.text in CURRENCY_COMMANDS:
+            return UNITS[CURRENCY_COMMANDS[token.text]]
+        if not token.is_wordlike:
+            return None
+        known = find_unit(token.text)
+        if known is not None:
+            return self._temperature() or known if known == DEGREE else known
+        if (
+            token.text.lower() in _NO_UNIT
+            or denies(token.text)
+            or (len(token.text) == 1 and token.kind is Kind.LETTERS)
+        ):
+            return None
+        return Unit(noun=singular(token.text.lower()))
+
+    def _take_circle(self) -> bool:
+        taken = self.position < len(self.tokens) and self.tokens[self.position].is_command("circ")
+        self.position += taken
+        return taken
+
+    def _temperature(self) -> Unit | None:
+        if self.position < len(self.tokens) and self.tokens[self.position].is_wordlike:
+            unit = find_unit(self.tokens[self.position].text)
+            if unit in (UNITS["celsius"], UNITS["fahrenheit"]):
+                self.position += 1
+                return unit
+        return None
+
+    def _add(self, unit: Unit, inverse: bool, exponent_before: int) -> None:
+        exponent = exponent_before * self._exponent_after()
+        self._multiply(power(unit, -exponent if inverse else exponent))
+
+    def _exponent_after(self) -> int:
+        if self.position < len(self.tokens) and self.tokens[self.position].text.lower() in ("squared", "cubed"):
+            self.position += 1
+            return _DIMENSION_WORDS[self.tokens[self.position - 1].text.lower()]
+        rest = self.tokens[self.position : self.position + 5]
+        if not rest or not rest[0].is_sign("^"):
+            return 1
+        body = [token for token in rest[1:] if not token.is_sign("{")]
+        negative = bool(body) and body[0].is_sign("-")
+        number = body[negative] if len(body) > negative else None
+        if number is None or number.value is None or number.value.denominator != 1:
+            return 1
+        braced = rest[1].is_sign("{")
+        self.position += 2 + negative + 2 * braced
+        return -int(number.value) if negative else int(number.value)
+
+
+def singular(word: str) -> str:
+    """A rough singular, so that `apple` and `apples` are one noun."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) > 3 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 3 and word.endswith(("ches", "shes", "xes", "sses")):
+        return word[:-2]
+    return word[:-1] if len(word) > 2 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _modulus(tokens: list[Token]) -> Fraction | None:
+    r"""7 for `\pmod{7}`, `\bmod 7`, `(mod 7)`."""
+    meaningful = [token for token in tokens if not token.is_sign("(", ")", "{", "}")]
+    if (
+        len(meaningful) == 2
+        and meaningful[0].text.lower() in ("pmod", "bmod", "mod")
+        and meaningful[1].value is not None
+    ):
+        return meaningful[1].value
+    return None

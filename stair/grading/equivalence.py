@@ -1,0 +1,75 @@
+"""Whether an answer says the same as the reference, in the format that the problem asked for."""
+
+from string import ascii_uppercase
+
+from stair.grading.answers.comparison import Comparison
+from stair.grading.answers.hints import Hint, one_spelling
+from stair.grading.answers.kinds import Collection
+from stair.grading.answers.phrases import bare_text
+from stair.grading.answers.reading import read_answer
+from stair.grading.bounds import MAX_ANSWER_CHARACTERS, TooComplex
+from stair.grading.choices import choice_letter
+from stair.grading.expressions.clean import clean
+from stair.grading.extraction import last_boxed
+from stair.grading.options import listed_options, names_option
+
+
+def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> bool:
+    """Whether two mathematical answers are equal; never raises for an answer.
+
+    Raises ValueError for an empty or overlong reference.
+    """
+    reference = bare_reference(reference)
+    stated = bare_text(clean(answer))
+    if stated == bare_text(clean(reference)):
+        return True
+    hint = Hint.of(problem_hint)
+    if hint.poses(stated) and one_spelling(stated) != one_spelling(bare_text(clean(reference))):
+        return False
+    letter = choice_letter(reference, ascii_uppercase) if hint else None
+    if letter is not None and letter in reference:
+        options = listed_options(problem_hint)
+        if letter in options:
+            return names_option(
+                answer, letter, options, lambda one, other: same_text(one, other) or _same(one, other, hint)
+            )
+    return _same(answer, reference, hint)
+
+
+def _same(answer: str, reference: str, hint: Hint) -> bool:
+    comparison = Comparison(hint)
+    try:
+        return any(
+            comparison.states(read_answer(answer, grouping=ours), read_answer(reference, grouping=theirs))
+            for ours, theirs in _readings(answer, hint)
+        )
+    except TooComplex:
+        return False
+
+
+def same_text(answer: str, reference: str) -> bool:
+    """Whether both are one text in different spellings."""
+    return bare_text(clean(answer)) == bare_text(clean(reference))
+
+
+def bare_reference(reference: str) -> str:
+    """The reference without a box around it."""
+    if len(reference) > MAX_ANSWER_CHARACTERS:
+        raise ValueError(f"a reference of {len(reference)} characters; at most {MAX_ANSWER_CHARACTERS} can be compared")
+    bare = (last_boxed(reference) or reference) if "boxed" in reference else reference
+    if not bare.strip():
+        raise ValueError("the reference is empty")
+    return bare
+
+
+def _readings(answer: str, hint: Hint) -> list[tuple[bool, bool]]:
+    """How digits with commas between them are read, in the answer and in the reference: as one number or as several.
+
+    The problem decides for the reference. An answer may group digits in either case; if it is plainly a list
+    (`100, 200`), the reference is one too.
+    """
+    if hint.wants_list:
+        return [(False, False), (True, False)]
+    if isinstance(read_answer(answer), Collection):
+        return [(True, True), (False, False)]
+    return [(True, True)]

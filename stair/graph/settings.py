@@ -1,0 +1,254 @@
+"""What each rule depends on: exactly the configuration keys that it uses, each under its place in the configuration.
+
+Labels, resources, shard counts and batch widths are in none of the settings of rules that generate, but for conditions
+that ask whether the latter two matter. The cheap rules that
+only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun when
+their code changes; those that generate add `protocol_version`, which is raised by hand. A rule's params are the digest of
+its settings; a manifest keeps the settings themselves.
+"""
+
+from __future__ import annotations
+
+from stair.config.engines import EngineName
+from stair.config.model import Config
+from stair.config.places import Settings, chosen, source
+from stair.graph.sources import modules_digest
+from stair.records.keys import PROTOCOL_VERSION, digest_of
+
+CODE = "code"
+"""The key of the code's digest; every other key is a place in the configuration, or a version that is raised by hand."""
+
+_CONFIGURATION = ("stair.config",)
+"""Left out of digests of code: a rule's settings have the values, and a new key must make no result stale."""
+
+EMBEDDED_VERSION = 3
+"""Raised by hand when a change of `stair/tiny` changes a generated problem or what a small backbone learns.
+
+1  the first problems and backbones
+2  backbones leave problems unanswered where there is history; smaller operands and factors
+3  backbones are rounded to BF16; the tiny run takes those in `backbones/`, which come with the project
+"""
+
+
+def digest(settings: Settings) -> str:
+    """A rule's params."""
+    return digest_of(settings)
+
+
+def _model(config: Config, model: str) -> Settings:
+    settings, place = config.models[model], f"models.{model}"
+    return source(place, settings) | chosen(place, settings, "thinking", "dtype")
+
+
+def _conditions(config: Config, *keys: str) -> Settings:
+    """Some keys of every condition."""
+    return {
+        place: value
+        for key, item in config.conditions.items()
+        for place, value in chosen(f"conditions.{key}", item, *keys).items()
+    }
+
+
+def backbone(config: Config, model: str) -> Settings:
+    """Training of a small backbone."""
+    place, settings = f"models.{model}", config.models[model]
+    more = {"prompts": config.prompts, "embedded_version": EMBEDDED_VERSION}
+    return source(place, settings) | chosen(place, settings, "thinking") | more
+
+
+def raw(config: Config, name: str) -> Settings:
+    """A generated data set: a benchmark's key, or `training_pool`."""
+    if name != "training_pool":
+        return {f"benchmarks.{name}.tiny": config.benchmarks[name].tiny, "embedded_version": EMBEDDED_VERSION}
+    sizes = {f"benchmarks.{key}.tiny": benchmark.tiny for key, benchmark in config.benchmarks.items()}
+    return {"training_pool.tiny": config.training_pool.tiny, **sizes, "embedded_version": EMBEDDED_VERSION}
+
+
+def benchmark(config: Config, benchmark: str) -> Settings:
+    """A benchmark's table."""
+    settings, place = config.benchmarks[benchmark], f"benchmarks.{benchmark}"
+    return source(place, settings) | chosen(place, settings, "columns", "exclude_ids", "kind", "rows")
+
+
+def training_pool(config: Config, model: str) -> Settings:
+    """A model's training problems."""
+    keys = ("columns", "strip_prefixes", "strip_suffixes", "validation_problems", "seed")
+    pool = config.training_pool
+    more = {f"training_pool.exclude_more.{model}": list(pool.exclude_more.get(model, ()))}
+    return source("training_pool", pool) | chosen("training_pool", pool, *keys, "exclude_benchmarks") | more
+
+
+def data_report(config: Config) -> Settings:
+    """The data report: what is shown of which data set, and the code."""
+    sets = [
+        ("training_pool", config.training_pool),
+        *((f"benchmarks.{k}", item) for k, item in config.benchmarks.items()),
+    ]
+    found: Settings = {"note": config.note, CODE: modules_digest("stair.data.report", leave_out=_CONFIGURATION)}
+    for place, item in sets:
+        found |= source(place, item) | chosen(place, item, "publish_text", "exclude_ids")
+    return found
+
+
+def rollouts(config: Config, model: str) -> Settings:
+    """A model's training responses."""
+    return {
+        **_model(config, model),
+        **chosen(f"models.{model}", config.models[model], "rollout_sampling"),
+        f"prompts.{config.training_pool.prompt}": config.prompts[config.training_pool.prompt],
+        **chosen("rollouts", config.rollouts, "samples", "seed"),
+        "rollouts.engine": config.rollout_engine(model),
+        "training_pool.name": config.training_pool.name,
+        "protocol_version": PROTOCOL_VERSION,
+        **_engine(config, config.rollout_engine(model)),
+        **_lost_rollouts(config, model),
+    }
+
+
+def _lost_rollouts(config: Config, model: str) -> Settings:
+    """A model's training responses that the configuration names as missing."""
+    lost = sorted([gap.record, gap.sample, gap.reason] for gap in config.rollouts.missing if gap.model == model)
+    return {"rollouts.missing": lost} if lost else {}
+
+
+def _engine(config: Config, engine: EngineName) -> Settings:
+    """What of an engine enters response keys."""
+    return {f"{engine}.{key}": value for key, value in config.engine_section(engine).decisive.items()}
+
+
+def preflight(config: Config, model: str) -> Settings:
+    """What a model must show. Without the code that looks: whatever generates comes after it."""
+    return source(f"models.{model}", config.models[model]) | chosen(f"models.{model}", config.models[model], "thinking")
+
+
+def data_card(config: Config, model: str) -> Settings:
+    """The data card of a model's training responses, and the code that writes it."""
+    return {
+        **rollouts(config, model),
+        f"models.{model}.label": config.models[model].label,
+        "training_pool.publish_text": config.training_pool.publish_text,
+        **training_pool(config, model),
+        **{
+            f"benchmarks.{key}.{name}": value
+            for key, benchmark in config.benchmarks.items()
+            for name, value in (("label", benchmark.label), ("left_out", len(benchmark.exclude_ids)))
+        },
+        "note": config.note,
+        CODE: modules_digest("stair.rollouts.card", leave_out=_CONFIGURATION),
+    }
+
+
+def response_card(config: Config, model: str) -> Settings:
+    """The data card of a model's evaluation responses, and the code that writes it."""
+    return {
+        f"models.{model}.label": config.models[model].label,
+        "note": config.note,
+        CODE: modules_digest("stair.evaluation.card", leave_out=_CONFIGURATION),
+    }
+
+
+def sessions(config: Config) -> Settings:
+    """Any sessions."""
+    return {"sessions.seed": config.sessions.seed}
+
+
+def training(config: Config, model: str, controller: str) -> Settings:
+    """A controller on a model."""
+    trained = config.controllers[controller]
+    unused = {"models"} if trained.reads else {"models", "smoothing"}
+    settings = trained.model_dump(mode="json", exclude=unused, exclude_none=True)
+    return {
+        **_model(config, model),
+        **{f"controllers.{controller}.{key}": value for key, value in settings.items()},
+        **chosen("training", config.training, *TRAINING_KEYS),
+        f"prompts.{config.training_pool.prompt}": config.prompts[config.training_pool.prompt],
+        "transformers.attention": config.transformers.attention,
+        "protocol_version": PROTOCOL_VERSION,
+    }
+
+
+TRAINING_KEYS = ("sessions_per_update", "epochs", "cross_entropy", "kl", "validation_sessions", "validation_every")
+"""Settings of the training that a controller or its curve depends on; the others only say how it is computed."""
+
+
+def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Settings:
+    """The responses of a condition."""
+    settings, prompt = config.conditions[condition], config.benchmarks[benchmark].prompt
+    # The sampling that comes out, so that saying again what holds already is no change.
+    sampling = {
+        f"models.{model}.evaluation_sampling.{key}": value
+        for key, value in config.models[model].sampling_for(benchmark).model_dump().items()
+    }
+    found = {
+        **_model(config, model),
+        **sampling,
+        f"prompts.{prompt}": config.prompts[prompt],
+        **chosen(f"conditions.{condition}", settings, "turns", "first_turn", "controller", "variant"),
+        **chosen("evaluation", config.evaluation, "samples", "seed"),
+        "evaluation.engine": config.engine_for(model, benchmark),
+        "protocol_version": PROTOCOL_VERSION,
+        **_engine(config, config.engine_for(model, benchmark)),
+    }
+    found |= {f"conditions.{condition}.{key}": value for key, value in settings.layout.items()}
+    for name in (condition, settings.first_turn):
+        if name is not None and (lost := config.missing_from(model, benchmark, name)):
+            found[f"evaluation.missing.{name}"] = [[*place, *told] for place, told in sorted(lost.items())]
+    if settings.controller is not None:
+        controller = config.controllers[settings.controller]
+        found |= chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")
+    return found
+
+
+def scores(config: Config, benchmark: str) -> Settings:
+    """Verdicts on one benchmark's responses, and the code that gives them."""
+    # Nothing imports the worker: it is started as a program.
+    code = modules_digest("stair.evaluation.scores", "stair.grading.worker")
+    return {f"benchmarks.{benchmark}.kind": config.benchmarks[benchmark].kind, CODE: code}
+
+
+def checks(config: Config) -> Settings:
+    """The invariants, and the code that checks them."""
+    pool = config.training_pool.model_dump(mode="json", include={"exclude_benchmarks", "exclude_more"})
+    return {
+        **{f"models.{key}.thinking": model.thinking for key, model in config.models.items()},
+        **_conditions(config, "turns", "first_turn", "controller", "variant", "models", "benchmarks"),
+        **{f"conditions.{key}.reads_bank": config.reads_bank(key) for key in config.conditions},
+        **{f"training_pool.{key}": value for key, value in pool.items()},
+        **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
+        **(chosen("evaluation", config.evaluation, "missing") if config.evaluation.missing else {}),
+        CODE: modules_digest("stair.checks.stage", leave_out=_CONFIGURATION),
+    }
+
+
+def training_figure(config: Config, model: str) -> Settings:
+    """The figure of a model's training curves."""
+    trained = [key for key in config.controllers if model in config.trained(key)]
+    return {
+        "note": config.note,
+        f"models.{model}.label": config.models[model].label,
+        "controllers": trained,
+        CODE: modules_digest("stair.reporting.figures.training", leave_out=("stair.statistics", *_CONFIGURATION)),
+    }
+
+
+def tables(config: Config) -> Settings:
+    """Tables: labels, what was run, and the code."""
+    return {
+        "note": config.note,
+        "transitions": config.transitions.model_dump(),
+        "overview": config.overview.model_dump(mode="json"),
+        **{f"models.{key}.label": model.label for key, model in config.models.items()},
+        **{
+            f"benchmarks.{key}.{name}": value
+            for key, item in config.benchmarks.items()
+            for name, value in (("label", item.label), ("mathematical", item.mathematical))
+        },
+        **_conditions(config, "label", "repeats", "controller", "models", "benchmarks"),
+        **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
+        CODE: modules_digest("stair.reporting.stage", leave_out=_CONFIGURATION),
+    }
+
+
+def provenance(config: Config) -> Settings:
+    """The run in one file: the code that sums it up; what it tells of comes as its inputs."""
+    return {"run": config.run, CODE: modules_digest("stair.graph.summary", leave_out=_CONFIGURATION)}

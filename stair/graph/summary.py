@@ -1,0 +1,190 @@
+"""`provenance.json` of a run: with what it was made, from what, at which cost, and every output with its checksum."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stair.config.backbones import Model
+from stair.config.datasets import Dataset
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph import budget
+from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.origin import ORIGIN
+from stair.graph.record import TAKEN_FROM, read_manifest, shown
+from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
+
+
+def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
+    """Everything that a reader needs to say what made a run's results.
+
+    Outputs are told by their manifests; one that is not there, or has none, stands with null. Times are UTC.
+    """
+    outputs = [(artefact, _manifest(artefact)) for artefact in Artefacts(config, paths).all]
+    # The summary is an output too, and cannot hold its own checksum.
+    outputs = [(artefact, manifest) for artefact, manifest in outputs if artefact.output.name != "provenance"]
+    manifests = [manifest for _, manifest in outputs if manifest is not None]
+    return {
+        "run": config.run,
+        "protocol_version": PROTOCOL_VERSION,
+        "configuration": digest_of(config.model_dump(mode="json")),
+        "sealed": {"first": _ends(manifests, min), "last": _ends(manifests, max)},
+        "code": _counted(manifests, "source"),
+        "versions": _counted(manifests, "versions"),
+        "hardware": _counted(manifests, "machine"),
+        "devices": _devices(config, paths),
+        "seeds": dict(_seeds(config.model_dump(mode="json"))),
+        "models": {key: _model(outputs, paths.model_folder(config, key), key, it) for key, it in config.models.items()},
+        "data_sets": {
+            name: _data_set(paths.dataset_file(config, name), dataset)
+            for name, dataset in (("training_pool", config.training_pool), *config.benchmarks.items())
+        },
+        "costs": {"rules": _rules(paths), "generated": _generated(config, paths)},
+        "outputs": {
+            shown(artefact.files[0], paths): _output(artefact, manifest, paths) for artefact, manifest in outputs
+        },
+    }
+
+
+def _manifest(artefact: Artefact) -> dict[str, Any] | None:
+    try:
+        return read_manifest(artefact.manifest)
+    except (OSError, ValueError):
+        return None
+
+
+def _output(artefact: Artefact, manifest: Mapping[str, Any] | None, paths: RunPaths) -> dict[str, Any] | None:
+    if manifest is None:
+        return None
+    origin = manifest[ORIGIN]
+    found = {
+        "made_by": artefact.title,
+        "sealed": manifest.get("sealed"),
+        "files": origin.get("files"),
+        "settings": digest_of(origin.get("settings")),
+        "inputs": sorted(origin.get("inputs", ())),
+        "code": manifest.get("source"),
+    }
+    return found | {name: manifest[name] for name in TAKEN_FROM if name in manifest}
+
+
+def _ends(manifests: list[dict[str, Any]], end: Any) -> str | None:
+    times = [manifest["sealed"] for manifest in manifests if "sealed" in manifest]
+    return end(times) if times else None
+
+
+def _counted(manifests: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The values that manifests have, each with the number of outputs that it made; more than one is worth a look."""
+    values = {digest_of(manifest.get(name)): manifest.get(name) for manifest in manifests}
+    counts = Counter(digest_of(manifest.get(name)) for manifest in manifests)
+    return [{"outputs": count, name: values[digest]} for digest, count in counts.most_common()]
+
+
+def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every seed of the configuration by its place."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            inner = f"{place}.{key}" if place else str(key)
+            if key in ("seed", "seeds"):
+                yield inner, value
+            else:
+                yield from _seeds(value, inner)
+
+
+def _model(
+    outputs: list[tuple[Artefact, dict[str, Any] | None]], folder: Path, key: str, settings: Model
+) -> dict[str, Any]:
+    """A model: where it is from, the commit that came, and the contents that outputs were made with."""
+    contents = Counter(
+        manifest[ORIGIN]["models"][key]
+        for _, manifest in outputs
+        if manifest is not None and key in manifest[ORIGIN].get("models", {})
+    )
+    return {
+        "repository": settings.repository,
+        "path": settings.path,
+        "generated": settings.tiny is not None,
+        "revision": settings.revision,
+        "fetched": _fetched(folder),
+        "contents": dict(contents.most_common()),
+        "dtype": settings.dtype,
+    }
+
+
+def _data_set(file: Path, settings: Dataset) -> dict[str, Any]:
+    return {
+        "repository": settings.repository,
+        "path": settings.path,
+        "generated": settings.tiny is not None,
+        "revision": settings.revision,
+        "fetched": _fetched(file.parent),
+        "sha256": file_digest(file) if file.is_file() else None,
+    }
+
+
+def _fetched(folder: Path) -> Any:
+    """What was recorded when the hub's files came: the commit."""
+    for place in (folder, *folder.parents[:2]):
+        try:
+            return json.loads((place / "fetched.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _rules(paths: RunPaths) -> dict[str, Any]:
+    """Seconds of each rule's jobs, as Snakemake measured the last time that each ran."""
+    try:
+        costs = budget.measured(paths.work("timings"))
+    except ValueError:
+        return {}
+    return {cost.rule: {"jobs": cost.jobs, "seconds": round(cost.seconds, 1)} for cost in costs}
+
+
+def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]:
+    """Tables of generated rows: name, file, and whether their first turns are another table's."""
+    for artefact in Artefacts(config, paths).all:
+        if artefact.output.shards is not None and artefact.schema is not None:
+            (file,), condition = artefact.files, artefact.values.get("condition")
+            shares_first = condition is not None and config.conditions[condition].first_turn is not None
+            yield shown(file.with_suffix(""), paths), file, shares_first
+
+
+def _generated(config: Config, paths: RunPaths) -> dict[str, dict[str, int]]:
+    """Responses, and the tokens of their prompts and of themselves; a reused T1 is counted where it was generated."""
+    found = {}
+    for name, path, shares_first in _tables(config, paths):
+        try:
+            columns = ["prompt_tokens", "response_tokens", *(["turn"] if shares_first else [])]
+            table = pq.read_table(path, columns=columns)
+        except (OSError, pa.ArrowInvalid):
+            continue
+        if shares_first:
+            table = table.filter(pc.greater(table["turn"], 1))
+        sums = {column: pc.sum(table[column]).as_py() or 0 for column in ("prompt_tokens", "response_tokens")}
+        found[name] = {"responses": len(table), **sums}
+    total = {
+        key: sum(each[key] for each in found.values()) for key in ("responses", "prompt_tokens", "response_tokens")
+    }
+    return {"all": total, **found}
+
+
+def _devices(config: Config, paths: RunPaths) -> dict[str, list[str]]:
+    """The devices that generated, as the rows say."""
+    found: dict[str, set[str]] = {}
+    for name, path, _ in _tables(config, paths):
+        try:
+            values = pc.unique(pq.read_table(path, columns=["device"])["device"]).to_pylist()
+        except (OSError, pa.ArrowInvalid):
+            continue
+        for value in values:
+            found.setdefault(value, set()).add(name)
+    return {device: sorted(names) for device, names in sorted(found.items())}

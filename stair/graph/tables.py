@@ -1,0 +1,108 @@
+"""Which tables and figures a run has, and which rows each shows. Their builders are in `stair/reporting/registry.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from stair.config.model import Config
+
+
+class Place(NamedTuple):
+    """Responses of one condition."""
+
+    model: str
+    benchmark: str
+    condition: str
+
+
+Shows = Callable[[Config, Sequence[Place]], Iterable[Place]]
+"""Of the places that have responses, those that a table or figure shows."""
+
+MAIN = ("vanilla", "native", "stair")
+"""The conditions of the continuous comparison, in the order of the paper's tables."""
+LORA = ("native", "stair", "lora", "lora_stair")
+
+TRAINING_FIGURE = "training_"
+"""Prefix of the figures of training curves, one a model."""
+
+
+def evaluated_places(config: Config) -> list[Place]:
+    """Every place that a run evaluates, in the order of the configuration."""
+    pairs = {condition: config.evaluated(condition) for condition in config.conditions}
+    return [
+        Place(model, benchmark, condition)
+        for model in config.models
+        for benchmark in config.benchmarks
+        for condition in config.conditions
+        if (model, benchmark) in pairs[condition]
+    ]
+
+
+def tables(config: Config, places: Sequence[Place], models: Iterable[str]) -> dict[str, Shows]:
+    """What the tables of models show that have responses at these places, by the table's name, in the paper's order.
+
+    A run without the rows of any other table has an empty one, which says so.
+    """
+    models = tuple(models)
+    by_model = {f"{table}_{model}": _of(model) for table in ("turns", "history") for model in models}
+    lora = dict.fromkeys(_LORA, _beside_lora) if any(_beside_lora(config, places)) else {}
+    return {**_ALL_MODELS, **by_model, **lora}
+
+
+def tables_of(config: Config) -> dict[str, Shows]:
+    """The tables of a run."""
+    return tables(config, evaluated_places(config), config.models)
+
+
+# ---------------------------------------------------------------- which rows
+
+
+def _everything(config: Config, places: Sequence[Place]) -> Sequence[Place]:
+    return places
+
+
+def _main(config: Config, places: Sequence[Place]) -> list[Place]:
+    return [place for place in places if place.condition in MAIN]
+
+
+def _mathematical(config: Config, places: Sequence[Place]) -> list[Place]:
+    pooled = {key for key, item in config.benchmarks.items() if item.mathematical}
+    return [place for place in _main(config, places) if place.benchmark in pooled]
+
+
+def _transitions(config: Config, places: Sequence[Place]) -> list[Place]:
+    where = (config.transitions.model, config.transitions.benchmark)
+    return [place for place in places if place[:2] == where and place.condition in ("vanilla", "native")]
+
+
+def _beside_lora(config: Config, places: Sequence[Place]) -> list[Place]:
+    pairs = {place[:2] for place in places if place.condition in ("lora", "lora_stair")}
+    return [place for place in places if place[:2] in pairs and place.condition in LORA]
+
+
+def _overview(config: Config, places: Sequence[Place]) -> list[Place]:
+    return [place for place in _main(config, places) if place.model in config.overview.models]
+
+
+def _of(model: str) -> Shows:
+    def shows(config: Config, places: Sequence[Place]) -> Iterator[Place]:
+        return (place for place in _main(config, places) if place.model == model)
+
+    return shows
+
+
+# ---------------------------------------------------------------- the tables and figures
+
+_ALL_MODELS: dict[str, Shows] = {
+    "continuous_summary": _main,
+    "native_accuracy": _transitions,
+    "history_correctness_summary": _mathematical,
+    "intervals": _everything,
+    "comparisons": _everything,
+}
+_LORA = ("lora_comparison", "lora_turns")
+"""Not of a run without their rows."""
+
+FIGURES: dict[str, Shows] = {"overview": _overview}
+"""By name; figures of training curves have another source."""

@@ -1,0 +1,216 @@
+"""Whether what lies on disk is whole, and made by what the configuration says now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.origin import ORIGIN
+from stair.graph.record import missing_in, read_manifest, revision, shown
+from stair.graph.settings import CODE
+from stair.records.keys import file_digest
+from stair.records.manifest import package_versions, source_fingerprint
+
+State = Literal["ok", "missing", "damaged", "stale"]
+
+_SHOWN_CHANGES = 4
+_AGAIN = "delete it and run again"
+
+
+@dataclass
+class Finding:
+    """An output's state, with the reasons and what to do."""
+
+    artefact: Artefact
+    state: State = "ok"
+    reasons: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What makes nothing stale: missing responses, other code of a stage that generates, other versions."""
+
+    def is_(self, state: State, reason: str) -> None:
+        """A reason for a state; the first state stays."""
+        self.state = state if self.state == "ok" else self.state
+        self.reasons.append(reason)
+
+
+class Verification:
+    """Looks at a run's outputs; digests of shared inputs are computed once."""
+
+    def __init__(self, config: Config, paths: RunPaths) -> None:
+        self.config, self.paths = config, paths
+        self.artefacts = Artefacts(config, paths)
+        self._digests: dict[Path, str | None] = {}
+        self._revisions: dict[str, str | None] = {}
+        self._source, self._versions = source_fingerprint(), package_versions()
+
+    def findings(self, artefacts: Iterable[Artefact] | None = None) -> list[Finding]:
+        """The state of outputs, all by default. An output is stale too when it was made from one that is not sound now."""
+        found: dict[Path, Finding] = {}
+        results = []
+        for artefact in self.artefacts.all if artefacts is None else artefacts:
+            finding = self.finding(artefact)
+            for file in artefact.inputs:
+                behind = found.get(file)
+                if behind is not None and behind.state != "ok":
+                    finding.is_("stale", f"its input {shown(file, self.paths)} is {behind.state}")
+            found |= dict.fromkeys(artefact.files, finding)
+            results.append(finding)
+        return results
+
+    def finding(self, artefact: Artefact) -> Finding:
+        """One output by itself."""
+        finding = Finding(artefact)
+        absent = [file for file in artefact.files if _is_absent(file)]
+        if absent:
+            finding.is_("missing", f"{shown(absent[0], self.paths)} is not there; run the workflow to make it")
+            return finding
+        try:
+            manifest = read_manifest(artefact.manifest)
+        except FileNotFoundError:
+            self._without_manifest(finding, "is not there, so nothing tells what made it")
+            return finding
+        except PermissionError:
+            name = shown(artefact.manifest, self.paths)
+            finding.is_("damaged", f"{name} cannot be read; look at its permissions")
+            return finding
+        except (OSError, ValueError) as error:
+            self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
+            return finding
+        origin = manifest[ORIGIN]
+        if [origin["rule"], *origin["name"]] != [artefact.output.name, *artefact.name]:
+            self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
+            return finding
+        self._whole(finding, origin["files"])
+        if finding.state != "damaged":
+            if missing := missing_in(manifest):
+                finding.notes.append(missing)
+            self._current(finding, origin, "restored_from" in manifest)
+            if CODE not in artefact.settings and manifest.get("source") != self._source:
+                finding.notes.append("made by other code (of a stage that generates: told, never rerun for it)")
+            changed = {
+                name: (was, now)
+                for name, was in manifest["versions"].items()
+                if (now := self._versions.get(name)) != was
+            }
+            finding.notes += [
+                f"made with {name} {was}, here is {now or 'none'}" for name, (was, now) in changed.items()
+            ]
+        return finding
+
+    def _without_manifest(self, finding: Finding, what: str) -> None:
+        artefact = finding.artefact
+        remedy = f"bring it back, or delete {shown(artefact.files[0], self.paths)} and run again"
+        finding.is_("damaged", f"{shown(artefact.manifest, self.paths)} {what}; {remedy}")
+
+    def _whole(self, finding: Finding, sealed: dict[str, Any]) -> None:
+        artefact = finding.artefact
+        for file in artefact.files:
+            name = shown(file, self.paths)
+            digest = self._digest(file)
+            if digest is None:
+                finding.is_("damaged", f"{name} cannot be read; look at its permissions, or {_AGAIN}")
+            elif sealed.get(name) != digest:
+                finding.is_("damaged", f"{name} is not what was sealed (its checksum differs); {_AGAIN}")
+        if artefact.schema is None or finding.state == "damaged":
+            return
+        name = shown(artefact.files[0], self.paths)
+        try:
+            if not pq.read_schema(artefact.files[0]).equals(artefact.schema):
+                finding.is_("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
+                return
+            # The checksum holds the rest: responses whole would take gigabytes.
+            table = pq.read_table(artefact.files[0], columns=[column for column, _ in artefact.rows])
+        except (OSError, pa.ArrowInvalid) as error:
+            finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
+            return
+        for column, value in artefact.rows:
+            others = [other for other in pc.unique(table[column]).to_pylist() if other != value]
+            if others:
+                finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'; {_AGAIN}")
+
+    def _current(
+        self,
+        finding: Finding,
+        origin: dict[str, Any],
+        restored: bool,
+    ) -> None:
+        artefact = finding.artefact
+        inputs, models, settings = origin["inputs"], origin["models"], origin["settings"]
+        wanted = {shown(file, self.paths): file for file in artefact.inputs}
+        for name in sorted(wanted.keys() | inputs.keys()):
+            if name not in inputs:
+                finding.is_("stale", f"it would be made from {name} too")
+            elif name not in wanted:
+                finding.is_("stale", f"it was made from {name}, which it would not use now")
+            elif restored and _is_absent(wanted[name]):
+                note = "restored from an archive, without all that it was made from"
+                finding.notes += [note] if note not in finding.notes else []
+            elif (digest := self._digest(wanted[name])) != inputs[name]:
+                finding.is_("stale", f"its input {name} " + ("is another file now" if digest else "cannot be read"))
+        for model in artefact.models:
+            now = self._revision(model)
+            if now is not None and models.get(model) != now:
+                finding.is_("stale", f"the model {model} has other contents now")
+        now_settings = json.loads(json.dumps(artefact.settings))
+        changes = [
+            change for key in sorted(settings.keys() | now_settings.keys())
+            for change in differences(key, settings.get(key), now_settings.get(key))
+        ]  # fmt: skip
+        for change in changes[:_SHOWN_CHANGES]:
+            finding.is_("stale", change)
+        if len(changes) > _SHOWN_CHANGES:
+            finding.is_("stale", f"{len(changes) - _SHOWN_CHANGES} more settings have changed")
+
+    def _digest(self, file: Path) -> str | None:
+        if file not in self._digests:
+            try:
+                self._digests[file] = file_digest(file)
+            except OSError:
+                self._digests[file] = None
+        return self._digests[file]
+
+    def _revision(self, model: str) -> str | None:
+        if model not in self._revisions:
+            try:
+                self._revisions[model] = revision(self.config, self.paths, model, remember=False)
+            except OSError:
+                self._revisions[model] = None
+        return self._revisions[model]
+
+
+def _is_absent(file: Path) -> bool:
+    """Whether a file is not there; one that may not be looked at counts as there, and reading it will tell."""
+    try:
+        return not file.is_file()
+    except OSError:
+        return False
+
+
+def differences(key: str, was: Any, now: Any) -> list[str]:
+    """How a setting differs, in words, down to the value that does."""
+    if was == now:
+        return []
+    if key == CODE:
+        return ["the code that makes it has changed"]
+    if isinstance(was, dict) and isinstance(now, dict):
+        return [
+            change
+            for name in sorted(was.keys() | now.keys())
+            for change in differences(f"{key}.{name}", was.get(name), now.get(name))
+        ]
+    return [f"{key} was {_short(was)}, is {_short(now)}"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,97 @@
+"""A run's results for others: scored rows, tables, figures and reports, without text that may not be published."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import RESOLVED
+from stair.data.publishing import text_digest
+from stair.grading.choices import choice_letter
+from stair.records.files import write_json
+from stair.records.manifest import manifest_path, missing_responses
+from stair.records.schemas import SCORED
+from stair.records.tables import write_table
+
+_COPIED = (
+    RESOLVED, "checks.csv", "tables", "figures", "preflight", "sessions", "data/report.md", "data/report.json",
+    "data/counts.csv", "data/near_duplicates.csv",
+)  # fmt: skip
+"""What holds no text of a data set that asks for that; the data report leaves it out by itself."""
+
+TEXTS = ("problem", "choices", "response", "response_ids")
+"""The columns of any table that hold text of a problem, or a response, which can quote it.
+
+A response's `answer` can quote it too: there a choice's letter stays."""
+
+_ROWS = 1024
+
+
+def export(config: Config, paths: RunPaths, out: Path) -> int:
+    """Writes what may be published of a run to a folder; returns how many scored rows it has.
+
+    `stair tables --responses OUT --out DIR` gives every table again from it.
+
+    Raises:
+        ValueError: the folder exists and is not empty, or nothing has been scored.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} is not empty; name a new folder")
+    withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
+    sources = [
+        paths.evaluation(model, benchmark, condition)
+        for condition in config.conditions
+        for model, benchmark in config.evaluated(condition)
+    ]
+    present = [path for path in sources if path.is_file()]
+    if not present:
+        raise ValueError(f"{paths.folder} has no scored rows; run the workflow up to 'scores' first")
+    count = 0
+    for path in present:
+        target = out / path.relative_to(paths.folder)
+        count += write_table(target, SCORED, publishable(_rows(path), withheld))
+        if missing := missing_responses(path):
+            write_json(manifest_path(target), {"missing": missing})
+    for name in _COPIED:
+        source = paths.folder / name
+        if source.is_dir():
+            shutil.copytree(source, out / name)
+        elif source.is_file():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, out / name)
+    return count
+
+
+def publishable(rows: Iterable[Mapping[str, Any]], withheld: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Rows as they may be published: those of benchmarks in `withheld` without text.
+
+    Of such rows the identities, seeds, lengths, letters and verdicts stay; a text becomes its digest, a list (token ids
+    decode to the text) becomes empty.
+    """
+    for row in rows:
+        if row["benchmark"] not in withheld:
+            yield dict(row)
+            continue
+        yield {name: _withheld(name, value) for name, value in row.items()}
+
+
+def _withheld(name: str, value: Any) -> Any:
+    if value is None or (name not in TEXTS and name != "answer"):
+        return value
+    if name == "answer":
+        return choice_letter(value) or text_digest(value)
+    return text_digest(value) if isinstance(value, str) else []
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with pq.ParquetFile(path) as file:
+        if not file.schema_arrow.equals(SCORED):
+            raise ValueError(f"{path} does not have the columns of scored rows; delete it and run its stage again")
+        for batch in file.iter_batches(_ROWS):
+            yield from batch.to_pylist()

@@ -1,0 +1,81 @@
+"""Figure training_<model>: the objective of every controller over its updates, and on the validation sessions."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph.tables import TRAINING_FIGURE
+from stair.reporting.figures.figure import STYLE, Figure
+from stair.reporting.labels import Labels
+from stair.statistics.tidy import Value
+
+_COLOURS = ("#2f8f6b", "#d9a441", "#5b7db1", "#a8577e", "#7a7a7a")
+_SMOOTH = 25
+"""Updates of the running mean that is drawn, at most a fifth of all."""
+
+
+def read_curve(path: Path) -> list[dict[str, float]]:
+    """A curve's lines; what was not measured is left out."""
+    with open(path, encoding="utf-8", newline="") as handle:
+        return [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(handle)]
+
+
+def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
+    """The figure of a run's model."""
+    curves = {key: read_curve(path) for key, path in paths.curves(config, model).items()}
+    return build(model, curves, Labels.of(config))
+
+
+def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:
+    """Left the training objective, update by update and its running mean; right what it did to the validation sessions."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    values: list[Value] = []
+    with pyplot.rc_context(STYLE):
+        drawing, (left, right) = pyplot.subplots(1, 2, figsize=(6.6, 2.4))
+        for number, (controller, curve) in enumerate(curves.items()):
+            colour = _COLOURS[number % len(_COLOURS)]
+            for metric in ("loss", "cross_entropy", "kl", "gradient_norm", "validation_loss"):
+                values += [
+                    Value(model, "", controller, f"update {int(line['update'])}", "", metric, line[metric], "")
+                    for line in curve
+                    if metric in line
+                ]
+            steps, losses = _series(curve, "loss")
+            left.plot(steps, losses, color=colour, alpha=0.25, linewidth=0.7)
+            left.plot(steps, _running_mean(losses), color=colour, linewidth=1.2, label=labels.condition(controller))
+            steps, losses = _series(curve, "validation_loss")
+            change = [loss - losses[0] for loss in losses]
+            right.plot(steps, change, color=colour, marker="o", markersize=2.5, linewidth=1.0)
+        left.set_title(f"{labels.model(model)}: training objective")
+        left.set_ylabel("CE + KL, weighted mean")
+        right.set_title("Validation, change since the start")
+        right.axhline(0.0, color="#9e9e9e", linewidth=0.6)
+        for axis in (left, right):
+            axis.set_xlabel("Updates")
+            axis.xaxis.get_major_locator().set_params(integer=True)
+        drawing.tight_layout()
+        handles, names = left.get_legend_handles_labels()
+        drawing.legend(handles, names, loc="upper center", ncols=len(names), frameon=False, bbox_to_anchor=(0.5, 1.08))
+        if labels.note:
+            drawing.text(0.01, -0.02, labels.note, fontsize=5.5, va="top", wrap=True)
+        pyplot.close(drawing)
+    return Figure(f"{TRAINING_FIGURE}{model}", "fig:training", tuple(values), drawing)
+
+
+def _series(curve: Sequence[Mapping[str, float]], metric: str) -> tuple[list[float], list[float]]:
+    lines = [line for line in curve if metric in line]
+    return [line["update"] for line in lines], [line[metric] for line in lines]
+
+
+def _running_mean(values: Sequence[float]) -> list[float]:
+    """Of the updates so far, at most `_SMOOTH` and at most a fifth of all."""
+    width = max(1, min(_SMOOTH, len(values) // 5))
+    return [sum(values[max(0, end - width) : end]) / min(width, end) for end in range(1, len(values) + 1)]

@@ -1,0 +1,101 @@
+"""Every table that follows from response rows alone, from a folder of scored rows; no other stage is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph.tables import tables
+from stair.reporting.labels import Labels
+from stair.reporting.missing import missing_reasons
+from stair.reporting.stage import assemble, places_of, trained_parameters, with_time_outs, write
+from stair.reporting.tables import shared_t1
+from stair.reporting.tables.table import Table
+from stair.statistics.grid import COLUMNS, Responses
+
+
+def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The scored files of a folder: below `evaluation/` and `shared_t1/`, or `<model>/<benchmark>/<condition>.parquet` itself.
+
+    Returns:
+        Files of the evaluation, and files of the study with a shared T1 history.
+
+    Raises:
+        ValueError: there are none.
+    """
+    parts = [folder / name for name in ("evaluation", "shared_t1")]
+    if not any(part.is_dir() for part in parts):
+        parts[0] = folder
+    evaluation, shared = (sorted(part.glob("*/*/*.parquet")) for part in parts)
+    if not evaluation and not shared:
+        raise ValueError(
+            f"{folder} holds no response rows: expected evaluation/<model>/<benchmark>/<condition>.parquet"
+        )
+    return evaluation, shared
+
+
+def read_rows(paths: Sequence[Path], order: Config) -> pd.DataFrame:
+    """Rows of all files; models, benchmarks and conditions in the configuration's order, unknown ones after them.
+
+    Raises:
+        ValueError: a file cannot be read, lacks a column, or holds rows of another model, benchmark or condition.
+    """
+    known = [list(order.models), list(order.benchmarks), list(order.conditions)]
+
+    def rank(path: Path) -> list[tuple[int, str]]:
+        keys = (path.parent.parent.name, path.parent.name, path.stem)
+        return [(names.index(key) if key in names else len(names), key) for names, key in zip(known, keys, strict=True)]
+
+    frames = []
+    for path in sorted(paths, key=rank):
+        try:
+            frame = pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
+        missing = [column for column in COLUMNS if column not in frame.columns]
+        if missing:
+            raise ValueError(f"{path} lacks the columns {', '.join(missing)}")
+        for column, name in (
+            ("model", path.parent.parent.name),
+            ("benchmark", path.parent.name),
+            ("condition", path.stem),
+        ):
+            other = frame.loc[frame[column] != name, column]
+            if len(other):
+                raise ValueError(f"{path}: rows of the {column} '{other.iloc[0]}' stand in the file of '{name}'")
+        frames.append(
+            frame[[*COLUMNS, *(name for name in ("seed", "bank_tokens", "verdict") if name in frame.columns)]]
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
+    """Writes every table that the rows give to `out`.
+
+    Args:
+        folder: the rows; where it is a run's folder, its controllers say how many parameters were trained.
+        out: where the tables go, made if absent.
+        order: a configuration that names labels, orders and the pooled benchmarks; keys that it does not know label themselves.
+    """
+    labels = Labels.of(order)
+    evaluation, shared = find_rows(folder)
+    made: list[Table] = []
+    if evaluation:
+        rows = read_rows(evaluation, order)
+        responses = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(evaluation))
+        trained = trained_parameters(order, RunPaths(folder))
+        names = tables(order, places_of(responses), responses.models)
+        named = [assemble(name, responses, labels, order, trained) for name in names]
+        made += [with_time_outs(table, rows) for table in named if table is not None]
+    if shared:
+        rows = read_rows(shared, order)
+        study = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(shared))
+        named = [shared_t1.build(study, labels), shared_t1.build_prefixes(study, rows, labels)]
+        made += [with_time_outs(table, rows) for table in named if table is not None]
+    for table in made:
+        write(table, labels, lambda suffix, name=table.name: out / f"{name}{suffix}")  # type: ignore[misc]
+    return made

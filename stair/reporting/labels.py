@@ -1,0 +1,66 @@
+"""From keys to labels: files and rows carry keys, tables and figures carry labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stair.config.model import Config
+from stair.reporting import mapping
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of models, benchmarks and conditions; a key without a label stands for itself."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    benchmarks: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    mathematical: frozenset[str] = frozenset()
+    """Benchmarks of the pooled mathematical comparison."""
+    marked: frozenset[str] = frozenset()
+    """Benchmarks some of whose problems are left out: they carry a dagger."""
+    repetitions: Mapping[str, str] = field(default_factory=lambda: dict(mapping.REPETITIONS))
+    """Conditions that ask another one again, by key: their differences are noise."""
+    note: str | None = None
+    """A sentence under every table of this run."""
+
+    @classmethod
+    def of(cls, config: Config) -> Labels:
+        """The labels of a configured run."""
+        return cls(
+            {key: item.label for key, item in config.models.items()},
+            {key: item.label for key, item in config.benchmarks.items()},
+            {key: item.label for key, item in config.conditions.items()},
+            frozenset(key for key, item in config.benchmarks.items() if item.mathematical),
+            frozenset(key for key, item in config.benchmarks.items() if item.exclude_ids),
+            {key: item.repeats for key, item in config.conditions.items() if item.repeats is not None},
+            config.note,
+        )
+
+    def model(self, key: str) -> str:
+        """A model's label."""
+        return self.models.get(key, key)
+
+    def pooled(self) -> str:
+        """What stands for the model where all are pooled: nothing, as in the paper.
+
+        In a run with a note, whose models are not the paper's, their labels: no file of numbers goes without saying it.
+        """
+        return " + ".join(self.models.values()) if self.note else ""
+
+    def benchmark(self, key: str) -> str:
+        """A benchmark's label."""
+        return self.benchmarks.get(key, key)
+
+    def condition(self, key: str) -> str:
+        """A condition's label: the configuration's, else the paper's."""
+        return self.conditions.get(key) or mapping.CONDITIONS.get(key, key)
+
+    def printed_model(self, key: str) -> str:
+        """A model's label as the paper's tables print it."""
+        return mapping.PRINTED.get(self.model(key), self.model(key))
+
+    def printed_condition(self, key: str) -> str:
+        """A condition's label as the paper's tables print it."""
+        return mapping.PRINTED.get(self.condition(key), self.condition(key))

@@ -1,0 +1,151 @@
+"""A table as LaTeX, in the paper's style.
+
+pdfLaTeX sets the characters that `escaped` translates, and Latin letters with their accents. Labels
+and notes with other characters, such as Chinese or Cyrillic ones, need XeLaTeX or LuaLaTeX and a
+font that has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from stair.reporting.layout import ITALIC, Cell, Layout, Row
+
+PREAMBLE = (
+    r"\usepackage{booktabs,colortbl,float}",
+    r"\definecolor{stairrow}{RGB}{235,244,240}",
+    r"\definecolor{vanillarow}{gray}{0.9}",
+)
+"""Preamble lines that a document needs for these tables: packages, and the paper's two colours."""
+
+_GREEK = {
+    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX", strict=True)),
+    "ο": "$o$",
+    **{
+        letter: rf"$\{name}$"
+        for letters, names in (
+            ("ΓΔΘΛΞΠΣΦΨΩ", "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"),
+            ("αβγδεζηθικλμ", "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu"),
+            ("νξπρςστυφχψω", "nu xi pi rho varsigma sigma tau upsilon varphi chi psi omega"),
+            ("ϑϕϖϱϵ", "vartheta phi varpi varrho epsilon"),
+            # Unicode has an increment, an ohm and a micro sign beside the letters.
+            ("\u2206\u2126\u00b5", "Delta Omega mu"),
+        )
+        for letter, name in zip(letters, names.split(), strict=True)
+    },
+}
+"""Greek letters; LaTeX has no commands for those that look as Latin ones do."""
+
+_CHARACTERS = {
+    **_GREEK,
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    # A row's end takes a following bracket or asterisk for its own argument.
+    **{"[": "{[}", "*": "{*}"},
+    **{"<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$", "–": "--", "—": "---", "…": r"\dots{}"},
+    **{"†": r"$\dagger$", "≈": r"$\approx$", "×": r"$\times$", "±": r"$\pm$", "·": r"$\cdot$", "→": r"$\to$"},
+    **{"≤": r"$\leq$", "≥": r"$\geq$", "≠": r"$\neq$", "≡": r"$\equiv$", "∈": r"$\in$", "⇒": r"$\Rightarrow$"},
+    **{"∞": r"$\infty$", "√": r"$\surd$", "′": "$'$"},
+    # The encoding OT1 lacks \quotedblbase; T1 joins two commas into it.
+    **{"„": ",,", "“": r"\textquotedblleft{}", "”": r"\textquotedblright{}"},
+    **{"‘": r"\textquoteleft{}", "’": r"\textquoteright{}"},
+    **{italic: f"${letter}$" for italic, letter in ITALIC.items()},
+}
+_UNIT = re.compile(r"−\d+(?:[.,]\d+)*|.", re.DOTALL)
+"""A negative number, or any other character."""
+
+
+def latex(layout: Layout) -> str:
+    """The table in a `table` environment; it compiles in a document that has `PREAMBLE`."""
+    lines = [
+        *(f"% Preamble: {line}" for line in PREAMBLE),
+        r"\begin{table}[H]",
+        r"\centering",
+        *([rf"\setlength{{\tabcolsep}}{{{layout.separation}pt}}"] if layout.separation else []),
+        *([rf"\renewcommand{{\arraystretch}}{{{layout.stretch}}}"] if layout.stretch else []),
+        rf"\caption{{{escaped(layout.caption)}}}",
+        rf"\label{{{layout.label}}}",
+        rf"\begin{{tabular}}{{{_edged(layout, layout.columns)}}}",
+        r"\toprule",
+    ]
+    for number, line in enumerate(layout.header):
+        lines.append(_joined([_header_cell(text, span) for text, span in line]))
+        if number < len(layout.header) - 1:
+            lines.append(_spanning_rules(line))
+    lines.append(r"\midrule")
+    for row in layout.rows:
+        lines.append(_heading(layout, row) if row.heading else _row(row))
+        if row.rule:
+            lines.append(rf"\{row.rule}")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [_note(escaped(note)) for note in layout.notes]
+    lines.append(r"\end{table}")
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Plain text as LaTeX: special characters escaped, symbols and negative numbers in mathematics.
+
+    `--` stays as it is; LaTeX prints a dash for it. Letters of alphabets other than Greek stay too.
+    White space of any length is one space, because a blank line ends a paragraph and with it the
+    argument of a command.
+    """
+    return _UNIT.sub(_translated, " ".join(text.split()))
+
+
+def _translated(unit: re.Match[str]) -> str:
+    text, before = unit[0], unit.string[: unit.start()]
+    if len(text) > 1:
+        return f"$-{text[1:]}$"
+    if text == "†" and before and not before[-1].isspace():
+        return r"$^{\dagger}$"
+    return _CHARACTERS.get(text, text)
+
+
+def _edged(layout: Layout, columns: str) -> str:
+    return f"@{{}}{columns}@{{}}" if layout.trimmed else columns
+
+
+def _joined(cells: Sequence[str]) -> str:
+    return " & ".join(cells).replace("&  &", "& &").lstrip() + r"\\"
+
+
+def _header_cell(text: str, span: int) -> str:
+    return escaped(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{escaped(text)}}}"
+
+
+def _spanning_rules(line: Sequence[tuple[str, int]]) -> str:
+    rules, column = [], 1
+    for text, span in line:
+        if text and span > 1:
+            rules.append(rf"\cmidrule(lr){{{column}-{column + span - 1}}}")
+        column += span
+    return "".join(rules)
+
+
+def _heading(layout: Layout, row: Row) -> str:
+    left = "@{}l" if layout.trimmed else "l"
+    return rf"\multicolumn{{{layout.width}}}{{{left}}}{{\textbf{{\textit{{{escaped(row.cells[0].text)}}}}}}}\\"
+
+
+def _row(row: Row) -> str:
+    shade = rf"\rowcolor{{{row.shaded}}}" if row.shaded else ""
+    return shade + _joined([_cell(cell) for cell in row.cells])
+
+
+def _cell(cell: Cell) -> str:
+    text = escaped(cell.text)
+    if cell.bold:
+        # \textbf does not reach into mathematics.
+        text = (
+            rf"\textbf{{\boldmath{' ' if text[:1].isalpha() else ''}{text}}}" if "$" in text else rf"\textbf{{{text}}}"
+        )
+    if cell.underline:
+        text = rf"\underline{{{text}}}"
+    return rf"\cellcolor{{{cell.shaded}}}{text}" if cell.shaded else text
+
+
+def _note(text: str) -> str:
+    # A command's name ends where a letter does not follow.
+    return rf"\par\smallskip\noindent{' ' if text[:1].isalpha() else ''}{text}"

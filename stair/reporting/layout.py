@@ -1,0 +1,195 @@
+"""A table as it is laid out, and its Markdown and terminal forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import TYPE_CHECKING
+
+from stair.statistics.grid import Gap
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+DASH = "--"
+MINUS = "−"
+ITALIC = {chr(0x1D44E + number): letter for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
+"""Mathematical italic letters, for symbols such as a sample size.
+
+LaTeX sets them as mathematics; the other forms print plain letters.
+"""
+
+_PLAIN = str.maketrans(ITALIC)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell's text and how it stands out."""
+
+    text: str
+    bold: bool = False
+    underline: bool = False
+    shaded: str | None = None
+    """A LaTeX colour of the paper, where the cell is shaded and its row is not."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of cells; `heading` rows have one cell over the whole width."""
+
+    cells: tuple[Cell, ...]
+    heading: bool = False
+    shaded: str | None = None
+    """A LaTeX colour of the paper: stairrow, vanillarow."""
+    rule: str | None = None
+    """A LaTeX rule below the row: midrule, addlinespace."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table: header, rows, caption and the notes below it.
+
+    A header has one or two lines of (text, columns spanned). All text is plain Unicode with `--`
+    for a dash; each form escapes what is special to it.
+    """
+
+    label: str
+    caption: str
+    header: tuple[tuple[tuple[str, int], ...], ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    columns: str = ""
+    """LaTeX's alignment of each column: `l`, `c` or `r`. Default: `l`, then `r` for all others."""
+    trimmed: bool = True
+    """Whether LaTeX leaves out the space at the table's two sides."""
+    separation: int | None = None
+    """LaTeX's space beside each column, in points."""
+    stretch: float | None = None
+    """LaTeX's row height, in line heights."""
+    width: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        widths = {sum(span for _, span in line) for line in self.header} | {
+            len(r.cells) for r in self.rows if not r.heading
+        }
+        assert len(widths) == 1, f"rows of {self.label} differ in width: {widths}"
+        object.__setattr__(self, "width", widths.pop())
+        object.__setattr__(self, "columns", self.columns or "l" + "r" * (self.width - 1))
+        assert len(self.columns) == self.width, f"{self.label} aligns {len(self.columns)} of {self.width} columns"
+
+    @property
+    def left_columns(self) -> int:
+        """How many columns, from the left, hold text."""
+        return len(self.columns) - len(self.columns.lstrip("l"))
+
+
+def rounded(value: float | Gap, digits: int = 2) -> str:
+    """A number as tables print it: rounded half to even, a dash for a gap."""
+    if isinstance(value, Gap):
+        return DASH
+    text = str(Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN))
+    return text.removeprefix("-") if float(text) == 0 else text.replace("-", MINUS)
+
+
+def signed(value: float | Gap, digits: int = 2) -> str:
+    """As `rounded`, with a plus before what is greater than zero."""
+    text = rounded(value, digits)
+    return text if text == DASH or text.startswith(MINUS) or float(text) == 0 else f"+{text}"
+
+
+def markdown(layout: Layout) -> str:
+    """The table as GitHub-flavoured Markdown; a two-line header is joined into one."""
+    lines = [f"**{_plain(layout.caption)}**", ""]
+    lines.append("| " + " | ".join(_markdown_text(text) for text in _joined_header(layout)) + " |")
+    lines.append("|" + "|".join("---" if i < layout.left_columns else "---:" for i in range(layout.width)) + "|")
+    for row in layout.rows:
+        if row.heading:
+            cells = [f"***{_markdown_text(row.cells[0].text)}***", *[""] * (layout.width - 1)]
+        else:
+            cells = [_markdown_cell(cell) for cell in row.cells]
+        lines.append("| " + " | ".join(cells) + " |")
+    for note in layout.notes:
+        lines += ["", _plain(note)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_text(text: str) -> str:
+    return _plain(text).replace("|", r"\|")
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = _markdown_text(cell.text)
+    if cell.underline:
+        text = f"<u>{text}</u>"
+    return f"**{text}**" if cell.bold else text
+
+
+def _joined_header(layout: Layout) -> list[str]:
+    names = [""] * layout.width
+    for line in layout.header:
+        column = 0
+        for text, span in line:
+            for index in range(column, column + span):
+                names[index] = " ".join(part for part in (names[index], text) if part)
+            column += span
+    return names
+
+
+def _plain(text: str) -> str:
+    return text.replace(DASH, "–").translate(_PLAIN)
+
+
+def terminal(layout: Layout, width: int = 80) -> RenderableType:
+    """The table for a terminal, its caption above and its notes below. What is too wide goes on in a second table."""
+    from rich.console import Group
+    from rich.text import Text
+
+    notes = [Text(_plain(note), style="dim") for note in layout.notes]
+    parts = [_terminal_part(layout, columns) for columns in _fitting_columns(layout, width)]
+    return Group(Text(_plain(layout.caption), style="italic"), *parts, *notes)
+
+
+def _terminal_part(layout: Layout, columns: Sequence[int]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    titles = _joined_header(layout)
+    for column in columns:
+        left = column < layout.left_columns
+        title = titles[column] if left else "\n".join(titles[column].split())
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+    for row in layout.rows:
+        if row.heading:
+            table.add_section()
+            table.add_row(Text(_plain(row.cells[0].text), style="bold italic"))
+        else:
+            shown = (row.cells[column] for column in columns)
+            table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in shown), end_section=bool(row.rule))
+    return table
+
+
+def _fitting_columns(layout: Layout, width: int) -> list[list[int]]:
+    """The columns of each part: those of text in every one, and as many others as fit."""
+    titles = _joined_header(layout)
+    needed = []
+    for column in range(layout.width):
+        texts = [row.cells[column].text for row in layout.rows if not row.heading]
+        texts += [titles[column]] if column < layout.left_columns else titles[column].split()
+        if column == 0:
+            texts += [row.cells[0].text for row in layout.rows if row.heading]
+        needed.append(max(map(len, texts), default=0) + 2)
+    text = list(range(layout.left_columns))
+    room = width - 2 - sum(needed[column] for column in text)
+    parts: list[list[int]] = [[]]
+    for column in range(layout.left_columns, layout.width):
+        if parts[-1] and sum(needed[other] for other in (*parts[-1], column)) > room:
+            parts.append([])
+        parts[-1].append(column)
+    return [[*text, *part] for part in parts]
+
+
+def _style(cell: Cell) -> str:
+    return " ".join(name for name, on in (("bold", cell.bold), ("underline", cell.underline)) if on)

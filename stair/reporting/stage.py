@@ -1,0 +1,168 @@
+"""The tables stage: from scored rows to CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph import tables as graph
+from stair.graph.tables import Place, evaluated_places, tables_of
+from stair.protocol.invariants import MIXED, ONE_ENGINE
+from stair.records.files import write_text
+from stair.records.manifest import manifest_path
+from stair.records.schemas import BENCHMARK
+from stair.records.tables import read_table
+from stair.reporting.answer_forms import with_answer_forms
+from stair.reporting.figures.figure import Figure
+from stair.reporting.labels import Labels
+from stair.reporting.latex import latex
+from stair.reporting.layout import markdown
+from stair.reporting.missing import missing_reasons
+from stair.reporting.registry import FIGURES, Source, table_builder
+from stair.reporting.tables.table import Table, nothing
+from stair.reporting.tidy import tidy_csv
+from stair.statistics.grid import COLUMNS, Gap, Responses
+
+
+def scored_rows(paths: RunPaths, places: Sequence[Place]) -> pd.DataFrame:
+    """The scored rows at some places of a run, in their order.
+
+    Raises:
+        ValueError: the protocol's checks have not passed on this data.
+    """
+    if not paths.checks.is_file():
+        raise ValueError(
+            f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
+        )
+    columns = [*COLUMNS, "seed", "verdict"]
+    frames = [pd.read_parquet(paths.evaluation(*place), columns=columns) for place in places]
+    return pd.concat(frames or [pd.DataFrame(columns=columns)], ignore_index=True)
+
+
+def _responses(config: Config, paths: RunPaths, places: Sequence[Place], rows: pd.DataFrame) -> Responses:
+    """A run's scored rows as grids over its benchmarks' problems."""
+    problems = {
+        benchmark: [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
+        for benchmark in dict.fromkeys(place.benchmark for place in places)
+    }
+    files = [paths.evaluation(*place) for place in places]
+    return Responses.from_frame(
+        rows, problems=problems, samples=config.evaluation.samples, reasons=missing_reasons(files)
+    )
+
+
+def build(config: Config, paths: RunPaths, name: str) -> Table:
+    """One table of a run, from the rows that it shows; an empty one, which says so, where the run has none of them."""
+    places = list(_rows_shown(name, tables_of(config), config)(config, evaluated_places(config)))
+    rows, labels = scored_rows(paths, places), Labels.of(config)
+    responses = _responses(config, paths, places, rows)
+    table = assemble(name, responses, labels, config, trained_parameters(config, paths)) or nothing(name, labels)
+    if name == "intervals":
+        table = with_answer_forms(table, config, paths)
+    return _with_mixed_engines(with_time_outs(table, rows), config, paths)
+
+
+def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str], int | Gap]:
+    """The parameters that each (model, condition) trained, from the controllers' manifests.
+
+    Without a manifest, the count of a model that is not from the hub is a gap: it may have the key of a model of the
+    paper, but not its shape.
+    """
+    found: dict[tuple[str, str], int | Gap] = {}
+    for condition, settings in config.conditions.items():
+        if settings.controller is None:
+            continue
+        for model, backbone in config.models.items():
+            path = manifest_path(paths.controller(model, settings.controller))
+            if path.is_file():
+                found[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+            elif backbone.repository is None:
+                found[model, condition] = Gap(
+                    f"{model}, {condition}: the controller has no manifest with its parameters"
+                )
+    return found
+
+
+def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
+    """The table with a note on every comparison whose conditions come from unequal engines, where that is allowed."""
+    if not config.evaluation.allow_mixed_engines:
+        return table
+    checks = pd.read_csv(paths.checks, keep_default_na=False)
+    mixed = checks[(checks["name"] == ONE_ENGINE) & checks["detail"].str.startswith(MIXED)]
+    labels = Labels.of(config)
+    lines = []
+    for scope, detail in zip(mixed["scope"], mixed["detail"], strict=True):
+        model, benchmark = scope.split("/")
+        lines.append(
+            f"{labels.model(model)} on {labels.benchmark(benchmark)}: conditions come from unequal engines "
+            f"({detail.removeprefix(MIXED)})."
+        )
+    return replace(table, layout=replace(table.layout, notes=(*table.layout.notes, *lines)))
+
+
+def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
+    """The table with a note that counts the time-outs among the verdicts behind its own cells.
+
+    `rows` are the scored rows. There is no note without a time-out, and none where a verdict of
+    the table's rows is unknown.
+    """
+    if "verdict" not in rows.columns or not table.sources:
+        return table
+    grids = pd.MultiIndex.from_frame(rows[["model", "benchmark", "condition", "turn"]])
+    verdicts = rows.loc[grids.isin(table.sources), "verdict"]
+    count = int((verdicts == "timeout").sum())
+    if verdicts.isna().any() or not count:
+        return table
+    note = (
+        f"The comparison of answers timed out for {count:,} of this table's {len(verdicts):,} scored rows; "
+        "a time-out counts as wrong."
+    )
+    return replace(table, layout=replace(table.layout, notes=(*table.layout.notes, note)))
+
+
+def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
+    """One figure of a run that is drawn from scored rows, those that it shows."""
+    if name not in FIGURES:
+        raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
+    places = list(graph.FIGURES[name](config, evaluated_places(config)))
+    responses = _responses(config, paths, places, scored_rows(paths, places))
+    return FIGURES[name].build(Source(responses, Labels.of(config), config))
+
+
+def assemble(
+    name: str,
+    responses: Responses,
+    labels: Labels,
+    config: Config,
+    trained: Mapping[tuple[str, str], int | Gap] | None = None,
+) -> Table | None:
+    """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
+    places = places_of(responses)
+    known = graph.tables(config, places, dict.fromkeys((*responses.models, *config.models)))
+    shown = set(_rows_shown(name, known, config)(config, places))
+    grids = {key: grid for key, grid in responses.grids.items() if Place(*key[:3]) in shown}
+    return table_builder(name).build(Source(replace(responses, grids=grids), labels, config, trained or {}))
+
+
+def places_of(responses: Responses) -> list[Place]:
+    """The places that have responses."""
+    return list(dict.fromkeys(Place(*key[:3]) for key in responses.grids))
+
+
+def _rows_shown(name: str, known: Mapping[str, graph.Shows], config: Config) -> graph.Shows:
+    if name not in known:
+        raise ValueError(f"there is no table '{name}' (there are: {', '.join(tables_of(config))})")
+    return known[name]
+
+
+def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:
+    """Writes a table's three forms."""
+    write_text(path(".csv"), tidy_csv(table.artifact, table.values, labels))
+    write_text(path(".md"), markdown(table.layout))
+    write_text(path(".tex"), latex(table.layout))

@@ -1,0 +1,86 @@
+"""Table continuous-summary: Vanilla at T1, the continuous conditions over T2 to T4."""
+
+from __future__ import annotations
+
+from stair.reporting import mapping
+from stair.reporting.labels import Labels
+from stair.reporting.layout import Cell, Layout, Row
+from stair.reporting.tables.table import (
+    REFERENCE,
+    SHOWN,
+    Table,
+    benchmark_title,
+    by_place,
+    notes,
+    number_cells,
+    reported,
+    sources,
+    stacked,
+)
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.metrics import MEAN, metric_names, turn_metrics
+from stair.statistics.tidy import Value
+
+ARTIFACT = mapping.SUMMARY
+
+
+def build(responses: Responses, labels: Labels) -> Table | None:
+    """The table over every model and benchmark that has rows; None where there are none."""
+    metrics = tuple(metric_names(responses.samples))
+    benchmarks = list(dict.fromkeys(b for model in responses.models for b in responses.benchmarks(model)))
+    shown = [
+        c
+        for c in SHOWN
+        if any(c in responses.conditions(m, b) for m in responses.models for b in responses.benchmarks(m))
+    ]
+    if not shown:
+        return None
+    numbers = by_place(turn_metrics(responses))
+    values: list[Value] = []
+    blocks: list[tuple[str, list[Row]]] = []
+    for model in responses.models:
+        columns: list[dict[str, Cell]] = []
+        for benchmark in benchmarks:
+            for metric in metrics:
+                column: dict[str, float | Gap] = {}
+                for condition in shown:
+                    turn = "T1" if condition == REFERENCE else MEAN
+                    place = (model, benchmark, condition, turn, metric)
+                    column[condition] = numbers.get(place, Gap(f"{model}, {benchmark}, {condition}: no responses"))
+                    values.append(Value(model, benchmark, condition, turn, "", metric, column[condition], "%"))
+                columns.append(_cells(column))
+        rows: list[Row] = []
+        for condition in shown:
+            shade = "vanillarow" if condition == REFERENCE else "stairrow" if condition == "stair" else None
+            name = Cell(labels.printed_condition(condition), bold=condition == "stair")
+            rows.append(Row((name, *(cells[condition] for cells in columns)), shaded=shade))
+        blocks.append((labels.printed_model(model), rows))
+    caption = (
+        "Continuous reasoning results (%). Vanilla reports T1; Native and STAIR average T2--T4. Bold marks the better "
+        "Native/STAIR score for each metric, including ties. Underlined STAIR scores exceed the corresponding Vanilla reference."
+    )
+    header = (
+        (("", 1), *((benchmark_title(labels, benchmark), len(metrics)) for benchmark in benchmarks)),
+        (("Condition", 1), *((metric, 1) for _ in benchmarks for metric in metrics)),
+    )
+    layout = Layout(
+        ARTIFACT,
+        caption,
+        header,
+        stacked(blocks, "midrule"),
+        notes(labels, responses, values, benchmarks),
+        columns="l" + "c" * len(benchmarks) * len(metrics),
+        trimmed=False,
+        separation=3,
+        stretch=1.12,
+    )
+    shows = sources(responses, lambda key: key.condition in shown and reported(key))
+    return Table("continuous_summary", ARTIFACT, tuple(values), layout, shows)
+
+
+def _cells(column: dict[str, float | Gap]) -> dict[str, Cell]:
+    cells = number_cells(column, [condition for condition in column if condition != REFERENCE])
+    reference, ours = column.get(REFERENCE), column.get("stair")
+    if isinstance(reference, float) and isinstance(ours, float) and ours > reference + 1e-9:
+        cells["stair"] = Cell(cells["stair"].text, cells["stair"].bold, underline=True)
+    return cells

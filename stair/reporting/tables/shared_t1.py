@@ -1,0 +1,186 @@
+"""Tables shared-t1 and bank-prefix-accuracy: conditions that share one T1 history, at T2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from stair.reporting import mapping
+from stair.reporting.labels import Labels
+from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
+from stair.reporting.tables.table import (
+    Table,
+    benchmark_title,
+    comparison_title,
+    in_words,
+    notes,
+    number_cells,
+    sources,
+    stacked,
+)
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.metrics import at_turn, metric_names
+from stair.statistics.shared_t1 import TURN, condition_family, shared_t1_metrics, truncated_banks
+from stair.statistics.tidy import Value
+
+SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
+PREFIX = "stair_prefix-"
+FULL = "stair_prefix-full"
+"""The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
+
+
+def studied(responses: Responses) -> list[tuple[str, str]]:
+    """The pairs of a model and a benchmark that have rows of any of the study's conditions."""
+    return [
+        (m, b)
+        for m in responses.models
+        for b in responses.benchmarks(m)
+        if any(condition_family(c) in SHOWN or c.startswith(PREFIX) for c in responses.conditions(m, b))
+    ]
+
+
+def build(responses: Responses, labels: Labels) -> Table | None:
+    """The controls beside Native and STAIR; None where the study has no rows.
+
+    Each pair of a model and a benchmark has its block. Native and STAIR stand in every block, as
+    dashes where they have no rows.
+    """
+    values: list[Value] = []
+    blocks: list[tuple[str, list[Row]]] = []
+    pairs = studied(responses)
+    for pair in pairs:
+        found = [value for value in shared_t1_metrics(responses, *pair) if value.condition in SHOWN]
+        of_pair = sorted(found, key=lambda value: SHOWN.index(value.condition))
+        values += of_pair
+        blocks.append((comparison_title(labels, *pair), _rows(of_pair, responses, labels)))
+    if not pairs:
+        return None
+    average, passed = metric_names(responses.samples)
+    header = (tuple((name, 1) for name in ("Condition", average, "Δ (pp)", passed)),)
+    several = len(pairs) > 1
+    (model, benchmark), counts = pairs[0], {len(responses.problems[benchmark]) for _, benchmark in pairs}
+    subject = f" {benchmark_title(labels, benchmark)} results for {labels.printed_model(model)}"
+    caption = (
+        f"Shared-T1{' results' if several else subject} at T2 (%). Conditions share "
+        f"{f'{counts.pop()} problems' if len(counts) == 1 else 'their problems'} and {in_words(responses.samples)} matched "
+        "trajectories per problem. Random-reflector and K--V pairing average three test-time seeds; other conditions use one "
+        f"evaluation. Δ is the {average} difference from Native."
+    )
+    layout = Layout(
+        mapping.SHARED_T1,
+        caption,
+        header,
+        stacked(blocks, "midrule", headed=several),
+        notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
+        columns="lccc",
+        trimmed=False,
+        separation=7,
+        stretch=1.12,
+    )
+    shows = sources(
+        responses,
+        lambda key: key[:2] in pairs and condition_family(key.condition) in SHOWN and key.turn == TURN,
+    )
+    return Table("shared_t1", mapping.SHARED_T1, tuple(values), layout, shows)
+
+
+def _rows(values: Sequence[Value], responses: Responses, labels: Labels) -> list[Row]:
+    """One block: Avg@k, its difference from Native, and Pass@k of every condition."""
+    average, passed = metric_names(responses.samples)
+    columns = []
+    for metric, text in ((average, rounded), (f"{average} minus Native", signed), (passed, rounded)):
+        column = {value.condition: value.value for value in values if value.metric == metric}
+        marks = number_cells(column, column)
+        columns.append({c: Cell(text(value), bold=marks[c].bold) for c, value in column.items()})
+    return [
+        Row(
+            (Cell(labels.printed_condition(c), bold=c == "stair"), *(column[c] for column in columns)),
+            shaded="stairrow" if c == "stair" else None,
+        )
+        for c in columns[0]
+    ]
+
+
+def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) -> Table | None:
+    """Accuracy by how many of the bank's first entries are readable; None where no prefix has rows.
+
+    Each pair of a model and a benchmark has its block. `frame` holds the rows; with the column
+    `bank_tokens`, which scored rows carry, banks longer than the budget are counted.
+    """
+    values: list[Value] = []
+    blocks: list[tuple[str, list[Row]]] = []
+    prefixes = {
+        pair: sorted(
+            (c for c in responses.conditions(*pair) if c.startswith(PREFIX)), key=lambda c: int(c.removeprefix(PREFIX))
+        )
+        for pair in studied(responses)
+    }
+    pairs = [pair for pair, conditions in prefixes.items() if conditions]
+    for pair in pairs:
+        of_pair = _prefix_values(responses, frame, *pair, prefixes[pair])
+        values += of_pair
+        blocks.append((comparison_title(labels, *pair), _prefix_rows(of_pair, labels)))
+    if not pairs:
+        return None
+    names = tuple(metric_names(responses.samples))
+    several = len(pairs) > 1
+    on = "" if several else f" {benchmark_title(labels, pairs[0][1])}"
+    caption = (
+        f"Bank-prefix accuracy on shared-T1{on} at T2 (%). Each condition uses {in_words(responses.samples)} matched sample "
+        "seeds per problem. Truncated counts banks longer than the access budget."
+    )
+    layout = Layout(
+        mapping.BANK_PREFIXES,
+        caption,
+        (tuple((name, 1) for name in ("Readable bank", "Truncated", *names)),),
+        stacked(blocks, "addlinespace", headed=several),
+        notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
+        separation=8,
+    )
+    shows = sources(
+        responses,
+        lambda key: (
+            key[:2] in pairs
+            and key.condition in ("native", "stair", *prefixes[key.model, key.benchmark])
+            and key.turn == TURN
+        ),
+    )
+    return Table("bank_prefix_accuracy", mapping.BANK_PREFIXES, tuple(values), layout, shows)
+
+
+def _prefix_values(
+    responses: Responses, frame: pd.DataFrame, model: str, benchmark: str, prefixes: Sequence[str]
+) -> list[Value]:
+    """Truncated banks, Avg@k and Pass@k of Native, every prefix and the full bank."""
+    cut = {value.condition: value for value in truncated_banks(frame, model, benchmark)}
+    values: list[Value] = []
+    for condition in ("native", *prefixes, "stair"):
+        place = (model, benchmark, FULL if condition == "stair" else condition, f"T{TURN}", "")
+        if condition in cut:
+            values.append(Value(*place, "truncated", cut[condition].value, cut[condition].unit))
+        for name, metric in metric_names(responses.samples).items():
+            score = at_turn(metric, responses, model, benchmark, condition, TURN)
+            values.append(Value(*place, name, score, "%"))
+    return values
+
+
+def _prefix_rows(values: Sequence[Value], labels: Labels) -> list[Row]:
+    """One block: Native without a bank, then the prefixes of the bank."""
+    cut = {
+        value.condition: f"{int(value.value)}/{value.unit.removeprefix('inputs of ')}"
+        for value in values
+        if value.metric == "truncated" and not isinstance(value.value, Gap)
+    }
+    columns: dict[str, dict[str, float | Gap]] = {}
+    for value in values:
+        if value.metric != "truncated":
+            columns.setdefault(value.metric, {})[value.condition] = value.value
+    marked = [number_cells(column, column) for column in columns.values()]
+    return [
+        Row(
+            (Cell(labels.printed_condition(key)), Cell(cut.get(key, DASH)), *(cells[key] for cells in marked)),
+            shaded=None if key == "native" else "stairrow",
+        )
+        for key in marked[0]
+    ]

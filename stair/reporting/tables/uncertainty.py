@@ -1,0 +1,184 @@
+"""Tables intervals and comparisons: how far each number could be off, and which differences are more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from stair.reporting.labels import Labels
+from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
+from stair.reporting.tables.history import COMPARED, REFERENCE
+from stair.reporting.tables.table import Table, benchmark_title, notes, sources, stacked
+from stair.statistics.estimates import condition_comparisons, history_intervals, turn_intervals
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.metrics import MEAN
+from stair.statistics.paired import false_discoveries
+from stair.statistics.tidy import Value
+
+BASE = "native"
+"""What conditions are compared with."""
+
+_ENDS = {"low": "interval low", "high": "interval high", "rerun_low": "rerun low", "rerun_high": "rerun high"}
+_FALSE_DISCOVERIES = 0.05
+
+
+def intervals(responses: Responses, labels: Labels) -> Table:
+    """Every score with two 95% intervals: over other problems of the kind, and over another run on these problems."""
+    frames = [turn_intervals(responses)]
+    for model in responses.models:
+        for benchmark in responses.benchmarks(model):
+            there = responses.conditions(model, benchmark)
+            compared = [condition for condition in COMPARED if condition in there]
+            if REFERENCE in there and compared:
+                frames.append(history_intervals(responses, model, benchmark, conditions=compared, reference=REFERENCE))
+    values: list[Value] = []
+    blocks: list[tuple[str, list[Row]]] = []
+    for frame in frames:
+        for row in _records(frame):
+            keys = (row["model"], row["benchmark"], row["condition"], row["turn"], row["group"])
+            for column, name in _ENDS.items():
+                end = Gap(row["gap"]) if row["gap"] else float(row[column])
+                values.append(Value(*keys, f"{row['metric']} {name}", end, "%"))
+    shown = frames[0]
+    average = f"Avg@{responses.samples}"
+    for model in responses.models:
+        rows: list[Row] = []
+        of_model = shown[(shown["model"] == model) & (shown["metric"] == average)]
+        for benchmark in responses.benchmarks(model):
+            for condition in responses.conditions(model, benchmark):
+                of = of_model[(of_model["benchmark"] == benchmark) & (of_model["condition"] == condition)]
+                turn = MEAN if MEAN in set(of["turn"]) else "T1"
+                row = _records(of[of["turn"] == turn])[0]
+                cells = [DASH] * 3
+                if not row["gap"]:
+                    cells = [
+                        rounded(row["value"]),
+                        f"{rounded(row['low'], 1)} to {rounded(row['high'], 1)}",
+                        f"{rounded(row['rerun_low'], 1)} to {rounded(row['rerun_high'], 1)}",
+                    ]
+                names = (
+                    benchmark_title(labels, benchmark),
+                    labels.printed_condition(condition),
+                    turn.replace("-", "--"),
+                )
+                rows.append(Row(tuple(Cell(text) for text in (*names, *cells))))
+        blocks.append((labels.printed_model(model), rows))
+    header = (tuple((n, 1) for n in ("Benchmark", "Condition", "Turns", average, "Other problems", "Another run")),)
+    caption = (
+        f"{average} (%) with 95% intervals: for other problems of the same kind (bootstrap over problems), and for another run "
+        "of the same design on these problems (both runs' sampling noise). The CSV has every turn, group and metric."
+    )
+    layout = Layout(
+        "intervals",
+        caption,
+        header,
+        stacked(blocks, "midrule"),
+        _notes(labels, responses, values),
+        columns="lllrcc",
+        separation=3,
+    )
+    return Table("intervals", "intervals", tuple(values), layout, sources(responses, lambda key: True))
+
+
+def comparisons(responses: Responses, labels: Labels) -> Table | None:
+    """Every condition with later turns against Native, paired by problem; None where there is nothing to compare.
+
+    Conditions that ask Native again show what differs by itself: the noise floor, which stands beside every effect and is
+    tested for nothing.
+    """
+    frames: list[pd.DataFrame] = []
+    for model in responses.models:
+        for benchmark in responses.benchmarks(model):
+            there = responses.conditions(model, benchmark)
+            for condition in there:
+                later = max(responses.turns(model, benchmark, condition)) > 1
+                if BASE in there and condition != BASE and later:
+                    frames.append(condition_comparisons(responses, model, benchmark, condition, BASE))
+    if not frames:
+        return None
+    found = pd.concat(frames, ignore_index=True).reset_index(names="place")
+    average = f"Avg@{responses.samples}"
+    shown = found[(found["turn"] == MEAN) & (found["metric"] == average)]
+    again = [condition for condition, repeated in labels.repetitions.items() if repeated == BASE]
+    floors = _noise_floors(found[found["condition"].isin(again)])
+    tested = shown[shown["gap"].isna() & ~shown["condition"].isin(again)]
+    called = dict(zip(tested["place"], false_discoveries(list(tested["p"]), _FALSE_DISCOVERIES), strict=True))
+    values: list[Value] = []
+    for row in _records(found):
+        keys = (row["model"], row["benchmark"], row["condition"], row["turn"], "")
+        for column, name, unit in (
+            ("value", "minus Native", "pp"),
+            ("low", "minus Native interval low", "pp"),
+            ("high", "minus Native interval high", "pp"),
+            ("detectable", "minus Native detectable", "pp"),
+            ("p", "minus Native p", ""),
+        ):
+            number = Gap(row["gap"]) if row["gap"] else float(row[column])
+            values.append(Value(*keys, f"{row['metric']} {name}", number, unit))
+        floor = floors.get(_place(row))
+        if floor is not None and row["condition"] not in again:
+            values.append(Value(*keys, f"{row['metric']} minus Native noise floor", floor, "pp"))
+    blocks: list[tuple[str, list[Row]]] = []
+    for model in responses.models:
+        if not (shown["model"] == model).any():
+            continue
+        rows: list[Row] = []
+        for row in _records(shown[shown["model"] == model]):
+            cells = [DASH] * 5
+            if not row["gap"]:
+                interval = f"{signed(row['low'])} to {signed(row['high'])}"
+                floor = None if row["condition"] in again else floors.get(_place(row))
+                cells = [signed(row["value"]), interval, rounded(row["p"], 3), rounded(row["detectable"])]
+                cells.append(DASH if floor is None else rounded(floor))
+            different = bool(called.get(row["place"], False))
+            names = (benchmark_title(labels, row["benchmark"]), labels.printed_condition(row["condition"]))
+            rows.append(Row((*(Cell(name) for name in names), *(Cell(text, bold=different) for text in cells))))
+        blocks.append((labels.printed_model(model), rows))
+    header = (
+        tuple((n, 1) for n in ("Benchmark", "Condition", "Difference", "95% interval", "𝑝", "Detectable", "Noise")),
+    )
+    caption = (
+        f"{average} over T2--T4 minus Native's, in percentage points, paired by problem: bootstrap interval, 𝑝 of the "
+        "sign-flip test, the smallest true difference that this many problems show in four runs of five, and the greatest "
+        "difference of conditions that ask Native again, where there are any. Bold: different "
+        "from Native with at most 5% false discoveries over the table. The CSV has every turn and metric."
+    )
+    layout = Layout(
+        "comparisons",
+        caption,
+        header,
+        stacked(blocks, "midrule"),
+        _notes(labels, responses, values),
+        columns="llrcrrr",
+        separation=3,
+    )
+    compared = {tuple(keys) for keys in found[["model", "benchmark", "condition"]].to_numpy()}
+    compared |= {(model, benchmark, BASE) for model, benchmark, _ in compared}
+    shows = sources(responses, lambda key: key[:3] in compared and key.turn > 1)
+    return Table("comparisons", "comparisons", tuple(values), layout, shows)
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    """What two rows must share to be beside each other."""
+    return row["model"], row["benchmark"], row["turn"], row["metric"]
+
+
+def _noise_floors(again: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
+    """The greatest difference, either way, of conditions that ask the same again; by `_place`."""
+    floors: dict[tuple[str, str, str, str], float] = {}
+    for row in _records(again):
+        if not row["gap"]:
+            floors[_place(row)] = max(floors.get(_place(row), 0.0), abs(float(row["value"])))
+    return floors
+
+
+def _notes(labels: Labels, responses: Responses, values: Iterable[Value]) -> tuple[str, ...]:
+    return notes(labels, responses, values, (b for model in responses.models for b in responses.benchmarks(model)))
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    # pandas turns None into NaN where other rows have a text.
+    records: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment]
+    return [record | {"gap": record["gap"] if isinstance(record["gap"], str) else None} for record in records]

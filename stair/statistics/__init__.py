@@ -1,0 +1,1 @@
+"""Every number that follows from response rows: metrics, intervals, paired tests. Takes frames and plain values."""

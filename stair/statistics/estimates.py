@@ -1,0 +1,144 @@
+"""Every reported number with its two intervals, and every comparison of two conditions, as tables."""
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from stair.statistics.conditioning import GROUPS, group_cell
+from stair.statistics.grid import Gap, Grid, Responses
+from stair.statistics.intervals import (
+    Floats,
+    Interval,
+    average_scores,
+    bootstrap_interval,
+    mean_scores,
+    pass_scores,
+    ratio_interval,
+)
+from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.paired import paired_difference
+from stair.statistics.reruns import Noise, average_noise, binomial_noise, mean_noise, pass_noise, rerun_interval
+
+KEYS = ("model", "benchmark", "condition", "turn", "group", "metric")
+INTERVAL_COLUMNS = (*KEYS, "value", "low", "high", "rerun_low", "rerun_high", "rerun_error", "gap")
+"""`low` and `high` hold for other problems of the same kind, `rerun_low` and `rerun_high` for another run; in percent."""
+
+COMPARISON_COLUMNS = (
+    *KEYS[:2],
+    "condition",
+    "reference",
+    "turn",
+    "metric",
+    "value",
+    "low",
+    "high",
+    "p",
+    "detectable",
+    "gap",
+)
+
+Scores = Callable[[Grid], Floats]
+NoiseOf = Callable[[Grid], Noise]
+
+
+def _metrics(samples: int) -> dict[str, tuple[Scores, NoiseOf]]:
+    return {f"Avg@{samples}": (average_scores, average_noise), f"Pass@{samples}": (pass_scores, pass_noise)}
+
+
+def turn_intervals(responses: Responses) -> pd.DataFrame:
+    """Intervals of the values of `metrics.turn_metrics`, with the columns `INTERVAL_COLUMNS`."""
+    rows = []
+    for model in responses.models:
+        for benchmark in responses.benchmarks(model):
+            for condition in responses.conditions(model, benchmark):
+                turns = responses.turns(model, benchmark, condition)
+                spans = {f"T{turn}": [turn] for turn in turns}
+                if max(turns) > 1:
+                    spans[MEAN] = list(LATER_TURNS)
+                for span, members in spans.items():
+                    grids = [responses.grid(model, benchmark, condition, turn) for turn in members]
+                    for name, (scores, noise) in _metrics(responses.samples).items():
+                        keys = (model, benchmark, condition, span, "", name)
+                        rows.append((*keys, *_interval_cells(grids, scores, noise)))
+    return pd.DataFrame(rows, columns=list(INTERVAL_COLUMNS))
+
+
+def history_intervals(
+    responses: Responses,
+    model: str,
+    benchmark: str,
+    *,
+    conditions: Sequence[str] = ("native", "stair"),
+    reference: str = "vanilla",
+) -> pd.DataFrame:
+    """Intervals of the accuracies of `conditioning.history_tables`."""
+    rows = []
+    for turn in LATER_TURNS:
+        for group in GROUPS:
+            for condition in (reference, *conditions):
+                keys = (model, benchmark, condition, f"T{turn}", group, "accuracy")
+                cell = group_cell(responses, model, benchmark, turn, condition, group, conditions, reference)
+                if isinstance(cell, Gap) or cell.n == 0:
+                    reason = cell.reason if isinstance(cell, Gap) else "no response in this group"
+                    rows.append((*keys, *_gap_cells(reason)))
+                    continue
+                interval = ratio_interval(100.0 * cell.correct.sum(axis=1), 1.0 * cell.members.sum(axis=1))
+                rows.append((*keys, *_cells(interval, binomial_noise(cell.correct_count, cell.n))))
+    return pd.DataFrame(rows, columns=list(INTERVAL_COLUMNS))
+
+
+def condition_comparisons(
+    responses: Responses,
+    model: str,
+    benchmark: str,
+    condition: str,
+    reference: str,
+    *,
+    turns: Sequence[int] = LATER_TURNS,
+) -> pd.DataFrame:
+    """Paired differences of two conditions at each turn, and over T2-T4 if these are the turns.
+
+    Columns `COMPARISON_COLUMNS`, in percentage points: the difference with its interval, the p-value of the sign-flip
+    test, and the smallest difference that the design finds in four of five cases.
+    """
+    spans = {f"T{turn}": [turn] for turn in turns}
+    if tuple(turns) == LATER_TURNS:
+        spans[MEAN] = list(LATER_TURNS)
+    rows = []
+    for span, members in spans.items():
+        for name, (scores, _) in _metrics(responses.samples).items():
+            keys = (model, benchmark, condition, reference, span, name)
+            sides = [
+                mean_scores([_scores(responses.grid(model, benchmark, each, turn), scores) for turn in members])
+                for each in (condition, reference)
+            ]
+            gap = next((side for side in sides if isinstance(side, Gap)), None)
+            if gap is not None:
+                rows.append((*keys, *[float("nan")] * 5, gap.reason))
+                continue
+            ours, theirs = (side for side in sides if not isinstance(side, Gap))
+            found = paired_difference(ours, theirs, *keys)
+            interval = found.interval
+            rows.append((*keys, interval.estimate, interval.low, interval.high, found.p_value, found.detectable, None))
+    return pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
+
+
+def _scores(grid: Grid | Gap, scores: Scores) -> Floats | Gap:
+    return grid if isinstance(grid, Gap) else scores(grid)
+
+
+def _interval_cells(grids: Sequence[Grid | Gap], scores: Scores, noise: NoiseOf) -> tuple[float | str | None, ...]:
+    by_problem = mean_scores([_scores(grid, scores) for grid in grids])
+    if isinstance(by_problem, Gap):
+        return _gap_cells(by_problem.reason)
+    noises = [noise(grid) for grid in grids if not isinstance(grid, Gap)]
+    return _cells(bootstrap_interval(by_problem), mean_noise(noises))
+
+
+def _cells(interval: Interval, noise: Noise) -> tuple[float | str | None, ...]:
+    rerun = rerun_interval(interval.estimate, noise)
+    return interval.estimate, interval.low, interval.high, rerun.low, rerun.high, noise.standard_error, None
+
+
+def _gap_cells(reason: str) -> tuple[float | str | None, ...]:
+    return (*[float("nan")] * 6, reason)

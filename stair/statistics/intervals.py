@@ -1,0 +1,100 @@
+"""Intervals for a benchmark's score over the problems that could have been in it.
+
+Problems are the clusters: the four answers to one problem, at one turn or at several, are resampled together.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from stair.statistics.grid import Gap, Grid
+from stair.statistics.named_random import named_generator
+
+Floats = npt.NDArray[np.float64]
+
+RESAMPLES = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with a two-sided interval of the given level, in the estimate's unit."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float = 0.95
+
+
+def average_scores(grid: Grid) -> Floats:
+    """[problems] the share of correct answers, in percent; their mean is Avg@k."""
+    return np.asarray(100.0 * grid.correct.sum(axis=1) / grid.correct.shape[1], dtype=np.float64)
+
+
+def pass_scores(grid: Grid) -> Floats:
+    """[problems] 100 where an answer is correct, else 0; their mean is Pass@k."""
+    return np.asarray(100.0 * grid.correct.any(axis=1), dtype=np.float64)
+
+
+def mean_scores(scores: list[Floats | Gap]) -> Floats | Gap:
+    """[problems] the mean over turns, or the first gap. All turns list the problems in the same order."""
+    total = None
+    for each in scores:
+        if isinstance(each, Gap):
+            return each
+        total = each if total is None else total + each
+    assert total is not None
+    return total / len(scores)
+
+
+def bootstrap_interval(
+    scores: Floats, *, level: float = 0.95, limits: tuple[float, float] | None = (0.0, 100.0)
+) -> Interval:
+    """The interval of a mean over problems.
+
+    Args:
+        scores: [problems] one number for each problem.
+        limits: the range of the estimate, or None for a difference.
+
+    Percentiles of the resampled means, spread by what a sample of this size loses: the factor sqrt(n / (n - 1)) of its
+    deviation, and the ratio of Student's to the normal quantile. A single problem has an interval without ends.
+    """
+    return ratio_interval(scores, np.ones_like(scores), level=level, limits=limits)
+
+
+def ratio_interval(
+    numerators: Floats,
+    denominators: Floats,
+    *,
+    level: float = 0.95,
+    limits: tuple[float, float] | None = (0.0, 100.0),
+) -> Interval:
+    """As `bootstrap_interval`, of a sum over a sum: an accuracy among the responses of a group.
+
+    `numerators` and `denominators` are [problems]. Problems without responses in the group have zeros.
+    """
+    count = len(numerators)
+    if count == 0 or denominators.sum() == 0:
+        raise ValueError("an interval needs at least one response")
+    estimate = float(numerators.sum() / denominators.sum())
+    if count == 1:
+        low, high = limits or (-np.inf, np.inf)
+        return Interval(estimate, low, high, level)
+    weights = _resamples(count)
+    sums = weights @ denominators if (denominators != 1.0).any() else np.full(RESAMPLES, float(count))
+    means = (weights @ numerators)[sums > 0] / sums[sums > 0]
+    tail = (1.0 - level) / 2.0
+    spread = np.sqrt(count / (count - 1)) * stats.t.ppf(1.0 - tail, count - 1) / stats.norm.ppf(1.0 - tail)
+    low, high = estimate + spread * (np.quantile(means, [tail, 1.0 - tail]) - estimate)
+    if limits is not None:
+        low, high = max(low, limits[0]), min(high, limits[1])
+    return Interval(estimate, float(low), float(high), level)
+
+
+@lru_cache(maxsize=8)
+def _resamples(count: int) -> Floats:
+    """[RESAMPLES, problems] how often each problem is drawn: the same draws for all numbers over so many problems."""
+    generator = named_generator("bootstrap", count)
+    return generator.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES).astype(np.float64)

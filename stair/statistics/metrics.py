@@ -1,0 +1,104 @@
+"""Avg@k and Pass@k by turn, their T2-T4 means, and the differences between conditions."""
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from stair.core import TURNS
+from stair.statistics.grid import Gap, Grid, Responses
+from stair.statistics.tidy import Value
+
+LATER_TURNS = tuple(range(2, TURNS + 1))
+MEAN = "T2-T4"
+
+Metric = Callable[[Grid], float]
+
+
+def avg_at_k(grid: Grid) -> float:
+    """The share of correct responses, in percent."""
+    return 100.0 * int(grid.correct.sum()) / grid.correct.size
+
+
+def pass_at_k(grid: Grid) -> float:
+    """The share of problems with at least one correct response, in percent."""
+    return 100.0 * int(grid.correct.any(axis=1).sum()) / len(grid.problems)
+
+
+def metric_names(samples: int) -> dict[str, Metric]:
+    """`Avg@k` and `Pass@k` under the names that tables use."""
+    return {f"Avg@{samples}": avg_at_k, f"Pass@{samples}": pass_at_k}
+
+
+def at_turn(metric: Metric, responses: Responses, model: str, benchmark: str, condition: str, turn: int) -> float | Gap:
+    grid = responses.grid(model, benchmark, condition, turn)
+    return grid if isinstance(grid, Gap) else metric(grid)
+
+
+def over_later_turns(metric: Metric, responses: Responses, model: str, benchmark: str, condition: str) -> float | Gap:
+    """The mean over T2, T3 and T4, which must all be complete."""
+    return mean([at_turn(metric, responses, model, benchmark, condition, turn) for turn in LATER_TURNS])
+
+
+def mean(values: Sequence[float | Gap]) -> float | Gap:
+    """The mean, or the first gap."""
+    total = 0.0
+    for value in values:
+        if isinstance(value, Gap):
+            return value
+        total += value
+    return total / len(values)
+
+
+def difference(value: float | Gap, reference: float | Gap) -> float | Gap:
+    if isinstance(value, Gap):
+        return value
+    return reference if isinstance(reference, Gap) else value - reference
+
+
+def turn_metrics(responses: Responses) -> list[Value]:
+    """Avg@k and Pass@k of every turn that has rows, and the T2-T4 mean of conditions that have later turns.
+
+    Serves the summary, the tables by turn and the LoRA tables.
+    """
+    values = []
+    for model in responses.models:
+        for benchmark in responses.benchmarks(model):
+            for condition in responses.conditions(model, benchmark):
+                turns = responses.turns(model, benchmark, condition)
+                for turn in turns:
+                    for name, metric in metric_names(responses.samples).items():
+                        score = at_turn(metric, responses, model, benchmark, condition, turn)
+                        values.append(Value(model, benchmark, condition, f"T{turn}", "", name, score, "%"))
+                if max(turns) > 1:
+                    for name, metric in metric_names(responses.samples).items():
+                        score = over_later_turns(metric, responses, model, benchmark, condition)
+                        values.append(Value(model, benchmark, condition, MEAN, "", name, score, "%"))
+    return values
+
+
+def gains(
+    responses: Responses, condition: str, reference: str, *, model: str, benchmark: str, suffix: str = "gain"
+) -> list[Value]:
+    """Differences of the T2-T4 means of two conditions, in percentage points, computed before rounding.
+
+    The metric is named `Avg@4 <suffix>`, as tables spell it.
+    """
+    values = []
+    for name, metric in metric_names(responses.samples).items():
+        gain = difference(
+            over_later_turns(metric, responses, model, benchmark, condition),
+            over_later_turns(metric, responses, model, benchmark, reference),
+        )
+        values.append(Value(model, benchmark, condition, MEAN, "", f"{name} {suffix}", gain, "pp"))
+    return values
+
+
+def verdict_counts(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many rows have each verdict, by model, benchmark, condition and turn: one column a verdict, zeros included.
+
+    `frame` holds scored response rows; time-outs and missing answers count as incorrect in every metric, and this says
+    how many they are.
+    """
+    counts = frame.groupby(["model", "benchmark", "condition", "turn", "verdict"], sort=False).size()
+    table = counts.unstack("verdict", fill_value=0)
+    return table.reindex(columns=["correct", "wrong", "no_answer", "timeout"], fill_value=0).reset_index()

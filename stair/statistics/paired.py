@@ -1,0 +1,114 @@
+"""Paired comparisons of two conditions on the same problems."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, special, stats
+
+from stair.statistics.intervals import Floats, Interval, bootstrap_interval
+from stair.statistics.named_random import named_generator
+
+FLIPS = 10_000
+_EXACT = 12
+"""Up to so many problems with a difference, all sign patterns are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """The mean difference of two conditions over problems, in percentage points."""
+
+    interval: Interval
+    p_value: float
+    """two-sided, of the sign-flip test: under no difference, either condition could have had either score"""
+    detectable: float
+    """the smallest true difference that this design finds with the given power"""
+    problems: int
+
+
+def paired_difference(
+    scores: Floats, reference: Floats, *names: object, level: float = 0.95, power: float = 0.8
+) -> PairedDifference:
+    """Compares two conditions by their scores for each problem.
+
+    Args:
+        scores, reference: [problems] in percent, in the same order of problems.
+        names: what is compared; they seed the flips.
+    """
+    if scores.shape != reference.shape:
+        raise ValueError(f"{len(scores)} and {len(reference)} problems cannot be paired")
+    differences = scores - reference
+    return PairedDifference(
+        bootstrap_interval(differences, level=level, limits=None),
+        sign_flip_p_value(differences, *names),
+        detectable_difference(float(differences.std(ddof=1)), len(differences), level=level, power=power),
+        len(differences),
+    )
+
+
+def sign_flip_p_value(differences: Floats, *names: object) -> float:
+    """How often random signs give a mean difference at least as large as the observed one, in absolute value."""
+    nonzero = np.abs(differences[differences != 0.0])
+    if len(nonzero) == 0:
+        return 1.0
+    observed = abs(differences.sum()) - 1e-9
+    if len(nonzero) <= _EXACT:
+        signs = 1.0 - 2.0 * ((np.arange(2 ** len(nonzero))[:, None] >> np.arange(len(nonzero))) & 1)
+        return float((np.abs(signs @ nonzero) >= observed).mean())
+    generator = named_generator("sign flips", *names)
+    signs = 1.0 - 2.0 * generator.integers(0, 2, size=(FLIPS, len(nonzero)))
+    return float((1 + (np.abs(signs @ nonzero) >= observed).sum()) / (1 + FLIPS))
+
+
+def detectable_difference(deviation: float, problems: int, *, level: float = 0.95, power: float = 0.8) -> float:
+    """The true difference that a paired t-test of this level finds with this power.
+
+    `deviation` is the standard deviation of the differences between problems, in percentage points.
+    """
+    if problems < 2:
+        return float("inf")
+    quantiles = stats.t.ppf((1.0 + level) / 2.0, problems - 1) + stats.t.ppf(power, problems - 1)
+    return float(quantiles) * deviation / float(np.sqrt(problems))
+
+
+def planned_deviation(average: float, passed: float, samples: int) -> float:
+    """The deviation to expect before a run, from the Avg@k and Pass@k that are expected of both conditions (percent).
+
+    Rates of success are taken as beta distributed over problems, with this mean and this Pass@k; each condition then
+    draws its own answers. A real effect that differs from problem to problem adds to it.
+    """
+    mean, reached = average / 100.0, passed / 100.0
+    if not 0.0 < mean <= reached < 1.0 or reached > 1.0 - (1.0 - mean) ** samples + 1e-12:
+        raise ValueError(
+            f"Avg@{samples} {average} and Pass@{samples} {passed} are not possible together, or leave nothing to vary"
+        )
+
+    def excess(logarithm: float) -> float:
+        total = np.exp(logarithm)
+        alpha, beta = mean * total, (1.0 - mean) * total
+        return float(1.0 - np.exp(special.betaln(alpha, beta + samples) - special.betaln(alpha, beta))) - reached
+
+    low, high = -12.0, 12.0
+    if excess(low) >= 0.0:
+        total = float(np.exp(low))
+    elif excess(high) <= 0.0:
+        total = float(np.exp(high))
+    else:
+        total = float(np.exp(optimize.brentq(excess, low, high)))
+    within = mean * (1.0 - mean) * total / (total + 1.0)
+    return 100.0 * float(np.sqrt(2.0 * within / samples))
+
+
+def false_discoveries(p_values: Sequence[float], rate: float = 0.05) -> npt.NDArray[np.bool_]:
+    """Which of a table's comparisons are called different, with the expected share of false ones at most `rate`.
+
+    The procedure of Benjamini and Hochberg.
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(values)
+    below = np.flatnonzero(values[order] <= rate * np.arange(1, len(values) + 1) / max(1, len(values)))
+    called = np.zeros(len(values), dtype=np.bool_)
+    if len(below):
+        called[order[: below[-1] + 1]] = True
+    return called

@@ -1,0 +1,136 @@
+"""Intervals for a score with the problems fixed and the sampled answers varying: what a second run would give.
+
+A published number and a reproduced one come from two runs of the same design, and both are noisy. The interval here is
+for the other run's number: its width is that of a difference of two runs, sqrt(2) of one run's own, under the assumption
+that the other run is as noisy as this one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from stair.statistics.grid import Grid
+from stair.statistics.intervals import Interval
+from stair.statistics.named_random import named_generator
+
+PERMUTATIONS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What sampling contributes to one run's score: its standard error, in percent, with the problems fixed."""
+
+    standard_error: float
+    step: float
+    """the smallest difference that two runs can have"""
+    degrees: float
+    """of freedom, of the standard error: about the number of problems whose answers disagree"""
+
+
+def average_noise(grid: Grid) -> Noise:
+    """Of Avg@k at one turn, from the spread among the answers to each problem (unbiased, binomial), and one answer more.
+
+    The variance of one answer is added because answers that all agree do not tell that another run's would.
+    """
+    problems, samples = grid.correct.shape
+    if samples < 2:
+        raise ValueError("the noise of a run needs at least two answers to each problem")
+    rate = grid.correct.mean(axis=1)
+    variance = (rate * (1.0 - rate) / (samples - 1)).sum() / problems**2 + 1.0 / grid.correct.size**2
+    return Noise(100.0 * float(np.sqrt(variance)), 100.0 / grid.correct.size, _degrees(rate * (1.0 - rate)))
+
+
+def pass_noise(grid: Grid) -> Noise:
+    """Of Pass@k at one turn.
+
+    Whether a problem is passed is one draw, so its variance comes from the rates of success that are compatible with
+    its answers, among all that the problems have. One problem's draw is added, as for `average_noise`.
+    """
+    problems, samples = grid.correct.shape
+    counts = grid.correct.sum(axis=1)
+    none = (1.0 - _RATES) ** samples
+    variances = (_rates_given_counts(counts, samples) @ (none * (1.0 - none)))[counts]
+    error = 100.0 * float(np.sqrt(variances.sum() + 1.0)) / problems
+    return Noise(error, 100.0 / problems, _degrees(variances))
+
+
+def binomial_noise(correct: int, n: int) -> Noise:
+    """Of an accuracy among the responses of a group, as if every response were of a problem of its own.
+
+    Too wide, since answers to one problem vary less than answers to all; the members of a group vary from run to run,
+    which is not counted.
+    """
+    rate = correct / n
+    return Noise(100.0 * float(np.sqrt(rate * (1.0 - rate) / n)), 100.0 / n, max(1.0, n - 1.0))
+
+
+def mean_noise(noises: list[Noise]) -> Noise:
+    """Of a mean over turns, whose answers are sampled independently."""
+    error = float(np.sqrt(sum(noise.standard_error**2 for noise in noises))) / len(noises)
+    step = min(noise.step for noise in noises) / len(noises)
+    return Noise(error, step, sum(noise.degrees for noise in noises))
+
+
+def rerun_interval(estimate: float, noise: Noise, level: float = 0.95) -> Interval:
+    """Where the score of another run of the same design falls, given this run's."""
+    width = (
+        float(stats.t.ppf((1.0 + level) / 2.0, noise.degrees)) * np.sqrt(2.0) * noise.standard_error + noise.step / 2.0
+    )
+    return Interval(estimate, max(0.0, float(estimate - width)), min(100.0, float(estimate + width)), level)
+
+
+def published_p_value(estimate: float, published: float, noise: Noise) -> float:
+    """How often two runs of one truth would differ by as much as this run and a published number. Two-sided."""
+    distance = max(0.0, abs(estimate - published) - noise.step / 2.0)
+    if noise.standard_error == 0.0:
+        return 1.0 if distance == 0.0 else 0.0
+    return float(2.0 * stats.t.sf(distance / (np.sqrt(2.0) * noise.standard_error), noise.degrees))
+
+
+def rerun_p_value(one: Grid, other: Grid, *names: object) -> float:
+    """The same for two runs whose answers are both at hand: an exact test of Avg@k by exchanging them within problems.
+
+    Under one truth, the answers of both runs to one problem are exchangeable. Raises ValueError where the grids differ
+    in problems.
+    """
+    if one.problems != other.problems:
+        raise ValueError("two runs can be compared only on the same problems")
+    counts, others = one.correct.sum(axis=1), other.correct.sum(axis=1)
+    samples, other_samples = one.correct.shape[1], other.correct.shape[1]
+    observed = abs(counts.mean() / samples - others.mean() / other_samples)
+    generator = named_generator("rerun", *names)
+    total = counts + others
+    drawn = generator.hypergeometric(total, samples + other_samples - total, samples, size=(PERMUTATIONS, len(total)))
+    exchanged = np.abs(drawn.mean(axis=1) / samples - (total - drawn).mean(axis=1) / other_samples)
+    return float((1 + (exchanged >= observed - 1e-12).sum()) / (1 + PERMUTATIONS))
+
+
+def _degrees(variances: npt.NDArray[np.float64]) -> float:
+    """The effective number of problems behind a sum of variances, less one; at least one."""
+    squares = float((variances**2).sum())
+    return max(1.0, float(variances.sum()) ** 2 / squares - 1.0) if squares else 1.0
+
+
+def _rates_given_counts(counts: npt.NDArray[np.int64], samples: int) -> npt.NDArray[np.float64]:
+    """How likely each rate of `_RATES` is for a problem with 0 to `samples` correct answers: [samples + 1, rates].
+
+    The distribution of rates over problems is fitted without a form (expectation maximisation from a uniform one): some
+    benchmarks are of problems that always succeed and others that seldom do, which no beta distribution is. It is stopped
+    early, which keeps it smooth.
+    """
+    frequency = np.bincount(counts, minlength=samples + 1) / len(counts)
+    likelihood = stats.binom.pmf(np.arange(samples + 1)[:, None], samples, _RATES)
+    weights = np.full(len(_RATES), 1.0 / len(_RATES))
+    for _ in range(_ROUNDS):
+        given = likelihood * weights
+        given /= given.sum(axis=1, keepdims=True)
+        weights = frequency @ given
+    given = likelihood * weights
+    total = given.sum(axis=1, keepdims=True)
+    return np.divide(given, total, out=np.zeros_like(given), where=total > 0.0)
+
+
+_RATES = np.linspace(0.0, 1.0, 41)
+_ROUNDS = 50

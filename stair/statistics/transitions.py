@@ -1,0 +1,61 @@
+"""How answers change between Vanilla and a condition's later turns (table `native_accuracy`)."""
+
+import numpy as np
+
+from stair.statistics.grid import Gap, Grid, Responses
+from stair.statistics.metrics import LATER_TURNS
+from stair.statistics.tidy import Value
+
+_KINDS = (
+    ("wrong to correct", False, True),
+    ("correct to wrong", True, False),
+    ("correct to correct", True, True),
+    ("wrong to wrong", False, False),
+)
+
+
+def answer_transitions(
+    responses: Responses, model: str, benchmark: str, *, condition: str = "native", reference: str = "vanilla"
+) -> list[Value]:
+    """Each later response against the reference's T1 response to the same problem and sample.
+
+    Four counts and the net change (wrong to correct minus correct to wrong, in percent of all pairs) for each turn.
+    Raises ValueError where matched responses have different seeds.
+    """
+    before = responses.grid(model, benchmark, reference, 1)
+    values = []
+    for turn in LATER_TURNS:
+        after = responses.grid(model, benchmark, condition, turn)
+        counts = _counts(before, after)
+        for name, _, _ in _KINDS:
+            count = counts if isinstance(counts, Gap) else counts[name]
+            values.append(Value(model, benchmark, condition, f"T{turn}", "", name, count, "responses"))
+        net = counts if isinstance(counts, Gap) else _net_change(counts)
+        values.append(Value(model, benchmark, condition, f"T{turn}", "", "net change", net, "pp"))
+    return values
+
+
+def require_equal_seeds(one: Grid, other: Grid) -> None:
+    """Matched responses are generated from the same seed (appendix C.2)."""
+    if one.seeds is None or other.seeds is None:
+        return
+    different = np.argwhere(one.seeds != other.seeds)
+    if len(different):
+        row, column = different[0]
+        raise ValueError(
+            f"problem {one.problems[row]!r}, sample {column}: seeds {one.seeds[row, column]} and "
+            f"{other.seeds[row, column]} differ between conditions that should be matched"
+        )
+
+
+def _counts(before: Grid | Gap, after: Grid | Gap) -> dict[str, int] | Gap:
+    if isinstance(before, Gap):
+        return before
+    if isinstance(after, Gap):
+        return after
+    require_equal_seeds(before, after)
+    return {name: int(((before.correct == was) & (after.correct == became)).sum()) for name, was, became in _KINDS}
+
+
+def _net_change(counts: dict[str, int]) -> float:
+    return 100.0 * (counts["wrong to correct"] - counts["correct to wrong"]) / sum(counts.values())

@@ -1,0 +1,102 @@
+"""What a run gives to others holds no text that may not be published, and still gives every table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import RESOLVED, dump, resolve
+from stair.data.publishing import text_digest
+from stair.records.schemas import SCORED
+from stair.records.tables import read_table, write_table
+from stair.reporting.export import export, publishable
+
+ROOT = Path(__file__).parents[2]
+MODEL = "qwen3-4b-instruct"
+SECRET = "The question asks which quokka hums, so"
+
+
+def row(benchmark: str, number: int) -> dict[str, Any]:
+    return dict(
+        model=MODEL, benchmark=benchmark, condition="vanilla", session_id=f"s-p{number}", turn=1, sample=0,
+        problem_id=f"p{number}", seed=number, prompt_tokens=5, response_tokens=7,
+        response=f"{SECRET} the answer is \\boxed{{C}}.", finish_reason="stop",
+        bank_tokens=None, beyond_context=None, answer="C", verdict="correct", correct=True,
+    )  # fmt: skip
+
+
+def quoting(benchmark: str, number: int) -> dict[str, Any]:
+    """A row whose boxed answer quotes the question."""
+    return row(benchmark, number) | {"answer": f"C: {SECRET}", "verdict": "wrong", "correct": False}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> tuple[Config, RunPaths]:
+    config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path / "results")})
+    paths = RunPaths.of(config)
+    for benchmark in ("math500", "gpqa_diamond"):
+        rows = [*(row(benchmark, number) for number in range(4)), quoting(benchmark, 4)]
+        write_table(paths.evaluation(MODEL, benchmark, "vanilla"), SCORED, rows)
+    paths.resolved.write_text(dump(config))
+    paths.table("continuous_summary").parent.mkdir()
+    paths.table("continuous_summary").write_text("artifact\n")
+    return config, paths
+
+
+def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
+    config, paths = run
+    assert not config.benchmarks["gpqa_diamond"].publish_text, "the configuration says so"
+    out = tmp_path / "out"
+    assert export(config, paths, out) == 10
+    closed = read_table(out / "evaluation" / MODEL / "gpqa_diamond" / "vanilla.parquet", SCORED)
+    assert [one["response"][:7] for one in closed] == ["sha256:"] * 5
+    assert [{**one, "response": ""} for one in closed[:4]] == [
+        {**row("gpqa_diamond", n), "response": ""} for n in range(4)
+    ]
+    assert closed[4]["answer"].startswith("sha256:")
+    opened = read_table(out / "evaluation" / MODEL / "math500" / "vanilla.parquet", SCORED)
+    assert opened == [*(row("math500", n) for n in range(4)), quoting("math500", 4)]
+    assert (out / "tables" / "continuous_summary.csv").is_file()
+    assert (out / RESOLVED).is_file()
+    for path in out.rglob("*"):
+        if path.is_file() and "math500" not in path.parts:
+            content = str(pq.read_table(path).to_pylist()) if path.suffix == ".parquet" else path.read_text()
+            assert SECRET not in content, path
+
+
+def test_a_folder_with_something_in_it_and_a_run_without_scores_are_refused(
+    run: tuple[Config, RunPaths], tmp_path: Path
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("")
+    with pytest.raises(ValueError, match="is not empty"):
+        export(*run, tmp_path / "full")
+    with pytest.raises(ValueError, match="has no scored rows"):
+        export(run[0], RunPaths(tmp_path / "nothing"), tmp_path / "out")
+
+
+def test_rows_lose_their_text_where_it_may_not_be_published() -> None:
+    rows = [
+        {"benchmark": "open", "response": "It is 4.", "answer": "4", "response_ids": [1, 2], "seed": 7},
+        {"benchmark": "closed", "response": "The quokka, so C.", "answer": "C", "response_ids": [1, 2], "seed": 8},
+        {"benchmark": "closed", "response": "So.", "answer": "C: the quokka", "response_ids": [], "seed": 8},
+        {"benchmark": "closed", "response": "So.", "answer": r"\text{(c)}", "response_ids": [], "seed": 8},
+        {"benchmark": "closed", "response": "So.", "answer": None, "response_ids": [], "seed": 8},
+    ]
+    published = list(publishable(rows, {"closed"}))
+    assert [row["answer"] for row in published[2:]] == [text_digest("C: the quokka"), "C", None]
+    assert published[:2] == [
+        rows[0],
+        {
+            "benchmark": "closed",
+            "response": text_digest("The quokka, so C."),
+            "answer": "C",
+            "response_ids": [],
+            "seed": 8,
+        },
+    ]

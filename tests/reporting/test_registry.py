@@ -1,0 +1,74 @@
+"""The registry of tables and figures: what each says of itself is what its builder gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+from stair.graph.tables import FIGURES, Place, evaluated_places, tables, tables_of
+from stair.reporting import registry
+from stair.reporting.labels import Labels
+from stair.reporting.stage import assemble, build_figure, places_of
+from stair.statistics.grid import Responses
+from tests.statistics.paper_rows import rows_by_first_answer, rows_by_turn
+
+ROOT = Path(__file__).parents[2]
+INSTRUCT = "qwen3-4b-instruct"
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return resolve(ROOT, {"run": "paper"})
+
+
+@pytest.mark.parametrize("frame", ["by_first_answer", "lora"])
+def test_a_builder_gives_the_named_table_from_the_named_rows(config: Config, frame: str) -> None:
+    rows = rows_by_first_answer() if frame == "by_first_answer" else rows_by_turn("tab:lora-turns")
+    responses, labels = Responses.from_frame(rows), Labels.of(config)
+    places = places_of(responses)
+    built = 0
+    for name, shows in tables(config, places, responses.models).items():
+        table = assemble(name, responses, labels, config)
+        if table is not None:
+            built += 1
+            assert (table.name, table.artifact) == (name, registry.table_builder(name).artifact)
+            assert {Place(*key[:3]) for key in table.sources} <= set(shows(config, places)), name
+    assert built == (11 if frame == "by_first_answer" else 6)
+
+
+def rows_of(config: Config, output: str, name: str) -> set[str]:
+    """The scored files that a table or figure is made from, in the graph."""
+    run = Run(config, RunPaths.of(config))
+    files = OUTPUTS[output].made_from(run, name)["rows"]
+    return {file.relative_to(run.paths.folder / "evaluation").with_suffix("").as_posix() for file in files}
+
+
+def test_a_table_is_made_from_the_rows_that_it_shows(config: Config) -> None:
+    assert rows_of(config, "table", "native_accuracy") == {f"{INSTRUCT}/math500/vanilla", f"{INSTRUCT}/math500/native"}
+    lora = {f"{INSTRUCT}/aime2025/{condition}" for condition in ("native", "stair", "lora", "lora_stair")}
+    assert rows_of(config, "table", "lora_turns") == rows_of(config, "table", "lora_comparison") == lora
+    turns = rows_of(config, "table", f"turns_{INSTRUCT}")
+    assert len(turns) == 4 * 3 and all(name.startswith(f"{INSTRUCT}/") for name in turns)
+    assert not any("gpqa" in name for name in rows_of(config, "table", "history_correctness_summary"))
+    assert len(rows_of(config, "table", "intervals")) == len(evaluated_places(config))
+    assert len(rows_of(config, "figure", "overview")) == len(config.overview.models) * 4 * 3
+
+
+def test_every_figure_has_a_builder() -> None:
+    assert FIGURES.keys() == registry.FIGURES.keys()
+
+
+def test_a_run_without_lora_has_no_tables_of_it(config: Config) -> None:
+    without = resolve(ROOT, {"run": "paper", "conditions": {"lora": None, "lora_stair": None}})
+    assert tables_of(config).keys() - tables_of(without).keys() == {"lora_comparison", "lora_turns"}
+
+
+def test_a_figure_that_is_not_known_names_those_that_are(config: Config) -> None:
+    with pytest.raises(ValueError, match=rf"there is no figure 'view' \(there are: {', '.join(FIGURES)}\)"):
+        build_figure(config, RunPaths.of(config), "view")

@@ -1,0 +1,241 @@
+"""Intervals cover, tests hold their level, and reruns of one truth are called equal."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stair.statistics.estimates import condition_comparisons, history_intervals, turn_intervals
+from stair.statistics.grid import Grid, Responses
+from stair.statistics.intervals import average_scores, bootstrap_interval, pass_scores, ratio_interval
+from stair.statistics.metrics import turn_metrics
+from stair.statistics.paired import (
+    detectable_difference,
+    false_discoveries,
+    paired_difference,
+    planned_deviation,
+    sign_flip_p_value,
+)
+from stair.statistics.reruns import (
+    average_noise,
+    mean_noise,
+    pass_noise,
+    published_p_value,
+    rerun_interval,
+    rerun_p_value,
+)
+from stair.statistics.tidy import tidy_frame
+
+from .test_metrics import BENCHMARK, MODEL, session_rows
+
+# Numbers of problems and beta distributions of success rates like those of the paper's benchmarks.
+DESIGNS = [(500, 4.0, 0.2), (30, 0.5, 0.6), (34, 3.0, 0.3), (198, 0.8, 0.6)]
+
+
+def sampled(rates: np.ndarray, generator: np.random.Generator) -> Grid:
+    correct = generator.random((len(rates), 4)) < rates[:, None]
+    return Grid(tuple(map(str, range(len(rates)))), correct, np.full(correct.shape, "s", dtype=object), None)
+
+
+def test_the_bootstrap_interval_covers_the_mean_over_problems() -> None:
+    generator = np.random.default_rng(0)
+    for problems in (30, 200):
+        covered = 0
+        for _ in range(250):
+            rates = generator.beta(1.5, 1.0, problems)
+            interval = bootstrap_interval(average_scores(sampled(rates, generator)))
+            covered += interval.low <= 60.0 <= interval.high
+        assert 0.91 <= covered / 250 <= 0.985
+
+
+def test_answers_to_one_problem_are_one_cluster() -> None:
+    """Four copies of each answer carry no more information than one."""
+    generator = np.random.default_rng(1)
+    column = generator.random((60, 1)) < 0.5
+    once = bootstrap_interval(100.0 * column[:, 0])
+    four = bootstrap_interval(100.0 * np.repeat(column, 4, axis=1).mean(axis=1))
+    assert (once.low, once.high) == (four.low, four.high)
+    naive = bootstrap_interval(100.0 * np.repeat(column, 4, axis=1).ravel())
+    assert naive.high - naive.low < 0.6 * (four.high - four.low)
+
+
+def test_intervals_are_functions_of_the_data() -> None:
+    scores = np.linspace(0.0, 100.0, 37)
+    assert bootstrap_interval(scores) == bootstrap_interval(scores)
+    interval = bootstrap_interval(np.full(30, 100.0))
+    assert (interval.low, interval.estimate, interval.high) == (100.0, 100.0, 100.0)
+    one = bootstrap_interval(np.array([50.0]))
+    assert (one.low, one.high) == (0.0, 100.0)
+
+
+def test_a_ratio_weighs_problems_by_their_responses() -> None:
+    interval = ratio_interval(np.array([400.0, 0.0, 0.0]), np.array([4.0, 1.0, 0.0]))
+    assert interval.estimate == 80.0
+    with pytest.raises(ValueError, match="at least one response"):
+        ratio_interval(np.zeros(3), np.zeros(3))
+
+
+def test_sign_flips_by_hand() -> None:
+    # Of the eight sign patterns of 1, 2, 3, two have a sum of 6 in absolute value, and four one of at least 4.
+    assert sign_flip_p_value(np.array([1.0, 2.0, 3.0])) == 2 / 8
+    assert sign_flip_p_value(np.array([-1.0, 2.0, 3.0, 0.0])) == 4 / 8
+    assert sign_flip_p_value(np.zeros(5)) == 1.0
+
+
+def test_the_sign_flip_test_holds_its_level_and_finds_an_effect() -> None:
+    generator = np.random.default_rng(2)
+    null = [sign_flip_p_value(generator.normal(0.0, 10.0, 40), index) for index in range(300)]
+    assert np.mean(np.array(null) <= 0.05) <= 0.08
+    effect = [sign_flip_p_value(generator.normal(8.0, 10.0, 40), index) for index in range(50)]
+    assert np.mean(np.array(effect) <= 0.05) >= 0.95
+
+
+def test_pairing_removes_what_problems_have_in_common() -> None:
+    generator = np.random.default_rng(3)
+    difficulty = generator.uniform(0.0, 90.0, 80)
+    found = paired_difference(difficulty + 5.0 + generator.normal(0, 4, 80), difficulty)
+    assert found.interval.low > 0.0
+    assert found.p_value < 0.001
+    assert found.interval.high - found.interval.low < 4.0
+    with pytest.raises(ValueError, match="cannot be paired"):
+        paired_difference(difficulty, difficulty[:-1])
+
+
+def test_the_detectable_difference_is_found_with_the_stated_power() -> None:
+    generator = np.random.default_rng(4)
+    size = detectable_difference(20.0, 60)
+    found = 0
+    for index in range(150):
+        found += sign_flip_p_value(generator.normal(size, 20.0, 60), index) <= 0.05
+    assert 0.7 <= found / 150 <= 0.9
+    assert detectable_difference(20.0, 1) == float("inf")
+
+
+def test_the_planned_deviation_is_that_of_two_runs_of_such_problems() -> None:
+    generator = np.random.default_rng(5)
+    rates = generator.beta(0.9, 0.7, 20_000)
+    one, other = sampled(rates, generator), sampled(rates, generator)
+    average, passed = average_scores(one).mean(), pass_scores(one).mean()
+    observed = (average_scores(one) - average_scores(other)).std()
+    assert planned_deviation(float(average), float(passed), 4) == pytest.approx(observed, rel=0.03)
+    with pytest.raises(ValueError, match="not possible together"):
+        planned_deviation(80.0, 60.0, 4)
+
+
+@pytest.mark.parametrize(("problems", "alpha", "beta"), DESIGNS)
+def test_at_most_five_in_a_hundred_reruns_of_one_truth_are_called_different(
+    problems: int, alpha: float, beta: float
+) -> None:
+    generator = np.random.default_rng(problems)
+    rates = generator.beta(alpha, beta, problems)
+    differ = np.zeros((500, 3), dtype=bool)
+    for row in differ:
+        one, other = sampled(rates, generator), sampled(rates, generator)
+        theirs = [float(each(other).mean()) for each in (average_scores, pass_scores)]
+        ours = [float(each(one).mean()) for each in (average_scores, pass_scores)]
+        noises = average_noise(one), pass_noise(one)
+        row[:2] = [published_p_value(*each) <= 0.05 for each in zip(ours, theirs, noises, strict=True)]
+        interval = rerun_interval(ours[0], noises[0])
+        row[2] = not interval.low - 1e-9 <= theirs[0] <= interval.high + 1e-9
+    assert (differ.mean(axis=0) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 500)).all()
+    assert (differ[:, 0] == differ[:, 2]).mean() > 0.98
+
+
+EXTREMES = {
+    "nearly always": lambda count: np.full(count, 0.99),
+    "hardly ever": lambda count: np.full(count, 0.02),
+    "one in ten seldom, the others always": lambda count: np.where(np.arange(count) % 10, 1.0, 0.15),
+    "half always, half sometimes": lambda count: np.where(np.arange(count) % 2, 1.0, 0.3),
+    "all alike": lambda count: np.full(count, 0.5),
+}
+
+
+def test_nor_are_reruns_of_extreme_truths() -> None:
+    """Over all cells at most 5%, and of no single truth more than a tenth."""
+    generator = np.random.default_rng(11)
+    share = []
+    for problems in (30, 198):
+        for rates in EXTREMES.values():
+            differ = np.zeros((200, 2), dtype=bool)
+            for row in differ:
+                one, other = (sampled(rates(problems), generator) for _ in range(2))
+                for column, (score, noise) in enumerate(((average_scores, average_noise), (pass_scores, pass_noise))):
+                    row[column] = (
+                        published_p_value(float(score(one).mean()), float(score(other).mean()), noise(one)) <= 0.05
+                    )
+            share.append(differ.mean(axis=0))
+    assert np.mean(share) <= 0.05
+    assert np.max(share) <= 0.1
+
+
+def test_false_discoveries_over_tables_of_reruns() -> None:
+    """A table of 24 cells is called to have a difference in at most 5 of 100 reruns; real differences are found."""
+    generator = np.random.default_rng(6)
+    truths = [generator.beta(alpha, beta, problems) for problems, alpha, beta in DESIGNS for _ in range(6)]
+    tables = 100
+    flagged = found = 0
+    for index in range(tables):
+        p_values = []
+        for cell, rates in enumerate(truths):
+            shifted = np.clip(rates - 0.25, 0.0, 1.0) if index % 2 and cell < 3 else rates
+            one, other = sampled(rates, generator), sampled(shifted, generator)
+            p_values.append(
+                published_p_value(
+                    float(average_scores(one).mean()), float(average_scores(other).mean()), average_noise(one)
+                )
+            )
+        called = false_discoveries(p_values)
+        flagged += bool(called.any()) if index % 2 == 0 else 0
+        found += int(called[:3].sum()) if index % 2 else 0
+    assert flagged / (tables / 2) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / (tables / 2))
+    assert found >= 0.95 * 3 * tables / 2
+
+
+def test_benjamini_hochberg_by_hand() -> None:
+    # Thresholds 0.0125, 0.025, 0.0375, 0.05: the third is met, and takes the second with it.
+    assert false_discoveries([0.03, 0.9, 0.01, 0.026]).tolist() == [True, False, True, True]
+    assert false_discoveries([0.03, 0.9, 0.02, 0.9]).tolist() == [False] * 4
+    assert false_discoveries([]).tolist() == []
+
+
+def test_two_runs_at_hand_are_compared_by_exchange_within_problems() -> None:
+    generator = np.random.default_rng(7)
+    rates = generator.beta(0.8, 0.6, 60)
+    null = [rerun_p_value(sampled(rates, generator), sampled(rates, generator), index) for index in range(30)]
+    assert np.mean(np.array(null) <= 0.05) <= 0.14
+    worse = sampled(np.clip(rates - 0.3, 0, 1), generator)
+    assert rerun_p_value(sampled(rates, generator), worse) < 0.01
+
+
+def test_turns_are_averaged_with_their_noise() -> None:
+    generator = np.random.default_rng(8)
+    noise = average_noise(sampled(generator.beta(1, 1, 50), generator))
+    assert mean_noise([noise] * 3).standard_error == pytest.approx(noise.standard_error / np.sqrt(3))
+
+
+def test_every_value_has_its_intervals() -> None:
+    responses = Responses.from_frame(session_rows(problems=12))
+    intervals = turn_intervals(responses)
+    values = tidy_frame(turn_metrics(responses))
+    joined = values.merge(
+        intervals, on=["model", "benchmark", "condition", "turn", "metric"], suffixes=("", "_interval")
+    )
+    assert len(joined) == len(values) == len(intervals)
+    assert np.allclose(joined["value"], joined["value_interval"])
+    for name in ("", "rerun_"):
+        assert (joined[f"{name}low"] <= joined["value"] + 1e-9).all()
+        assert (joined[f"{name}high"] >= joined["value"] - 1e-9).all()
+    history = history_intervals(responses, MODEL, BENCHMARK)
+    assert len(history) == 3 * 2 * 3
+    assert history["low"].between(0, 100).all()
+
+
+def test_comparisons_of_conditions_follow_the_turns() -> None:
+    rows = session_rows(problems=12)
+    table = condition_comparisons(Responses.from_frame(rows), MODEL, BENCHMARK, "stair", "native")
+    assert list(table["turn"].unique()) == ["T2", "T3", "T4", "T2-T4"]
+    values = {(v.condition, v.turn, v.metric): v.value for v in turn_metrics(Responses.from_frame(rows))}
+    for row in table.itertuples():
+        expected = values["stair", row.turn, row.metric] - values["native", row.turn, row.metric]
+        assert row.value == pytest.approx(expected)
+    gaps = condition_comparisons(Responses.from_frame(pd.concat([rows.iloc[:-1]])), MODEL, BENCHMARK, "stair", "native")
+    assert set(gaps[gaps["gap"].notna()]["turn"]) == {"T4", "T2-T4"}
