@@ -11,7 +11,7 @@ from stair.replay.design.crossed import Design, crossed_design
 from stair.replay.design.facts import Fact, table_facts, text_facts
 from tests.replay.test_crossed_design import PAPER, four_paths, schedule, sizes_of
 
-PRINTED = Path(__file__).parents[2] / "stair" / "artifacts" / "paper_values.csv"
+PRINTED = Path(__file__).parents[2] / "stair" / "reporting" / "paper_values.csv"
 LABELS = {"History coverage": "history_coverage", "Problem coverage": "problem_coverage", "": None}
 
 
