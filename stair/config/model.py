@@ -111,6 +111,12 @@ class Config(Strict):
             for name in condition.benchmarks or ():
                 known(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
             self._check_condition(key, condition)
+        if (replay := self.replay) is not None:
+            for name in replay.models:
+                known("replay.models", name, self.models, "model")
+            known("replay.benchmark", replay.benchmark, self.benchmarks, "benchmark")
+            known("replay.condition", replay.condition, self.conditions, "condition")
+            self._check_replay(replay)
         return self
 
     def _check_missing(self, where: str, gap: MissingResponse) -> None:
@@ -131,6 +137,17 @@ class Config(Strict):
             raise ValueError(
                 f"{where}: '{gap.condition}' reuses the first turns of '{condition.first_turn}'; name the response there"
             )
+
+    def _check_replay(self, replay: Replay) -> None:
+        if self.conditions[replay.condition].turns <= replay.depth:
+            raise ValueError(
+                f"replay.condition: '{replay.condition}' has one turn, and histories of depth {replay.depth} need more"
+            )
+        for model in replay.models:
+            if (model, replay.benchmark) not in self.evaluated(replay.condition):
+                raise ValueError(
+                    f"replay.models: '{replay.condition}' is not run for {model} on {replay.benchmark}, so there are no histories"
+                )
 
     def _check_condition(self, key: str, condition: Condition) -> None:
         if condition.repeats is not None:

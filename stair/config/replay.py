@@ -1,4 +1,4 @@
-"""The crossed replay's sizes."""
+"""The crossed replay: what is replayed, and the sizes of its design."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.base import Positive, Strict, Text
+from stair.config.base import Key, Keys, Layers, Positive, Strict, Text
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 
 
@@ -44,6 +44,14 @@ class ReplayGroup(Strict):
 class Replay(Strict):
     """Current problems crossed with saved histories (appendix A.1)."""
 
+    models: Keys = Field(min_length=1, description="The models that are replayed.")
+    benchmark: Key = Field(description="The benchmark whose sessions give histories and current problems.")
+    condition: Key = Field("native", description="The condition whose saved turns are the histories.")
+    layers: Layers = Field(
+        description="Layers whose historical reads are measured, at the full depth in the problem coverage: full attention, "
+        "zero-based, not the last."
+    )
+    shards: Positive = Field(1, description="Jobs that share one model's histories. Changes no result.")
     seed: Text = Field("replay", description="Names every choice and order of the design.")
     depth: Annotated[int, Field(ge=1, le=3)] = Field(
         3, description="Completed turns of the longest histories; every shorter prefix is a history too."

@@ -125,7 +125,7 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
 
 def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """What null has removed is not named any more: a controller or a condition for removed models or benchmarks alone is gone.
+    """What null has removed is not named any more: what is for removed models or benchmarks alone is gone.
 
     A name that never was configured stays, and is refused as a mistake.
     """
@@ -144,6 +144,13 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
                 kept[key] = item
         values[section] = kept
         gone = gone if section == "controllers" else set()
+    if isinstance(replay := values.get("replay"), Mapping):
+        for kind, single in (("benchmarks", "benchmark"), ("conditions", "condition")):
+            if replay.get(single) in set(base.get(kind) or {}) - set(values.get(kind) or {}):
+                return values | {"replay": None}
+        values["replay"] = _only_present(
+            replay, "models", set(base.get("models") or {}) - set(values.get("models") or {})
+        )
     return values
 
 

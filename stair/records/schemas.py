@@ -113,3 +113,35 @@ TRAINING_SESSIONS = _schema(
     sample=pa.int32(),
     weight=pa.float64(),  # w_r; zero at T1, which is not supervised
 )
+
+REPLAY_HISTORIES = _schema(
+    group=pa.int32(),  # 1 or 2
+    history=pa.string(),  # <session_id>-<sample>
+    session_id=pa.string(),
+    sample=pa.int32(),
+    sources=pa.list_(pa.string()),  # the problems of its turns
+    prefix_tokens=_IDS,  # tokens of the whole prefix, by depth from 1
+    block=pa.int32(),  # source block among the group's histories, from 1
+    problem_coverage_block=_nullable(pa.int32()),  # among those of the problem coverage; null: not in it
+)
+
+REPLAY_PROBLEMS = _schema(
+    group=pa.int32(),
+    problem_id=pa.string(),
+    history_coverage=pa.bool_(),  # crossed with all histories of the group, not only those of the problem coverage
+    turn_tokens=pa.int32(),  # from the user header to the end of the prompt
+    body_tokens=pa.int32(),  # of the user body, over which measurements are averaged
+)
+
+REPLAY_CELLS = _schema(
+    group=pa.int32(),
+    history=_nullable(pa.string()),  # null: the reference without history
+    depth=pa.int32(),  # completed turns; 0 without history
+    problem_id=pa.string(),
+    history_coverage=pa.bool_(),
+    problem_coverage=pa.bool_(),
+    prefix_tokens=pa.int32(),
+    file=pa.string(),  # in the folder states
+    row=pa.int32(),  # of the file's tensors
+    sha256=pa.string(),  # of the file
+)
