@@ -28,8 +28,8 @@ from stair.engines.base import Request, SamplingSettings
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.engine import SGLangEngine
 from stair.engines.sglang.launch import Launch
+from stair.jobs.progress import Progress
 from stair.protocol.runner import run_chains
-from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.rollouts.chain import RolloutChain, RolloutSettings
 from stair.tiny.architecture import Shape, build

@@ -12,7 +12,7 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.records.interruption import EXIT_AGAIN
+from stair.jobs.interruption import EXIT_AGAIN
 
 DRIVER = "STAIR_DRIVER"
 """Environment: `host:process` of the command that drives the workflow on this machine."""

@@ -10,7 +10,7 @@ import typer
 
 from stair.cli import results, runs, stages, upkeep
 from stair.cli.context import watch_driver
-from stair.records.interruption import EXIT_AGAIN, Interrupted, listen
+from stair.jobs.interruption import EXIT_AGAIN, Interrupted, listen
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -22,10 +22,10 @@ from stair.cli.warm import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
+from stair.jobs.gpus import visible_gpus
+from stair.jobs.interruption import Interrupted
 from stair.protocol.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
-from stair.records.interruption import Interrupted
-from stair.workflow.gpus import visible_gpus
 from stair.workflow.inputs import check_environments, check_inputs
 from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks
 

@@ -12,7 +12,7 @@ import typer
 
 from stair.cli.context import asked, open_run, record
 from stair.cli.options import RunOption
-from stair.records.progress import duration
+from stair.jobs.progress import duration
 
 if TYPE_CHECKING:
     from stair.reporting.tables.table import Table

@@ -177,7 +177,7 @@ def rollouts(
             stage.seal(*open_run(run), model)
             record(run, "rollouts", model)
     else:
-        from stair.workflow.gpus import own_gpus
+        from stair.jobs.gpus import own_gpus
 
         settings, paths = asked(run, "rollouts", model)
         with own_gpus(settings.gpus_for(settings.rollout_engine(model))):
@@ -215,9 +215,9 @@ def train(
     Under `torchrun --no-python`, each process replays its share of an update's sessions.
     """
     set_threads(threads)
-    from stair.records.claims import Claim
+    from stair.jobs.claims import Claim
+    from stair.jobs.gpus import own_gpus
     from stair.training.workers import Workers, local_device
-    from stair.workflow.gpus import own_gpus
 
     settings, paths = open_run(run)
     # Workers of one training share a machine's GPUs among themselves.
@@ -263,7 +263,7 @@ def evaluate(
             stage.seal(*open_run(run), model, benchmark, condition)
             record(run, "responses", model, benchmark, condition)
     else:
-        from stair.workflow.gpus import own_gpus
+        from stair.jobs.gpus import own_gpus
 
         settings, paths = asked(run, "responses", model, benchmark, condition)
         with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):

@@ -10,7 +10,7 @@ import typer
 
 from stair.cli.context import open_run, record
 from stair.cli.options import RunOption
-from stair.records.progress import duration
+from stair.jobs.progress import duration
 
 commands = typer.Typer()
 
@@ -178,8 +178,8 @@ def compact(run: RunOption) -> None:
 
     No record is lost, whatever happens. A log that a process writes to is left as it is. Writes work/.
     """
-    from stair.records.claims import ClaimedError
-    from stair.records.compaction import compact as compact_log
+    from stair.jobs.claims import ClaimedError
+    from stair.jobs.compaction import compact as compact_log
     from stair.records.files import remove_leftovers
 
     _, paths = open_run(run)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from stair.cli.warm import PASSED_ON, end_with_parent
-from stair.records.interruption import SIGNALS as STOPPING
+from stair.jobs.interruption import SIGNALS as STOPPING
 
 MODULES = (
     "stair.cli.main",

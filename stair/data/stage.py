@@ -16,9 +16,9 @@ from stair.data.training_pool import training_pool as clean
 from stair.data.training_pool import wanted_columns
 from stair.grading.integers import same_integer
 from stair.hub.revisions import check_contents
+from stair.jobs.progress import Progress
 from stair.records.files import write_json
 from stair.records.manifest import write_manifest
-from stair.records.progress import Progress
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import read_table, write_table
 

@@ -17,8 +17,8 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.hub.download import download, partial_path
 from stair.hub.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
+from stair.jobs.progress import Progress
 from stair.records.files import write_json, write_json_if_changed
-from stair.records.progress import Progress
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
 _SPARE = 1 << 30

@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from stair.engines.base import Completion, Engine, Request
+from stair.jobs import interruption
+from stair.jobs.progress import Progress
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Step
 from stair.protocol.failures import Failed, Failures
-from stair.records import interruption
-from stair.records.progress import Progress
 from stair.records.worklog import WorkLogWriter
 
 

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stair.engines.base import Engine
+from stair.jobs.claims import Claim, ClaimedError
+from stair.jobs.compaction import compact
+from stair.jobs.interruption import Interrupted
+from stair.jobs.progress import Progress
+from stair.jobs.shared_log import SharedLog
 from stair.protocol import failures
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain
 from stair.protocol.failures import Failed, Failures, ResponsesFailed
 from stair.protocol.runner import finished, run_chains, walk
-from stair.records.claims import Claim, ClaimedError
-from stair.records.compaction import compact
 from stair.records.files import write_json
-from stair.records.interruption import Interrupted
-from stair.records.progress import Progress
-from stair.records.reuse import SharedLog
 from stair.records.worklog import WorkLog, WorkLogWriter
 
 T = TypeVar("T")

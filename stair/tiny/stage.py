@@ -8,9 +8,9 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.jobs.progress import Progress
 from stair.records.files import replacing
 from stair.records.manifest import write_manifest
-from stair.records.progress import Progress
 from stair.tiny.datasets import write_benchmark, write_training_pool
 
 

@@ -13,12 +13,12 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.transformers.engine import DTYPES
 from stair.graph import settings as graph
+from stair.jobs.interruption import Interrupted, check, deferred, stop_requested
+from stair.jobs.progress import Progress
 from stair.protocol.backbone import Backbone
 from stair.records.files import write_text
-from stair.records.interruption import Interrupted, check, deferred, stop_requested
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import write_manifest
-from stair.records.progress import Progress
 from stair.training.card import card
 from stair.training.checkpoint import Checkpoint, Checkpoints
 from stair.training.curve import EventFile, write_curve

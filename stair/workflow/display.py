@@ -17,8 +17,8 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from stair.graph.outputs import OUTPUTS
-from stair.records.interruption import EXIT_AGAIN
-from stair.records.progress import duration
+from stair.jobs.interruption import EXIT_AGAIN
+from stair.jobs.progress import duration
 from stair.workflow import run as runs
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from stair.config.paths import RunPaths
-from stair.records.claims import Claim, living, remove_dead
+from stair.jobs.claims import Claim, living, remove_dead
 
 DRIVER = "driver"
 """The claim of the process that drives a run."""

@@ -11,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, resolve
 from stair.graph import run as graph
-from stair.records.claims import ClaimedError
+from stair.jobs.claims import ClaimedError
 from stair.records.files import write_text_if_changed
 from stair.workflow.inputs import check_inputs
 from stair.workflow.lock import claim_run, hint_at_stale_locks

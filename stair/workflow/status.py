@@ -13,7 +13,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
-from stair.records.progress import duration
+from stair.jobs.progress import duration
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from stair.config.paths import RunPaths
-from stair.records.claims import living
+from stair.jobs.claims import living
 from stair.workflow.lock import DRIVER, forget_killed_driver
 
 CLAIM_AND_WAIT = """

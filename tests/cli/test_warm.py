@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from stair.cli.warm import SOCKET
-from stair.records.interruption import EXIT_AGAIN
+from stair.jobs.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("warm")]

@@ -20,7 +20,7 @@ from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
 from stair.data import stage
 from stair.hub.fetch import _record, shown
 from stair.hub.revisions import check_contents, hub_sources
-from stair.records.interruption import EXIT_AGAIN
+from stair.jobs.interruption import EXIT_AGAIN
 from stair.workflow.inputs import check_inputs
 from tests.data.hub_server import Hub, Repository, serving
 

@@ -17,8 +17,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from stair.records.claims import Claimant
-from stair.records.interruption import EXIT_AGAIN
+from stair.jobs.claims import Claimant
+from stair.jobs.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog
 from stair.workflow.lock import DRIVER
 from tests.faults.conftest import COMMAND, SLOW, SNAKEMAKE, SNAKEMAKE_CONFIG

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from stair.jobs.compaction import compact
 from stair.protocol.shards import run_shard, sealed_rows, share
 from stair.records import worklog
-from stair.records.compaction import compact
 from stair.records.files import remove_leftovers
 from stair.records.manifest import write_manifest
 from stair.records.schemas import RESPONSES

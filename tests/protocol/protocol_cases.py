@@ -12,13 +12,13 @@ from transformers import PreTrainedModel
 from stair.conversation.renderer import Renderer
 from stair.engines.base import Completion, Replay, Request, SamplingSettings, Variant
 from stair.engines.transformers import TransformersEngine
+from stair.jobs.progress import Progress
 from stair.method import Reflector, Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.failures import Failed, Failures
 from stair.protocol.runner import run_chains
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
-from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.evaluation import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS

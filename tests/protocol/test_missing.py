@@ -17,13 +17,13 @@ import torch
 import yaml
 
 from stair.engines.base import Engine, Request
+from stair.jobs.interruption import Interrupted
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Missing
 from stair.protocol.failures import ResponsesFailed
 from stair.protocol.invariants import wrongly_captured
 from stair.protocol.session import SessionChain
 from stair.protocol.shards import run_shard, sealed_rows
-from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
 from stair.records.worklog import WorkLogWriter
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order

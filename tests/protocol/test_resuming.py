@@ -10,14 +10,14 @@ import torch
 
 from stair.engines.base import Completion, Engine
 from stair.engines.transformers.batch import Batch
+from stair.jobs.interruption import Interrupted
+from stair.jobs.progress import Progress
 from stair.method import Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.runner import finished
 from stair.protocol.shards import run_shard, sealed_rows, share
-from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
-from stair.records.progress import Progress
 from tests.conftest import LAYERS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order, rows_of
 

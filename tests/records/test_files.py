@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stair.jobs.progress import Progress, duration
 from stair.records.files import replacing, write_text_if_changed
 from stair.records.manifest import manifest_path, write_manifest
-from stair.records.progress import Progress, duration
 from stair.records.schemas import EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, SCORED
 from stair.records.tables import SavedRows, read_ids, read_table, write_table
 

@@ -130,7 +130,7 @@ import pyarrow.parquet as pq
 from stair.cli.context import open_run, record
 from stair.graph.artefacts import Artefacts
 from stair.records.files import write_text
-from stair.records.progress import Progress
+from stair.jobs.progress import Progress
 
 run, model = Path(sys.argv[1]), sys.argv[2]
 config, paths = open_run(run)

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from stair.records.claims import Claimant
-from stair.records.interruption import EXIT_AGAIN
+from stair.jobs.claims import Claimant
+from stair.jobs.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of, run_in
 

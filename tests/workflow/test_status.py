@@ -11,7 +11,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
-from stair.records.progress import Progress
+from stair.jobs.progress import Progress
 from stair.workflow.status import QUIET_SECONDS, Job, as_json, watched
 from tests.workflow.conftest import environment
 

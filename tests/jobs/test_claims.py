@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from stair.jobs import claims
+from stair.jobs.claims import Claim, Claimant, ClaimedError
 from stair.protocol.shards import _overlap_with
-from stair.records import claims
-from stair.records.claims import Claim, Claimant, ClaimedError
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def holder(folder: Path, work: str = "shard-0-of-1") -> Iterator[subprocess.Popen[str]]:
     """Another process that holds a claim and waits."""
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom stair.records.claims import Claim\n"
+        "import sys, time\nfrom pathlib import Path\nfrom stair.jobs.claims import Claim\n"
         "with Claim(Path(sys.argv[1]), sys.argv[2]):\n    print('ready', flush=True)\n    time.sleep(60)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program, str(folder), work], stdout=subprocess.PIPE, text=True)
@@ -139,7 +139,7 @@ def test_a_claim_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: py
 
 def test_many_processes_at_once_are_let_in_one_by_one(tmp_path: Path) -> None:
     program = (
-        "import sys, time, os\nfrom pathlib import Path\nfrom stair.records import claims\n"
+        "import sys, time, os\nfrom pathlib import Path\nfrom stair.jobs import claims\n"
         "claims._PATIENCE_SECONDS = 30\nfolder = Path(sys.argv[1])\n"
         "with claims.Claim(folder, 'w'):\n"
         "    os.close(os.open(folder / 'inside', os.O_CREAT | os.O_EXCL))\n"

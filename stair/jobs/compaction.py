@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from stair.records.claims import Claim
+from stair.jobs.claims import Claim
 from stair.records.files import replacing
 from stair.records.worklog import WorkLog
 
