@@ -24,7 +24,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
-from stair.protocol.shards import WITHDRAWN
+from stair.jobs.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
 from stair.workflow.inputs import check_environments, check_inputs
 from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks

@@ -271,6 +271,45 @@ def evaluate(
 
 
 @commands.command()
+def replay(
+    run: RunOption,
+    model: ModelOption,
+    design: Annotated[
+        bool, typer.Option("--design", help="Choose histories and current problems, without the model's weights.")
+    ] = False,
+    shard: ShardOption = 0,
+    of: OfOption = 1,
+    seal: Annotated[
+        bool,
+        typer.Option("--seal", help="Write the index cells.parquet once every batch is measured, without a model."),
+    ] = False,
+    threads: ThreadsOption = 1,
+) -> None:
+    """Replay current problems after saved histories: the design, one shard of the measurements, or the seal of all.
+
+    Writes replay/MODEL/. Batches that are measured already are kept, here and in the runs of `reuse`.
+    """
+    set_threads(threads)
+    from stair.replay import stage
+
+    if design and seal:
+        raise ValueError("give --design or --seal, not both")
+    if design:
+        stage.design(*asked(run, "replay_design", model), model)
+        record(run, "replay_design", model)
+    elif seal:
+        stage.seal(*asked(run, "replay", model), model)
+        record(run, "replay", model)
+    else:
+        from stair.jobs.gpus import own_gpus
+        from stair.jobs.shards import Shard
+
+        settings, paths = asked(run, "replay", model)
+        with own_gpus(settings.gpus_for("transformers")):
+            stage.measure(settings, paths, model, Shard(shard, of))
+
+
+@commands.command()
 def scores(
     run: RunOption,
     model: ModelOption,

@@ -129,6 +129,22 @@ class RunPaths:
         """Scored rows."""
         return self.folder / "evaluation" / model / benchmark / f"{condition}.parquet"
 
+    def replay_histories(self, model: str) -> Path:
+        """The saved histories of a model's replay."""
+        return self.folder / "replay" / model / "histories.parquet"
+
+    def replay_problems(self, model: str) -> Path:
+        """The current problems of a model's replay."""
+        return self.folder / "replay" / model / "problems.parquet"
+
+    def replay_cells(self, model: str) -> Path:
+        """The index of a model's replay: where each cell's measurements are."""
+        return self.folder / "replay" / model / "cells.parquet"
+
+    def replay_states(self, model: str) -> Path:
+        """The folder of a model's measurements, a file for each batch."""
+        return self.folder / "replay" / model / "states"
+
     @property
     def checks(self) -> Path:
         """The invariants of the protocol, a line each; there only when all hold."""

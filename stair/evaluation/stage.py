@@ -15,6 +15,7 @@ from stair.config.training import Controller
 from stair.core import user_message
 from stair.engines.base import Engine, Variant
 from stair.engines.choice import Needs
+from stair.jobs.shards import Shard
 from stair.protocol.backbone import Backbone
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing
@@ -30,7 +31,7 @@ from stair.protocol.invariants import (
 from stair.protocol.positions import KEY as POSITIONS
 from stair.protocol.positions import AuxiliaryPositions
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
-from stair.protocol.shards import run_shard, sealed_rows, share, tidy
+from stair.protocol.shards import run_shard, sealed_rows, tidy
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import adapter_digest, file_digest
 from stair.records.manifest import write_manifest
@@ -189,14 +190,14 @@ class _Study:
 def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
     """Generates one shard of a condition. Sessions are the unit that is shared out."""
     study = _Study(config, paths, model, benchmark, condition, generating=True)
-    sessions = share(list(study.sessions), shard, of)
+    sessions = Shard(shard, of).share(list(study.sessions))
     # What is asked again has to be generated again.
     place = ("evaluation", model, benchmark, condition) if study.settings.repeats else ("evaluation",)
     with ExitStack() as ended:
         run_shard(
             lambda load: study.chains(sessions, load=load),
             study.work,
-            (shard, of),
+            Shard(shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
             (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
             paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),

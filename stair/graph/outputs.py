@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stair.config.paths import BACKBONE_FILES
+from stair.config.replay import Replay
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
 from stair.graph.output import Inputs, Output, Shards
@@ -50,7 +51,7 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses")]
+        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay")]
         made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
         return any(not output.is_restored(run, *job) for output, job in made)
 
@@ -90,6 +91,11 @@ def checked_prompts(run: Run) -> list[Job]:
             *run.config.benchmarks_of(model),
         )
     ]
+
+
+def replayed_models(run: Run) -> list[Job]:
+    """The models whose histories are replayed."""
+    return [] if run.config.replay is None else [(model,) for model in run.config.replay.models]
 
 
 def drawn_curves(run: Run) -> list[str]:
@@ -146,6 +152,20 @@ def _responses_from(run: Run, model: str, benchmark: str, condition: str) -> Inp
         "sessions": [paths.evaluation_sessions(benchmark)],
         "first_turns": [paths.responses(model, benchmark, first)] if first else [],
         "controller": paths.controller_weights(run.config, model, controller) if controller else [],
+    }
+
+
+def _replay(run: Run) -> Replay:
+    assert run.config.replay is not None, "the run has no replay"
+    return run.config.replay
+
+
+def _design_from(run: Run, model: str) -> Inputs:
+    replay, paths = _replay(run), run.paths
+    return {
+        "benchmark": [paths.benchmark(replay.benchmark)],
+        "sessions": [paths.evaluation_sessions(replay.benchmark)],
+        "responses": [paths.responses(model, replay.benchmark, replay.condition)],
     }
 
 
@@ -390,6 +410,34 @@ OUTPUTS: dict[str, Output] = {
                 "responses": [run.paths.responses(*job) for job in evaluated(run) if job[0] == model]
             },
             settings=lambda run, model: settings.response_card(run.config, model),
+        ),
+        Output(
+            "replay_design",
+            rules=("replay_design",),
+            target="replay",
+            wildcards=("model",),
+            jobs=replayed_models,
+            files=lambda run, model: [run.paths.replay_problems(model), run.paths.replay_histories(model)],
+            made_from=_design_from,
+            settings=lambda run, model: settings.replay_design(run.config, model),
+            uses_model=True,
+        ),
+        Output(
+            "replay",
+            rules=("seal_replay",),
+            target="replay",
+            wildcards=("model",),
+            jobs=replayed_models,
+            files=lambda run, model: [run.paths.replay_cells(model)],
+            made_from=lambda run, model: {
+                **_design_from(run, model),
+                "design": [run.paths.replay_problems(model), run.paths.replay_histories(model)],
+            },
+            settings=lambda run, model: settings.replay(run.config, model),
+            schema=schemas.REPLAY_CELLS,
+            uses_model=True,
+            work="replay/{model}",
+            shards=Shards("replay_shard", lambda run, model: _replay(run).shards),
         ),
         Output(
             "check",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tarfile
 import zipfile
@@ -22,7 +21,7 @@ from stair.graph.artefacts import Artefact, Artefacts
 from stair.graph.origin import ORIGIN
 from stair.graph.record import revision, shown
 from stair.graph.verify import Verification, differences
-from stair.records.files import partial_path, replacing, write_json
+from stair.records.files import link_or_copy, partial_path, write_json
 from stair.records.keys import file_digest
 
 
@@ -119,7 +118,7 @@ class _Taker:
                 outcome.notes.append("here already, and sound: it stays")
                 continue
             for file in artefact.files:
-                _link(self._there(file), self._store.folder / file.relative_to(self._paths.folder))
+                link_or_copy(self._there(file), self._store.folder / file.relative_to(self._paths.folder))
             kept = self._store.folder / artefact.manifest.relative_to(self._paths.folder)
             write_json(kept, manifest | {"restored_from": str(self._archive)})
             outcome.taken = True
@@ -181,16 +180,6 @@ class _Taker:
         if self._config.models[model].tiny is None or not self._source.backbone(model).is_dir():
             return None
         return model_revision(self._source.backbone(model), None)
-
-
-def _link(source: Path, target: Path) -> None:
-    """A hard link, or a copy where the file system has none; whole or not there."""
-    with replacing(target) as partial:
-        partial.unlink(missing_ok=True)
-        try:
-            os.link(source, partial)
-        except OSError:
-            shutil.copyfile(source, partial)
 
 
 @contextmanager

@@ -199,6 +199,41 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
     return found
 
 
+def replay_design(config: Config, model: str) -> Settings:
+    """The histories and current problems of a model's replay."""
+    replay = config.replay
+    assert replay is not None
+    keys = (
+        "benchmark",
+        "condition",
+        "seed",
+        "depth",
+        "batch_problems",
+        "history_coverage",
+        "problem_coverage",
+        "groups",
+    )
+    prompt = config.benchmarks[replay.benchmark].prompt
+    return {
+        **source(f"models.{model}", config.models[model]),
+        **chosen(f"models.{model}", config.models[model], "thinking"),
+        f"prompts.{prompt}": config.prompts[prompt],
+        **{f"replay.{key}": value for key, value in replay.model_dump(mode="json", include=set(keys)).items()},
+    }
+
+
+def replay(config: Config, model: str) -> Settings:
+    """The measurements of a model's replay."""
+    assert config.replay is not None
+    return {
+        **replay_design(config, model),
+        **chosen(f"models.{model}", config.models[model], "dtype"),
+        "replay.layers": list(config.replay.layers),
+        "transformers.attention": config.transformers.attention,
+        "protocol_version": PROTOCOL_VERSION,
+    }
+
+
 def scores(config: Config, benchmark: str) -> Settings:
     """Verdicts on one benchmark's responses, and the code that gives them."""
     # Nothing imports the worker: it is started as a program.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stair.backbones.architecture import Architecture, describe
 from stair.backbones.revision import model_revision
@@ -89,6 +90,29 @@ class Backbone:
         with self.choice.open(model, needs) as engine:
             self._check_identity(engine)
             yield engine
+
+    def network(self, device: str) -> Any:
+        """The frozen network itself, for what an engine does not give.
+
+        Args:
+            device: `auto`, `cpu`, `cuda`, or one GPU as torch names it.
+
+        Raises:
+            ValueError: the files are not those of the model, or its attention needs a GPU that is not there.
+        """
+        import torch
+
+        from stair.backbones.load import load_model
+        from stair.engines.transformers.engine import DTYPES
+
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        attention = self.engine["attention"]
+        if attention == "flash_attention_2" and device == "cpu":
+            raise ValueError(
+                "transformers.attention: FlashAttention2 needs a GPU, and there is none here; set it to sdpa"
+            )
+        return load_model(self.folder, dtype=DTYPES[self.settings.dtype], device=device, attention=attention)
 
     def sampling(self, settings: Sampling) -> SamplingSettings:
         """The configured sampling as the engine draws it: the two truncate differently (docs/sampling.md)."""

@@ -1,49 +1,31 @@
-"""Shards: chains shared out among jobs. A shard ends with a small file; sealing reads the logs of all of them."""
+"""Chains shared out among jobs: a shard generates what the logs lack of its chains; sealing reads the logs of all shards."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from stair.engines.base import Engine
-from stair.jobs.claims import Claim, ClaimedError
+from stair.jobs.claims import ClaimedError
 from stair.jobs.compaction import compact
 from stair.jobs.interruption import Interrupted
 from stair.jobs.progress import Progress
+from stair.jobs.shards import Shard, ShardWork, withdraw_markers
 from stair.jobs.shared_log import SharedLog
 from stair.protocol import failures
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain
 from stair.protocol.failures import Failed, Failures, ResponsesFailed
 from stair.protocol.runner import finished, run_chains, walk
-from stair.records.files import write_json
 from stair.records.worklog import WorkLog, WorkLogWriter
-
-T = TypeVar("T")
-
-WITHDRAWN = ".withdrawn"
-"""The ending of a marker that no longer counts, because the log has lost responses of its shard."""
-
-
-def share(items: Sequence[T], shard: int, of: int) -> list[T]:
-    """The items of one shard: every `of`-th, so that shards are equally long.
-
-    Raises:
-        ValueError: there is no such shard.
-    """
-    if not 0 <= shard < of:
-        raise ValueError(f"shard {shard} does not exist among {of} (they are numbered from 0)")
-    return list(items[shard::of])
 
 
 def run_shard(
     chains: Callable[[bool], Iterable[Chain]],
     work: Path,
-    shard: tuple[int, int],
+    shard: Shard,
     load: Callable[[], Engine],
     progress: tuple[Path, str],
     marker: Path,
@@ -57,7 +39,7 @@ def run_shard(
     Args:
         chains: gives the shard's chains afresh, one by one; told whether anything will be generated with them.
         work: the work folder, with all shards' logs.
-        shard: this shard's number and how many there are.
+        shard: this shard.
         load: loads the engine; not called when nothing is missing.
         progress: folder and name of the progress file.
         marker: written when the shard has ended.
@@ -69,18 +51,17 @@ def run_shard(
         ClaimedError: another process generates some of the same.
         Interrupted: a signal has asked to stop; what is finished is in the log.
     """
-    name = f"shard-{shard[0]}-of-{shard[1]}"
-    with Claim(work, name, _overlap_with(shard)) as claim:
+    with ShardWork(work, shard, marker) as job:
         own = WorkLog(work / "log")
         if problems := own.counts.problems():
             print(f"{work / 'log'}: {problems}")
         log = SharedLog(own, reuse or {})
         done, unfinished, responses = finished(chains(False), log)
         told = Progress(*progress, total=responses, unit="responses", done=done)
-        list_of_failed, under_way = work / f"{name}.missing.yaml", told.path.with_suffix(".under-way.json")
+        list_of_failed, under_way = work / f"{shard.name}.missing.yaml", told.path.with_suffix(".under-way.json")
         failed = Failures()
         if unfinished or log.waiting:
-            with WorkLogWriter(work / "log", name, claim.check) as writer:
+            with WorkLogWriter(work / "log", shard.name, job.check) as writer:
                 log.write_to(writer)
                 if unfinished:
                     try:
@@ -94,10 +75,9 @@ def run_shard(
             print(f"{count} records taken over from the run '{run}'")
         if failed:
             raise failures.error(failed, told.job, missing, list_of_failed)
-        for path in (list_of_failed, under_way, marker.with_suffix(WITHDRAWN)):
+        for path in (list_of_failed, under_way):
             path.unlink(missing_ok=True)
-        facts = {"shard": shard[0], "of": shard[1], "responses": responses, "reused": dict(log.reused)}
-        write_json(marker, facts)
+        job.end(responses=responses, reused=dict(log.reused))
 
 
 def _generate(
@@ -158,19 +138,6 @@ def _generate(
         raise
 
 
-def _overlap_with(shard: tuple[int, int]) -> Callable[[str], bool]:
-    """Whether other work on a folder, by its claim, generates some of what a shard does, or moves the log's files."""
-
-    def overlaps(other: str) -> bool:
-        found = re.fullmatch(r"shard-(\d+)-of-(\d+)", other)
-        if found is None:
-            return True
-        number, of = int(found[1]), int(found[2])
-        return (number - shard[0]) % math.gcd(of, shard[1]) == 0
-
-    return overlaps
-
-
 def sealed_rows(
     chains: Iterable[Chain], work: Path, gaps: list[dict[str, Any]] | None = None
 ) -> Iterator[dict[str, Any]]:
@@ -197,8 +164,7 @@ def sealed_rows(
             if gaps is not None:
                 gaps += chain.gaps()
     if unfinished:
-        for marker in work.glob("shard-*-of-*.json"):
-            marker.rename(marker.with_suffix(WITHDRAWN))
+        withdraw_markers(work)
         raise ValueError(
             f"{work}: {unfinished} of {count} chains have not ended: the log lacks some of their responses, which were lost or "
             "made under other settings; run the same command again (by hand: run the stage's shards again); it generates what "

@@ -36,6 +36,16 @@ def replacing(path: Path) -> Iterator[Path]:
         flush(path.parent)
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """A hard link, or a copy where the file system has none; whole or not there."""
+    with replacing(target) as partial:
+        partial.unlink(missing_ok=True)
+        try:
+            os.link(source, partial)
+        except OSError:
+            shutil.copyfile(source, partial)
+
+
 def _is_full(error: OSError) -> bool:
     """Whether a disk or a quota is full; Arrow's errors say it in words alone."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "errno 28" in str(error).lower()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from stair.measurement.prefix import Prefix
@@ -33,7 +34,7 @@ class Replayer:
 
     def replay(
         self, sources: Sequence[SourceTokens], units: Sequence[Unit]
-    ) -> Iterator[tuple[Unit, dict[str, Tensor]]]:
+    ) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
         """Yields each unit of one history with its tensors, FP32 on the host, in the shapes of `Shapes`.
 
         Args:
@@ -58,7 +59,7 @@ class Replayer:
                 probe = self._with_reads if reads else self._plain
                 measured = probe.measure(computed, source.categories, turns)
                 tensors |= {f"{depth}/{name}": part for name, part in _named(measured, depth, reads).items()}
-            yield unit, {name: part.float().cpu().contiguous() for name, part in tensors.items()}
+            yield unit, {name: part.float().cpu().contiguous().numpy() for name, part in tensors.items()}
 
 
 def _named(measured: Measured, depth: int, reads: bool) -> dict[str, Tensor]:

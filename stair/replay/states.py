@@ -115,8 +115,3 @@ class ReplayStates:
                 return part[:] if layer is None else part[layer]
         except (OSError, SafetensorError) as error:
             raise ValueError(f"{path} has no readable {name} ({error}); run the replay again") from error
-
-
-def file_of(unit: str) -> str:
-    """The file of a unit, by its name, in the folder of states."""
-    return f"{unit}.safetensors"

@@ -11,10 +11,11 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
+from stair.jobs.shards import Shard
 from stair.protocol.backbone import Backbone
 from stair.protocol.chain import Missing
 from stair.protocol.failures import report_entries
-from stair.protocol.shards import run_shard, sealed_rows, share, tidy
+from stair.protocol.shards import run_shard, sealed_rows, tidy
 from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
@@ -73,7 +74,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
     settings, samples = _settings(config, backbone), config.rollouts.samples
     servers_folder = paths.work("rollouts", model, "servers")
     everything = _records(paths, model)
-    records, lost = share(everything, shard, of), _lost(config, paths, model, everything)
+    records, lost = Shard(shard, of).share(everything), _lost(config, paths, model, everything)
     with ExitStack() as ended:
 
         def load() -> Engine:
@@ -88,7 +89,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
         run_shard(
             lambda generating: _chains(settings, records, samples, lost),
             paths.work("rollouts", model),
-            (shard, of),
+            Shard(shard, of),
             load,
             (paths.progress, f"rollouts/{model}/{shard}"),
             paths.shard(str(shard), str(of), "rollouts", model),

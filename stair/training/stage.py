@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from stair.backbones.load import load_model
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.engines.transformers.engine import DTYPES
 from stair.graph import settings as graph
 from stair.jobs.interruption import Interrupted, check, deferred, stop_requested
 from stair.jobs.progress import Progress
@@ -56,12 +54,7 @@ def run(config: Config, paths: RunPaths, model: str, controller: str, workers: W
     # The same sessions before and after: updates see different ones, whose losses differ more than training changes them.
     measured = {"training": _first(config, sessions), "validation": _first(config, held_out)}
 
-    network = load_model(
-        backbone.folder,
-        dtype=DTYPES[backbone.settings.dtype],
-        device=local_device(config.transformers.device),
-        attention=backbone.engine["attention"],
-    )
+    network = backbone.network(local_device(config.transformers.device))
     student = Student.new(network, settings, model)
     replay = SessionReplay(
         student=student,

@@ -36,7 +36,9 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
         _check_engine(config, paths, model)
         for key, controller in config.controllers.items():
             if model in config.trained(key):
-                _check_layers(config, paths, model, key, controller.controlled_layers)
+                _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)
+        if config.replay is not None and model in config.replay.models:
+            _check_layers(config, paths, model, "replay.layers", config.replay.layers, followed=True)
         _check_template(config, paths, model)
         if config.models[model].path is not None:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")
@@ -136,7 +138,10 @@ def _check_file(key: str, path: Path, columns: dict[str, str]) -> None:
         raise ConfigError(f"{key}: {error}") from None
 
 
-def _check_layers(config: Config, paths: RunPaths, model: str, controller: str, layers: tuple[int, ...]) -> None:
+def _check_layers(
+    config: Config, paths: RunPaths, model: str, place: str, layers: tuple[int, ...], *, followed: bool = False
+) -> None:
+    """Holds layers to those of the model; with `followed`, each must have a block behind it."""
     tiny = config.models[model].tiny
     if tiny is not None:
         full, count = _full_attention(tiny), tiny.layers
@@ -147,12 +152,12 @@ def _check_layers(config: Config, paths: RunPaths, model: str, controller: str, 
         full, count = known.full_attention_layers, known.layers
     for layer in layers:
         if layer >= count:
-            raise ConfigError(
-                f"controllers.{controller}.layers: {model} has no layer {layer}; its {count} layers count from 0"
-            )
+            raise ConfigError(f"{place}: {model} has no layer {layer}; its {count} layers count from 0")
         if layer not in full:
+            raise ConfigError(f"{place}: layer {layer} of {model} is not full attention (those are {list(full)})")
+        if followed and layer == count - 1:
             raise ConfigError(
-                f"controllers.{controller}.layers: layer {layer} of {model} is not full attention (those are {list(full)})"
+                f"{place}: layer {layer} of {model} is its last; a read is set beside the next block's MLP output"
             )
 
 

@@ -17,7 +17,8 @@ import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.jobs.compaction import compact
-from stair.protocol.shards import run_shard, sealed_rows, share
+from stair.jobs.shards import Shard
+from stair.protocol.shards import run_shard, sealed_rows
 from stair.records import worklog
 from stair.records.files import remove_leftovers
 from stair.records.manifest import write_manifest
@@ -48,21 +49,24 @@ def study(
     return found
 
 
+WHOLE = Shard(0, 1)
+
+
 def at(study: Study, folder: Path) -> Study:
     return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
 
 
-def generate(study: Study, folder: Path, shard: tuple[int, int] = (0, 1)) -> None:
+def generate(study: Study, folder: Path, shard: Shard = WHOLE) -> None:
     """One shard, as the stage's command runs it."""
     here = at(study, folder)
     work = folder / CONDITION
     run_shard(
-        lambda _: iter(share(here.chains(CONDITION), *shard)),
+        lambda _: iter(shard.share(here.chains(CONDITION))),
         work,
         shard,
         lambda: WatchedEngine(study.model),
         (folder / "progress", CONDITION),
-        work / f"shard-{shard[0]}-of-{shard[1]}.json",
+        work / f"{shard.name}.json",
     )
 
 
@@ -196,12 +200,12 @@ def test_a_second_writer_on_a_shard_is_refused(study: Study, tmp_path: Path) -> 
         here = at(study, tmp_path)
         work = tmp_path / CONDITION
         progress = (tmp_path / "progress", CONDITION)
-        run_shard(lambda _: iter(here.chains(CONDITION)), work, (0, 1), load, progress, work / "shard-0-of-1.json")
+        run_shard(lambda _: iter(here.chains(CONDITION)), work, Shard(0, 1), load, progress, work / "shard-0-of-1.json")
         os._exit(0)
     os.close(reader)
     try:
         os.read(ready, 1)
-        for shard in ((0, 1), (3, 5)):
+        for shard in (Shard(0, 1), Shard(3, 5)):
             second = refused(lambda folder, shard=shard: generate(study, folder, shard), tmp_path)
             assert f"process {first} on" in second
             assert "is at work on shard-0-of-1" in second

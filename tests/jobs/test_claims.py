@@ -17,7 +17,7 @@ import pytest
 
 from stair.jobs import claims
 from stair.jobs.claims import Claim, Claimant, ClaimedError
-from stair.protocol.shards import _overlap_with
+from stair.jobs.shards import Shard
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +178,7 @@ def wait_until(holds) -> None:  # type: ignore[no-untyped-def]
 def test_shards_of_other_counts_overlap_where_they_share_work(
     shard: tuple[int, int], other: str, overlap: bool
 ) -> None:
-    assert _overlap_with(shard)(other) == overlap
+    assert Shard(*shard).overlaps(other) == overlap
     if other.startswith("shard"):
         number, of = int(other.split("-")[1]), int(other.split("-")[3])
         shared = set(range(shard[0], 100, shard[1])) & set(range(number, 100, of))
@@ -187,8 +187,8 @@ def test_shards_of_other_counts_overlap_where_they_share_work(
 
 def test_a_conflicting_claim_refuses_too(tmp_path: Path) -> None:
     with Claim(tmp_path, "shard-0-of-2"):
-        with pytest.raises(ClaimedError, match="shard-0-of-2"), Claim(tmp_path, "shard-2-of-5", _overlap_with((2, 5))):
+        with pytest.raises(ClaimedError, match="shard-0-of-2"), Claim(tmp_path, "shard-2-of-5", Shard(2, 5).overlaps):
             pass
-        with Claim(tmp_path, "shard-1-of-4", _overlap_with((1, 4))):
+        with Claim(tmp_path, "shard-1-of-4", Shard(1, 4).overlaps):
             pass
         assert [path.name for path in tmp_path.iterdir()] == [".shard-0-of-2.claim"]

@@ -13,9 +13,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.conversation.renderer import Renderer
 from stair.engines.base import SamplingSettings
+from stair.jobs.shards import Shard
 from stair.protocol.chain import Chain
 from stair.protocol.runner import walk
-from stair.protocol.shards import run_shard, share
+from stair.protocol.shards import run_shard
 from tests.conftest import TOKENS
 from tests.protocol.conftest import STOP_IDS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, rows_of
@@ -60,17 +61,17 @@ def in_shards(study: Study, condition: str, of: int, width: int, numbers: tuple[
     for number in numbers:
 
         def chains(_: bool, number: int = number) -> list[Chain]:
-            return list(share(study.chains(condition), number, of))
+            return list(Shard(number, of).share(study.chains(condition)))
 
         run_shard(
             chains,
             study.folder / condition,
-            (number, of),
+            Shard(number, of),
             lambda: WatchedEngine(study.model, width=width),
             (study.folder / "progress", f"{condition}/{number}"),
             study.folder / f"{number}.json",
         )
-    chains = [chain for number in numbers for chain in share(study.chains(condition), number, of)]
+    chains = [chain for number in numbers for chain in Shard(number, of).share(study.chains(condition))]
     assert all(walk(chain, study.log(condition))[1] for chain in chains)
     return rows_of(chains)
 

@@ -18,6 +18,7 @@ import yaml
 
 from stair.engines.base import Engine, Request
 from stair.jobs.interruption import Interrupted
+from stair.jobs.shards import Shard
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Missing
 from stair.protocol.failures import ResponsesFailed
@@ -65,7 +66,7 @@ def killed() -> None:
 
 
 @dataclass
-class Shard:
+class OnlyShard:
     """A condition's only shard, in a folder of its own."""
 
     study: Study
@@ -96,7 +97,7 @@ class Shard:
 
         everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
         progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
-        run_shard(everything, self.work, (0, 1), load, progress, self.marker)
+        run_shard(everything, self.work, Shard(0, 1), load, progress, self.marker)
 
     def progress(self) -> tuple[int, int]:
         """Finished responses and all responses, as the last attempt's progress file has them."""
@@ -162,7 +163,7 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
     study: Study, tmp_path: Path, condition: str
 ) -> None:
     expected, lost, request = one_of(study, condition, 2)
-    shard = Shard(fresh(study, tmp_path / "again"), condition)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), condition)
     with failing_at(study, request, out_of_memory):
         for attempt in range(2):
             with pytest.raises(ResponsesFailed) as error:
@@ -213,7 +214,7 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
 
 def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp_path: Path) -> None:
     """The log has the response, so its chain goes on, whatever the configuration says."""
-    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
     shard.run()
     whole = len(shard.sealed()[0]) // 4 * 3
     assert shard.progress() == (whole, whole)
@@ -238,7 +239,7 @@ def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_p
     study.sessions, study.samples = 3, 2
     rows = study.go("stair", WatchedEngine(study.model))
     first = next(row for row in rows if row["turn"] == 1 and row["sample"] == 1)
-    shard = Shard(fresh(study, tmp_path / "again"), "stair")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
     (chain,) = [c for c in shard.chains() if (c.session_id, c.sample) == (first["session_id"], 1)]
     chain.next()
     whole = (*chain._turns[0].prompt_ids, *chain._turns[0].response_ids)
@@ -262,7 +263,7 @@ def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_p
 def test_a_device_that_fails_names_the_response_in_the_end(study: Study, tmp_path: Path) -> None:
     """Several responses are under way, and each could be the cause: after two such ends they run last, in ever smaller groups."""
     expected, lost, request = one_of(study, "native", 2)
-    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
     told = []
     with failing_at(study, request, device_fails):
         while not shard.work.exists() or not list(shard.work.glob("*.missing.yaml")):
@@ -283,7 +284,7 @@ def test_a_device_that_fails_names_the_response_in_the_end(study: Study, tmp_pat
 
 def test_chains_of_several_deaths_run_in_groups_of_half_their_number(study: Study, tmp_path: Path) -> None:
     """Ordinary kills of a full batch must not make every chain of it run alone."""
-    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
     path = tmp_path / "under-way.json"
     for _ in range(2):
         attempts = Attempts(path)
@@ -307,7 +308,7 @@ def test_chains_of_several_deaths_run_in_groups_of_half_their_number(study: Stud
 def test_a_response_that_kills_its_process_is_found(study: Study, tmp_path: Path) -> None:
     """Real SIGKILLs, as from a machine whose memory is full: no process is left to report what was under way."""
     expected, lost, request = one_of(study, "native", 3)
-    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
 
     def start() -> int | str:
         """Runs the shard in a process of its own; the signal that killed it, or what it says."""
@@ -347,7 +348,7 @@ def test_a_response_that_kills_its_process_is_found(study: Study, tmp_path: Path
 
 
 def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) -> None:
-    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
     _, _, request = one_of(study, "native", 2)
 
     def stopped() -> None:
@@ -367,7 +368,7 @@ def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) 
 def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Study, tmp_path: Path) -> None:
     expected = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in expected if row["turn"] == 1)
-    shard = Shard(fresh(study, tmp_path / "again"), "stair")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
     shard.missing[lost["session_id"], lost["sample"]] = Missing(1, "out of memory", reused=True)
     shard.run()
     rows, gaps = shard.sealed()
@@ -386,7 +387,7 @@ def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, t
         if row["sample"] == 0
         for sample in range(6)
     }
-    shard = Shard(many, "native")
+    shard = OnlyShard(many, "native")
 
     def spoil(_: torch.nn.Module, __: Any, output: Any) -> None:
         output.logits.fill_(torch.nan)
@@ -412,7 +413,7 @@ def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, t
 def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -> None:
     """A response fails by itself, then the device with several others under way, then with one alone."""
     expected, ((first, small), (second, last)) = some_of(study, "native", 2, 4)
-    shard = Shard(fresh(study, tmp_path / "again"), "native")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
     lost = [(row["session_id"], row["sample"], row["turn"]) for row in (first, second)]
     with failing_at(study, small, out_of_memory), failing_at(study, last, device_fails):
         with pytest.raises(ResponsesFailed, match="illegal memory access") as error:
@@ -437,7 +438,7 @@ def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) ->
     """The entry can be there before T1's states are: the log was lost, or their replay is what fails."""
     rows = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in rows if row["turn"] == 2)
-    shard = Shard(fresh(study, tmp_path / "again"), "stair")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
     place = (lost["session_id"], lost["sample"])
     shard.missing[place] = Missing(2, "out of memory")
     shard.run()

@@ -10,8 +10,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.conversation.renderer import Renderer
+from stair.jobs.shards import Shard
 from stair.protocol.chain import Chain
-from stair.protocol.shards import run_shard, share
+from stair.protocol.shards import run_shard
 from tests.protocol.conftest import STOP_IDS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, rows_of
 
@@ -51,12 +52,12 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
     for number in range(3):
 
         def chains(_: bool, number: int = number) -> list[Chain]:
-            return list(share(again.chains("native"), number, 3))
+            return list(Shard(number, 3).share(again.chains("native")))
 
         run_shard(
             chains,
             again.folder / "native",
-            (number, 3),
+            Shard(number, 3),
             lambda: WatchedEngine(study.model, width=7, prefill=2),
             (again.folder / "progress", f"native/{number}"),
             again.folder / f"{number}.json",

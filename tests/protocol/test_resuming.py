@@ -12,11 +12,12 @@ from stair.engines.base import Completion, Engine
 from stair.engines.transformers.batch import Batch
 from stair.jobs.interruption import Interrupted
 from stair.jobs.progress import Progress
+from stair.jobs.shards import Shard
 from stair.method import Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.runner import finished
-from stair.protocol.shards import run_shard, sealed_rows, share
+from stair.protocol.shards import run_shard, sealed_rows
 from stair.records.keys import ids_digest
 from tests.conftest import LAYERS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order, rows_of
@@ -94,7 +95,7 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
     run_shard(
         lambda _: list(study.chains("stair")),
         study.folder / "stair",
-        (0, 1),
+        Shard(0, 1),
         no_engine,
         (study.folder / "progress", "stair"),
         marker,
@@ -107,7 +108,13 @@ def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Eng
     chains, place = study.chains(condition), study.folder / condition
     progress = (study.folder / "progress", condition)
     run_shard(
-        lambda _: list(study.chains(condition)), place, (0, 1), load, progress, place / "end.json", {"other": other}
+        lambda _: list(study.chains(condition)),
+        place,
+        Shard(0, 1),
+        load,
+        progress,
+        place / "end.json",
+        {"other": other},
     )
     assert finished(chains, study.log(condition)).unfinished == 0
     return rows_of(chains)
@@ -156,10 +163,12 @@ def test_the_number_of_shards_may_change_in_the_middle(study: Study, tmp_path: P
             return engines[-1]
 
         def chains(_: bool) -> list[Chain]:
-            return list(share(again.chains("stair"), number, of))
+            return list(Shard(number, of).share(again.chains("stair")))
 
         progress = (again.folder / "progress", f"stair/{number}")
-        run_shard(chains, again.folder / "stair", (number, of), load, progress, again.folder / f"{number}-{of}.json")
+        run_shard(
+            chains, again.folder / "stair", Shard(number, of), load, progress, again.folder / f"{number}-{of}.json"
+        )
 
     shard(0, 2)
     with pytest.raises(KeyboardInterrupt):
@@ -175,11 +184,11 @@ def test_the_number_of_shards_may_change_in_the_middle(study: Study, tmp_path: P
 def test_shards_share_everything_out_once() -> None:
     items = list(range(11))
     for of in (1, 2, 3, 11, 20):
-        parts = [share(items, shard, of) for shard in range(of)]
+        parts = [Shard(shard, of).share(items) for shard in range(of)]
         assert sorted(item for part in parts for item in part) == items
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
     with pytest.raises(ValueError, match="shard 3 does not exist among 3"):
-        share(items, 3, 3)
+        Shard(3, 3).share(items)
 
 
 def lose_banks(study: Study, condition: str, how: str) -> int:

@@ -1,0 +1,125 @@
+"""Tensors that are computed once and kept: one safetensors file for each piece of work, whole or absent.
+
+A file says in its header under which key it was made, and a digest of its tensors. A piece counts as made when its file has
+the key that is wanted now; a file that was written for another key is replaced. Equal tensors give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from stair.records.files import link_or_copy, replacing
+from stair.records.keys import file_digest
+
+_HEADER = "stair"
+# One entry of the header's metadata, because safetensors writes several in any order.
+
+_SPARE_BYTES = 1 << 28
+"""Room that is left for all else that a run writes meanwhile."""
+
+
+class TensorFiles:
+    """The files of one stage.
+
+    Args:
+        folder: where they lie.
+        others: folders of other runs, by the run's name; a file that one of them has under an equal key is taken over.
+    """
+
+    def __init__(self, folder: Path, others: Mapping[str, Path] | None = None) -> None:
+        self.folder = folder
+        self._others = dict(others or {})
+
+    def path(self, name: str) -> Path:
+        """The file of a piece."""
+        return self.folder / f"{name}.safetensors"
+
+    def has(self, name: str, key: str) -> bool:
+        """Whether a piece was made under a key, here or in another run, whose file is then taken over."""
+        if _key_of(self.path(name)) == key:
+            return True
+        for folder in self._others.values():
+            theirs = TensorFiles(folder).path(name)
+            if _key_of(theirs) == key:
+                link_or_copy(theirs, self.path(name))
+                return True
+        return False
+
+    def keep(self, name: str, key: str, tensors: Mapping[str, np.ndarray]) -> None:
+        """Writes a piece; it is durable when this returns.
+
+        Raises:
+            OSError: it cannot be written, because the disk is full for example; an earlier file stays.
+        """
+        facts = json.dumps({"key": key, "sha256": _content_digest(tensors)}, sort_keys=True)
+        with replacing(self.path(name)) as partial:
+            save_file(dict(tensors), partial, metadata={_HEADER: facts})
+
+    def verified_digest(self, name: str, key: str) -> str | None:
+        """The SHA-256 of a piece's file, whose tensors are read and held to their own digest; None where it was not made.
+
+        Raises:
+            ValueError: the tensors are not those that were written. The file is then renamed, so that they are made again.
+        """
+        path = self.path(name)
+        if _key_of(path) != key:
+            return None
+        with safe_open(path, framework="np") as opened:
+            tensors = {tensor: opened.get_tensor(tensor) for tensor in opened.keys()}  # noqa: SIM118
+        if _content_digest(tensors) != _facts_of(path)["sha256"]:
+            damaged = path.with_name(f"{path.name}.damaged")
+            path.rename(damaged)
+            raise ValueError(f"the tensors of {path} are not those that were written; it was renamed to {damaged.name}")
+        return file_digest(path)
+
+    def require_space(self, nbytes: int, what: str) -> None:
+        """Refuses work that the disk has no room for.
+
+        Raises:
+            ValueError: `nbytes` do not fit; the message says what is lacking, and where.
+        """
+        place = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
+        free = shutil.disk_usage(place).free
+        if nbytes + _SPARE_BYTES > free:
+            raise ValueError(
+                f"{what} takes {gigabytes(nbytes)} in {self.folder}, where {gigabytes(free)} are free and "
+                f"{gigabytes(_SPARE_BYTES)} must stay free: make room, or let `results` name a place on a larger disk"
+            )
+
+
+def gigabytes(nbytes: int) -> str:
+    """Bytes for people: 23.4 GB, 0.02 GB."""
+    return f"{nbytes / 1e9:.{1 if nbytes >= 1e9 else 2 if nbytes >= 1e7 else 4}f} GB"
+
+
+def _content_digest(tensors: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\0".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _facts_of(path: Path) -> dict[str, Any]:
+    """What a file's header says of it; nothing where there is no readable file."""
+    try:
+        with safe_open(path, framework="np") as opened:
+            facts: dict[str, Any] = json.loads((opened.metadata() or {})[_HEADER])
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return {}
+    return facts
+
+
+def _key_of(path: Path) -> str | None:
+    key = _facts_of(path).get("key")
+    return key if isinstance(key, str) else None

@@ -1,0 +1,73 @@
+# Crossed-history replay: a design, shards that measure its batches, and the seal, which writes the index of all cells.
+localrules:
+    replay,
+
+
+rule replay:
+    input:
+        all_of("replay"),
+
+
+rule replay_design:
+    input:
+        unpack(made_from("replay_design")),
+        model=weights_of("replay_design"),
+        preflight=paths.preflight("{model}"),
+    output:
+        files_of("replay_design"),
+    log:
+        str(paths.log("replay", "{model}-design")),
+    benchmark:
+        str(paths.timing("replay_design", "{model}"))
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=settings_of("replay_design"),
+    shell:
+        "stair replay --run {params.run} --model {wildcards.model} --design > {log} 2>&1"
+
+
+rule replay_shard:
+    input:
+        unpack(made_from("replay")),
+        model=weights_of("replay"),
+        preflight=paths.preflight("{model}"),
+        limits=lambda wildcards: paths.preflight_limits(
+            wildcards.model, cfg.replay.benchmark
+        ),
+    output:
+        marker_of("replay"),
+    log:
+        str(paths.log("replay", "{model}", "{shard}-of-{of}")),
+    benchmark:
+        str(paths.timing("replay_shard", "{model}", "{shard}-of-{of}"))
+    conda:
+        ENVIRONMENT
+    resources:
+        gpu=cfg.gpus_for("transformers"),
+    params:
+        run=run_folder,
+        settings=settings_of("replay"),
+    shell:
+        "stair replay --run {params.run} --model {wildcards.model} --shard {wildcards.shard} --of {wildcards.of}"
+        " --threads {threads} > {log} 2>&1"
+
+
+rule seal_replay:
+    input:
+        unpack(made_from("replay")),
+        shards=shards_of("replay"),
+    output:
+        files_of("replay"),
+    log:
+        str(paths.log("replay", "{model}-seal")),
+    benchmark:
+        str(paths.timing("seal_replay", "{model}"))
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=settings_of("replay"),
+    shell:
+        "stair replay --run {params.run} --model {wildcards.model} --seal > {log} 2>&1"
