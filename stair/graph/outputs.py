@@ -15,7 +15,7 @@ from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
 from stair.graph.output import Inputs, Output, Shards
 from stair.graph.run import Run, manifest_beside
-from stair.graph.tables import FIGURES, TRAINING_FIGURE, Place, evaluated_places, tables_of
+from stair.graph.tables import FIGURES, TRAINING_FIGURE, Place, evaluated_places, run_tables, tables_of
 from stair.protocol.preflight_record import prompts_settings
 from stair.records import schemas
 
@@ -189,7 +189,16 @@ def _shown(run: Run, places: Iterable[Place]) -> Inputs:
 
 
 def _table_from(run: Run, table: str) -> Inputs:
+    if table in run_tables(run.config):
+        return _run_table_from(run, table)
     return _shown(run, tables_of(run.config)[table](run.config, evaluated_places(run.config)))
+
+
+def _run_table_from(run: Run, table: str) -> Inputs:
+    models = [model for (model,) in replayed_models(run)]
+    return {
+        "design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)],
+    }
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
@@ -454,7 +463,7 @@ OUTPUTS: dict[str, Output] = {
             rules=("table",),
             target="tables",
             wildcards=("table",),
-            jobs=lambda run: [(name,) for name in tables_of(run.config)],
+            jobs=lambda run: [(name,) for name in (*tables_of(run.config), *run_tables(run.config))],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
             made_from=_table_from,
             settings=lambda run, table: settings.tables(run.config),

@@ -55,6 +55,11 @@ def tables_of(config: Config) -> dict[str, Shows]:
     return tables(config, evaluated_places(config), config.models)
 
 
+def run_tables(config: Config) -> tuple[str, ...]:
+    """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
+    return ("replay_design", "in_text") if config.replay is not None else ()
+
+
 # ---------------------------------------------------------------- which rows
 
 

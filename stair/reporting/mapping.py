@@ -9,6 +9,9 @@ LORA = "tab:lora-comparison"
 LORA_TURNS = "tab:lora-turns"
 SHARED_T1 = "tab:shared-t1"
 BANK_PREFIXES = "tab:bank-prefix-accuracy"
+REPLAY_DESIGN = "tab:replay-design"
+REPLAY_TEXT = "app:replay-construction"
+"""The appendix that says how the replay was made."""
 OVERVIEW = "fig:overview"
 
 CONDITIONS = {

@@ -1,4 +1,4 @@
-"""The builder of each table and figure that follows from response rows, and the paper's name for it."""
+"""The builder of each table and figure, and the paper's name for it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stair.config.model import Config
+from stair.config.paths import RunPaths
 from stair.reporting import mapping
 from stair.reporting.figures import overview
 from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
-from stair.reporting.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
+from stair.reporting.tables import (
+    continuous_summary,
+    history,
+    in_text,
+    lora,
+    native_accuracy,
+    replay_design,
+    turns,
+    uncertainty,
+)
 from stair.reporting.tables.table import Table
 from stair.statistics.grid import Gap, Responses
 
@@ -44,6 +54,13 @@ class FigureBuilder(NamedTuple):
     build: Callable[[Source], Figure]
 
 
+class RunTableBuilder(NamedTuple):
+    """How a table that shows no responses is made, from other files of a run."""
+
+    artifact: str
+    build: Callable[[Config, RunPaths, Labels], Table]
+
+
 def table_builder(name: str) -> TableBuilder:
     """The builder of one of the tables that `stair.graph.tables` names."""
     kind, _, model = name.partition("_")
@@ -73,6 +90,10 @@ _TABLES = {
         mapping.LORA, lambda source: lora.build_comparison(source.responses, source.labels, source.trained)
     ),
     "lora_turns": TableBuilder(mapping.LORA_TURNS, lambda source: lora.build_turns(source.responses, source.labels)),
+}
+RUN_TABLES = {
+    "replay_design": RunTableBuilder(mapping.REPLAY_DESIGN, replay_design.build),
+    "in_text": RunTableBuilder("in_text", in_text.build),
 }
 FIGURES = {
     "overview": FigureBuilder(

@@ -12,7 +12,7 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph import tables as graph
-from stair.graph.tables import Place, evaluated_places, tables_of
+from stair.graph.tables import Place, evaluated_places, run_tables, tables_of
 from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path
@@ -24,7 +24,7 @@ from stair.reporting.labels import Labels
 from stair.reporting.latex import latex
 from stair.reporting.layout import markdown
 from stair.reporting.missing import missing_reasons
-from stair.reporting.registry import FIGURES, Source, table_builder
+from stair.reporting.registry import FIGURES, RUN_TABLES, Source, table_builder
 from stair.reporting.tables.table import Table, nothing
 from stair.reporting.tidy import tidy_csv
 from stair.statistics.grid import COLUMNS, Gap, Responses
@@ -58,9 +58,12 @@ def _responses(config: Config, paths: RunPaths, places: Sequence[Place], rows: p
 
 
 def build(config: Config, paths: RunPaths, name: str) -> Table:
-    """One table of a run, from the rows that it shows; an empty one, which says so, where the run has none of them."""
+    """One table of a run; one of responses is empty, and says so, where the run has none of those that it shows."""
+    labels = Labels.of(config)
+    if name in run_tables(config):
+        return RUN_TABLES[name].build(config, paths, labels)
     places = list(_rows_shown(name, tables_of(config), config)(config, evaluated_places(config)))
-    rows, labels = scored_rows(paths, places), Labels.of(config)
+    rows = scored_rows(paths, places)
     responses = _responses(config, paths, places, rows)
     table = assemble(name, responses, labels, config, trained_parameters(config, paths)) or nothing(name, labels)
     if name == "intervals":
@@ -157,7 +160,9 @@ def places_of(responses: Responses) -> list[Place]:
 
 def _rows_shown(name: str, known: Mapping[str, graph.Shows], config: Config) -> graph.Shows:
     if name not in known:
-        raise ValueError(f"there is no table '{name}' (there are: {', '.join(tables_of(config))})")
+        raise ValueError(
+            f"there is no table '{name}' (there are: {', '.join([*tables_of(config), *run_tables(config)])})"
+        )
     return known[name]
 
 

@@ -21,7 +21,7 @@ def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
     for value in values:
         writer.writerow(
             [
-                artifact,
+                value.artifact or artifact,
                 labels.model(value.model) if value.model else labels.pooled(),
                 labels.benchmark(value.benchmark),
                 labels.condition(value.condition),

@@ -23,6 +23,8 @@ class Value:
     metric: str
     value: float | int | Gap
     unit: str
+    artifact: str = ""
+    """The part of the paper that prints it, where its table is of several."""
 
 
 def tidy_frame(values: Sequence[Value]) -> pd.DataFrame:

@@ -73,6 +73,7 @@ def test_the_names_of_progress_files() -> None:
         "train_lora": "training/{model}/{controller}",
         "train_lora_stair": "training/{model}/{controller}",
         "evaluation_shard": "evaluation/{model}/{benchmark}/{condition}/{shard}",
+        "replay_shard": "replay/{model}/{shard}",
     }
 
 

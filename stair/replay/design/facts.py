@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple
 
 from stair.replay.design.crossed import Coverage, Design
 
@@ -17,7 +19,8 @@ class Fact(NamedTuple):
     group: int | None
     """1 or 2; None for both together."""
     metric: str
-    value: int
+    value: int | float
+    unit: str = ""
 
 
 def table_facts(design: Design) -> list[Fact]:
@@ -54,6 +57,43 @@ def text_facts(design: Design) -> list[Fact]:
             for number, coverage in enumerate(coverages, start=1)
         ),
     ]
+
+
+def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
+    """Tokens of whole prefixes, template included: medians by depth, and the shortest and longest at full depth.
+
+    Of the history coverage under the text's own names; of the problem coverage, a part of it, under names that say so.
+
+    Args:
+        histories: rows of `REPLAY_HISTORIES`.
+    """
+    found = []
+    for ending, rows in (
+        ("", histories),
+        (", problem coverage", [row for row in histories if row["problem_coverage_block"] is not None]),
+    ):
+        lengths = {
+            group: list(zip(*(row["prefix_tokens"] for row in rows if row["group"] == group), strict=True))
+            for group in (1, 2)
+        }
+        depth = len(lengths[1])
+        found += [
+            Fact(
+                None,
+                group,
+                f"median history length, depth {number}{ending}",
+                median(lengths[group][number - 1]),
+                "tokens",
+            )
+            for number in range(1, depth + 1)
+            for group in (1, 2)
+        ]
+        found += [
+            Fact(None, group, f"{name} {_TURNS[depth]}-turn history{ending}", which(lengths[group][-1]), "tokens")
+            for name, which in (("shortest", min), ("longest", max))
+            for group in (1, 2)
+        ]
+    return found
 
 
 def _coverages(design: Design) -> dict[str, list[Coverage]]:

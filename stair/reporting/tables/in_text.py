@@ -1,0 +1,49 @@
+"""Table in_text: the numbers that the paper gives in its text, not in a table or figure."""
+
+from __future__ import annotations
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.reporting.labels import Labels
+from stair.reporting.layout import DASH, Cell, Layout, Row
+from stair.reporting.tables import replay_design
+from stair.reporting.tables.table import Table, gap_reasons
+from stair.statistics.grid import Gap
+from stair.statistics.tidy import Value
+
+
+def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
+    """Every number of the text that the run has; in the CSV each under the part of the paper that prints it."""
+    values: list[Value] = []
+    if config.replay is not None:
+        values += replay_design.in_text(config, paths)
+    rows = tuple(
+        Row(
+            (
+                Cell(value.artifact),
+                Cell(labels.printed_model(value.model)),
+                Cell(labels.benchmark(value.benchmark)),
+                Cell(", ".join(part for part in (labels.condition(value.condition), value.turn, value.group) if part)),
+                Cell(value.metric),
+                Cell(_text(value)),
+            )
+        )
+        for value in values
+    )
+    notes = [f"Not reported: {reason}." for reason in gap_reasons(values)]
+    layout = Layout(
+        "in_text",
+        "Numbers of the text, by the part of the paper that gives them.",
+        (tuple((name, 1) for name in ("Part", "Model", "Benchmark", "Where", "Number", "Value")),),
+        rows,
+        (*notes, *([labels.note] if labels.note else [])),
+        columns="lllllr",
+    )
+    return Table("in_text", "in_text", tuple(values), layout)
+
+
+def _text(value: Value) -> str:
+    if isinstance(value.value, Gap):
+        return DASH
+    number = f"{value.value:,}" if isinstance(value.value, int) else f"{value.value:,.6g}"
+    return f"{number} {value.unit}".rstrip()
