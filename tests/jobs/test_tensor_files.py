@@ -1,0 +1,157 @@
+"""Tensors that are kept: their files are whole or absent, and say what they were made from."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stair.jobs import tensor_files
+from stair.jobs.shards import Shard, ShardWork, withdraw_markers
+from stair.jobs.tensor_files import TensorFiles
+from stair.records.keys import file_digest
+
+
+def tensors(number: int) -> dict[str, np.ndarray]:
+    values = np.random.default_rng(number).standard_normal((3, 5)).astype(np.float32)
+    return {"b/outputs": values, "a/masses": values[:, :2].copy(), "none": np.empty((0, 4), np.float32)}
+
+
+def test_a_piece_is_made_under_its_key_only(tmp_path: Path) -> None:
+    files = TensorFiles(tmp_path)
+    assert not files.has("group/x", "key")
+    files.keep("group/x", "key", tensors(1))
+    assert files.has("group/x", "key")
+    assert not files.has("group/x", "another")
+    assert files.verified_digest("group/x", "another") is None
+    assert files.verified_digest("group/x", "key") == file_digest(files.path("group/x"))
+    files.keep("group/x", "another", tensors(2))
+    assert files.has("group/x", "another")
+    assert not files.has("group/x", "key")
+
+
+def test_equal_tensors_give_equal_bytes_in_whatever_order(tmp_path: Path) -> None:
+    first, second = TensorFiles(tmp_path / "a"), TensorFiles(tmp_path / "b")
+    first.keep("x", "key", tensors(1))
+    second.keep("x", "key", dict(reversed(tensors(1).items())))
+    assert first.path("x").read_bytes() == second.path("x").read_bytes()
+
+
+@pytest.mark.parametrize("place", ["tensor", "header", "end"])
+def test_damage_is_found_and_the_piece_made_again(tmp_path: Path, place: str) -> None:
+    files = TensorFiles(tmp_path)
+    files.keep("x", "key", tensors(1))
+    content = bytearray(files.path("x").read_bytes())
+    if place == "end":
+        content = content[:-5]
+    else:
+        content[-2 if place == "tensor" else 12] ^= 1
+    files.path("x").write_bytes(content)
+    if place == "tensor":
+        with pytest.raises(ValueError, match=r"not those that were written; it was renamed to x\.safetensors\.damaged"):
+            files.verified_digest("x", "key")
+    assert not files.has("x", "key")
+    assert files.verified_digest("x", "key") is None
+    files.keep("x", "key", tensors(1))
+    assert files.verified_digest("x", "key")
+
+
+def test_another_run_gives_what_it_has_under_an_equal_key(tmp_path: Path) -> None:
+    other = TensorFiles(tmp_path / "other")
+    other.keep("x", "key", tensors(1))
+    files = TensorFiles(tmp_path / "own", {"other": tmp_path / "other"})
+    assert not files.has("x", "another")
+    assert not files.path("x").exists()
+    assert files.has("x", "key")
+    shutil.rmtree(tmp_path / "other")
+    assert files.verified_digest("x", "key")
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = TensorFiles(tmp_path)
+    files.keep("x", "key", tensors(1))
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tensor_files, "save_file", full)
+    with pytest.raises(OSError, match="make room and run the same command again"):
+        files.keep("x", "another", tensors(2))
+    assert files.has("x", "key")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+def test_work_without_room_is_refused_before_it_begins(tmp_path: Path) -> None:
+    files = TensorFiles(tmp_path / "not" / "made" / "yet")
+    files.require_space(1000, "the replay of a model")
+    with pytest.raises(ValueError, match=r"the replay of a model takes 1000000000\.0 GB in .* are free .* `results`"):
+        files.require_space(10**18, "the replay of a model")
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from stair.jobs.shards import Shard, ShardWork
+from stair.jobs.tensor_files import TensorFiles
+folder, shard = Path(sys.argv[1]), Shard(int(sys.argv[2]), int(sys.argv[3]))
+files = TensorFiles(folder / "states")
+with ShardWork(folder, shard, folder / f"{shard.name}.json") as work:
+    for piece in shard.share(range(12)):
+        if not files.has(str(piece), "key"):
+            values = np.random.default_rng(piece).standard_normal((64, 256)).astype(np.float32)
+            work.check()
+            files.keep(str(piece), "key", {"values": values})
+            print(piece, flush=True)
+            time.sleep(0.02)
+    work.end(pieces=12)
+"""
+
+
+def shard(folder: Path, number: int, of: int, kill_after: int | None = None) -> list[int]:
+    """Runs a shard as a process; the pieces that it made. Killed after so many, where that is said."""
+    words = [sys.executable, "-c", PROGRAM, str(folder), str(number), str(of)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        made = []
+        for line in process.stdout:
+            made.append(int(line))
+            if len(made) == kill_after:
+                process.send_signal(signal.SIGKILL)
+    assert process.returncode == (0 if kill_after is None else -signal.SIGKILL)
+    return made
+
+
+def test_killed_and_shared_out_anew_nothing_is_made_twice(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert shard(whole, 0, 1) == list(range(12))
+    first = shard(cut, 0, 1, kill_after=4)
+    before = {path: path.stat().st_mtime_ns for path in (cut / "states").glob("[0-9]*.safetensors")}
+    later = [piece for number in range(3) for piece in shard(cut, number, 3)]
+    assert sorted(first + later) == list(range(12))
+    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+    assert all(
+        (cut / "states" / path.name).read_bytes() == path.read_bytes() for path in (whole / "states").iterdir()
+    )
+    assert shard(cut, 0, 1) == []
+
+
+def test_withdrawn_markers_do_not_count_until_the_shard_has_ended_again(tmp_path: Path) -> None:
+    marker = tmp_path / "shard-0-of-1.json"
+    for _ in range(2):
+        with ShardWork(tmp_path, Shard(0, 1), marker) as work:
+            work.end(batches=3)
+        assert marker.is_file()
+        assert not list(tmp_path.glob("*.withdrawn"))
+        withdraw_markers(tmp_path)
+        assert not marker.is_file()
+        assert [path.name for path in tmp_path.glob("shard*")] == ["shard-0-of-1.withdrawn"]
+    assert os.listdir(tmp_path) == ["shard-0-of-1.withdrawn"]
