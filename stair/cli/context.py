@@ -25,16 +25,16 @@ def open_run(folder: Path) -> tuple[Config, RunPaths]:
 
 def asked(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
     """The configuration and paths of a run that asks for a job's outputs. Raises ValueError where it does not."""
-    from stair.graph.artefacts import Artefacts
+    from stair.graph.artifacts import Artifacts
 
     settings, paths = open_run(run)
-    Artefacts(settings, paths, everything=True).of(rule, *name)
+    Artifacts(settings, paths, everything=True).of(rule, *name)
     return settings, paths
 
 
 def taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
     """Whether a job's outputs were restored from an archive, or (with `runs`) another run that is reused had them."""
-    from stair.graph.reuse import take_over
+    from stair.graph.reused_outputs import take_over
 
     source = take_over(*open_run(run), rule, *name, runs=runs)
     if source is not None:
@@ -44,7 +44,7 @@ def taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
 
 def record(run: Path, rule: str, *name: str) -> None:
     """Writes into the manifests of a job's outputs what they were made from."""
-    from stair.graph.record import record
+    from stair.graph.recorded_origin import record
 
     record(*open_run(run), rule, *name)
 

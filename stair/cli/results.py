@@ -124,7 +124,7 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 @commands.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure from scored rows, or of training curves (training_MODEL). Writes figures/NAME.pdf, .png, .csv."""
-    from stair.graph.tables import TRAINING_FIGURE
+    from stair.graph.table_inputs import TRAINING_FIGURE
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
 

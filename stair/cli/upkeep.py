@@ -49,7 +49,7 @@ def verify(
     """
     import json
 
-    from stair.graph.record import shown
+    from stair.graph.recorded_origin import shown
     from stair.graph.verify import Verification
 
     settings, paths = open_run(run)
@@ -57,7 +57,7 @@ def verify(
     notes: dict[str, int] = {}
     for finding in Verification(settings, paths).findings():
         counts[finding.state] = counts.get(finding.state, 0) + 1
-        name = shown(finding.artefact.files[0], paths)
+        name = shown(finding.artifact.files[0], paths)
         for note in finding.notes:
             notes[note] = notes.get(note, 0) + 1
         if json_:
@@ -106,7 +106,7 @@ def provenance(run: RunOption) -> None:
 
     Reads the manifests and the generated tables' counts; writes provenance.json.
     """
-    from stair.graph.summary import summary
+    from stair.graph.provenance import summary
     from stair.records.files import write_json
 
     settings, paths = open_run(run)

@@ -170,7 +170,7 @@ def serve(descriptor: int) -> None:
     gc.disable()
     for module in MODULES:
         importlib.import_module(module)
-    from stair.graph.sources import read_package
+    from stair.graph.code_digest import read_package
 
     read_package()
     gc.enable()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stair.graph.artefacts import Artefact
-from stair.graph.record import TAKEN_FROM, missing_in, read_manifest, shown
+from stair.graph.artifacts import Artifact
+from stair.graph.recorded_origin import TAKEN_FROM, missing_in, read_manifest, shown
 from stair.graph.settings import CODE
 from stair.graph.verify import Finding, Verification
 
@@ -17,7 +17,7 @@ from stair.graph.verify import Finding, Verification
 class Lineage:
     """An output and, in turn, the outputs that it was made from."""
 
-    artefact: Artefact
+    artifact: Artifact
     finding: Finding
     manifest: dict[str, Any]
     behind: list[Lineage | Path]
@@ -31,7 +31,7 @@ def lineage(verification: Verification, file: Path) -> Lineage:
         ValueError: the file is not an output of this run.
     """
     wanted = file.resolve()
-    by_file = {path.resolve(): artefact for path, artefact in verification.artefacts.by_file.items()}
+    by_file = {path.resolve(): artifact for path, artifact in verification.artifacts.by_file.items()}
     # A model's or a controller's folder has its manifest in it.
     found = by_file.get(wanted) or by_file.get(wanted / "manifest.json")
     if found is None:
@@ -43,18 +43,18 @@ def lineage(verification: Verification, file: Path) -> Lineage:
 
 
 def _trace(
-    verification: Verification, by_file: dict[Path, Artefact], artefact: Artefact, known: dict[int, Lineage]
+    verification: Verification, by_file: dict[Path, Artifact], artifact: Artifact, known: dict[int, Lineage]
 ) -> Lineage:
-    if id(artefact) in known:
-        return known[id(artefact)]
+    if id(artifact) in known:
+        return known[id(artifact)]
     try:
-        manifest = read_manifest(artefact.manifest)
+        manifest = read_manifest(artifact.manifest)
     except (OSError, ValueError):
         manifest = {}
-    traced = Lineage(artefact, verification.finding(artefact), manifest, [])
-    known[id(artefact)] = traced
-    inputs = list(artefact.inputs)
-    for model in artefact.models:
+    traced = Lineage(artifact, verification.finding(artifact), manifest, [])
+    known[id(artifact)] = traced
+    inputs = list(artifact.inputs)
+    for model in artifact.models:
         inputs.append(verification.paths.model_folder(verification.config, model) / "model.safetensors")
     seen: set[int] = set()
     for file in inputs:
@@ -72,12 +72,12 @@ def told(verification: Verification, root: Lineage) -> Iterator[str]:
     yield from _told(verification, root, "", set())
     yield ""
     yield "It would be made again"
-    code = CODE in root.artefact.settings
-    yield "  when one of these settings changes: " + ", ".join(sorted(root.artefact.settings.keys() - {CODE})) + "."
-    if root.artefact.inputs:
+    code = CODE in root.artifact.settings
+    yield "  when one of these settings changes: " + ", ".join(sorted(root.artifact.settings.keys() - {CODE})) + "."
+    if root.artifact.inputs:
         yield "  when one of the files that it is made from does."
-    if root.artefact.models:
-        yield f"  when the contents of the model do: {', '.join(root.artefact.models)}."
+    if root.artifact.models:
+        yield f"  when the contents of the model do: {', '.join(root.artifact.models)}."
     if code:
         yield "  when the code of this stage changes, comments and docstrings apart."
     else:
@@ -85,16 +85,16 @@ def told(verification: Verification, root: Lineage) -> Iterator[str]:
 
 
 def _told(verification: Verification, node: Lineage, indent: str, seen: set[int]) -> Iterator[str]:
-    artefact, manifest = node.artefact, node.manifest
-    names = ", ".join(shown(file, verification.paths) for file in artefact.files[:3])
-    if id(artefact) in seen:
+    artifact, manifest = node.artifact, node.manifest
+    names = ", ".join(shown(file, verification.paths) for file in artifact.files[:3])
+    if id(artifact) in seen:
         yield f"{indent}{names} (above)"
         return
-    seen.add(id(artefact))
+    seen.add(id(artifact))
     yield f"{indent}{names}  [{node.finding.state}]"
     inner = indent + "  "
     versions = manifest.get("versions", {})
-    made = f"{inner}made by {artefact.title}"
+    made = f"{inner}made by {artifact.title}"
     if manifest:
         shown_versions = ", ".join(
             f"{name} {versions[name]}" for name in ("stair", "torch", "transformers") if name in versions
@@ -105,7 +105,7 @@ def _told(verification: Verification, node: Lineage, indent: str, seen: set[int]
     yield from (f"{inner}! {reason}" for reason in node.finding.reasons)
     if missing := missing_in(manifest):
         yield inner + missing
-    settings = sorted(artefact.settings.keys() - {CODE})
+    settings = sorted(artifact.settings.keys() - {CODE})
     yield f"{inner}settings: {', '.join(settings[:8])}" + (
         f" and {len(settings) - 8} more" if len(settings) > 8 else ""
     )
@@ -121,14 +121,14 @@ def as_json(verification: Verification, root: Lineage) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
 
     def add(node: Lineage) -> str:
-        name = shown(node.artefact.files[0], verification.paths)
+        name = shown(node.artifact.files[0], verification.paths)
         if name not in nodes:
             nodes[name] = entry = {
-                "rule": node.artefact.output.name,
-                "files": [shown(file, verification.paths) for file in node.artefact.files],
+                "rule": node.artifact.output.name,
+                "files": [shown(file, verification.paths) for file in node.artifact.files],
                 "state": node.finding.state,
                 "reasons": node.finding.reasons,
-                "settings": node.artefact.settings,
+                "settings": node.artifact.settings,
                 "sealed": node.manifest.get("sealed"),
                 "source": node.manifest.get("source"),
                 "versions": node.manifest.get("versions", {}),

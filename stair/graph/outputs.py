@@ -12,9 +12,9 @@ from pathlib import Path
 from stair.config.paths import BACKBONE_FILES
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
-from stair.graph.output import Inputs, Output, Shards
+from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
-from stair.graph.tables import FIGURES, TRAINING_FIGURE, Place, evaluated_places, tables_of
+from stair.graph.table_inputs import FIGURES, TRAINING_FIGURE, Place, evaluated_places, tables_of
 from stair.protocol.preflight_record import prompts_settings
 from stair.records import schemas
 
@@ -192,10 +192,10 @@ def _results(run: Run) -> Inputs:
 
 # ---------------------------------------------------------------- the table
 
-OUTPUTS: dict[str, Output] = {
+OUTPUTS: dict[str, OutputKind] = {
     output.name: output
     for output in (
-        Output(
+        OutputKind(
             "raw",
             rules=("raw",),
             wildcards=("name",),
@@ -204,7 +204,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, name: settings.raw(run.config, name),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "backbone",
             rules=("backbone",),
             target="backbones",
@@ -216,7 +216,7 @@ OUTPUTS: dict[str, Output] = {
             restorable=True,
             work="backbone/{model}",
         ),
-        Output(
+        OutputKind(
             "benchmark",
             rules=("benchmark",),
             target="data",
@@ -228,7 +228,7 @@ OUTPUTS: dict[str, Output] = {
             schema=schemas.BENCHMARK,
             restorable=True,
         ),
-        Output(
+        OutputKind(
             "evaluation_sessions",
             rules=("evaluation_sessions",),
             target="sessions",
@@ -239,7 +239,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, benchmark: settings.sessions(run.config),
             schema=schemas.EVALUATION_SESSIONS,
         ),
-        Output(
+        OutputKind(
             "training_pool",
             rules=("training_pool",),
             target="data",
@@ -251,7 +251,7 @@ OUTPUTS: dict[str, Output] = {
             schema=schemas.TRAINING_POOL,
             restorable=True,
         ),
-        Output(
+        OutputKind(
             "data_report",
             rules=("data_report",),
             target="data",
@@ -266,7 +266,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run: settings.data_report(run.config),
             manifest=lambda run: manifest_beside(run.paths.data_report(".md")),
         ),
-        Output(
+        OutputKind(
             "preflight",
             rules=("preflight_model",),
             target="preflight",
@@ -276,7 +276,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, model: settings.preflight(run.config, model),
             uses_model=True,
         ),
-        Output(
+        OutputKind(
             "preflight_limits",
             rules=("preflight_limits",),
             target="preflight",
@@ -287,7 +287,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, model, prompts: prompts_settings(run.config, model, prompts),
             uses_model=True,
         ),
-        Output(
+        OutputKind(
             "rollouts",
             rules=("seal_rollouts",),
             target="rollouts",
@@ -303,7 +303,7 @@ OUTPUTS: dict[str, Output] = {
             work="rollouts/{model}",
             shards=Shards("rollout_shard", lambda run, model: run.config.rollouts.shards),
         ),
-        Output(
+        OutputKind(
             "training_sessions",
             rules=("training_sessions",),
             target="sessions",
@@ -318,7 +318,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, model: settings.sessions(run.config),
             schema=schemas.TRAINING_SESSIONS,
         ),
-        Output(
+        OutputKind(
             "data_card",
             rules=("data_card",),
             target="rollouts",
@@ -328,7 +328,7 @@ OUTPUTS: dict[str, Output] = {
             made_from=_pool_and_rollouts,
             settings=lambda run, model: settings.data_card(run.config, model),
         ),
-        Output(
+        OutputKind(
             "controller",
             rules=("train_controller", "train_lora", "train_lora_stair"),
             target="training",
@@ -346,7 +346,7 @@ OUTPUTS: dict[str, Output] = {
             restorable=True,
             work="training/{model}/{controller}",
         ),
-        Output(
+        OutputKind(
             "responses",
             rules=("seal_evaluation",),
             target="evaluation",
@@ -364,7 +364,7 @@ OUTPUTS: dict[str, Output] = {
             work="evaluation/{model}/{benchmark}/{condition}",
             shards=Shards("evaluation_shard", lambda run, model, benchmark, condition: run.config.shards_of(condition)),
         ),
-        Output(
+        OutputKind(
             "scores",
             rules=("score_condition",),
             target="scores",
@@ -379,7 +379,7 @@ OUTPUTS: dict[str, Output] = {
             schema=schemas.SCORED,
             constant=("model", "benchmark", "condition"),
         ),
-        Output(
+        OutputKind(
             "response_card",
             rules=("response_card",),
             target="evaluation",
@@ -391,7 +391,7 @@ OUTPUTS: dict[str, Output] = {
             },
             settings=lambda run, model: settings.response_card(run.config, model),
         ),
-        Output(
+        OutputKind(
             "check",
             rules=("check",),
             target="check",
@@ -401,7 +401,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run: settings.checks(run.config),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "table",
             rules=("table",),
             target="tables",
@@ -413,7 +413,7 @@ OUTPUTS: dict[str, Output] = {
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "training_figure",
             rules=("training_figure",),
             target="figures",
@@ -427,7 +427,7 @@ OUTPUTS: dict[str, Output] = {
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "figure",
             rules=("figure",),
             target="figures",
@@ -439,7 +439,7 @@ OUTPUTS: dict[str, Output] = {
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "provenance",
             rules=("provenance",),
             target="provenance",

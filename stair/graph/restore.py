@@ -18,9 +18,9 @@ from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
-from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
-from stair.graph.record import revision, shown
+from stair.graph.recorded_origin import revision, shown
 from stair.graph.verify import Verification, differences
 from stair.records.files import partial_path, replacing, write_json
 from stair.records.keys import file_digest
@@ -56,12 +56,12 @@ def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
         ValueError: the archive cannot be read, or holds nothing of this run.
     """
     # Every output that the run could have, those too that the graph leaves out by now.
-    outputs = Artefacts(config, paths, everything=True)
-    restorable = [artefact for artefact in outputs.all if artefact.output.restorable]
+    outputs = Artifacts(config, paths, everything=True)
+    restorable = [artifact for artifact in outputs.all if artifact.output.restorable]
     folders = list(dict.fromkeys(one.files[0].relative_to(paths.folder).parts[0] for one in restorable))
     with _opened(archive, paths.folder, folders) as folder:
         taker = _Taker(config, paths, RunPaths(folder), archive, outputs)
-        jobs = dict.fromkeys((artefact.output.name, artefact.name) for artefact in restorable)
+        jobs = dict.fromkeys((artifact.output.name, artifact.name) for artifact in restorable)
         outcomes = [outcome for output, name in jobs for outcome in taker.of_job(output, name)]
     if not outcomes:
         raise ValueError(
@@ -72,7 +72,7 @@ def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
 
 
 class _Taker:
-    def __init__(self, config: Config, paths: RunPaths, source: RunPaths, archive: Path, outputs: Artefacts) -> None:
+    def __init__(self, config: Config, paths: RunPaths, source: RunPaths, archive: Path, outputs: Artifacts) -> None:
         self._config, self._paths, self._source, self._archive = config, paths, source, archive
         self._store = RunPaths(paths.restored)
         self._verification = Verification(config, paths)
@@ -81,73 +81,73 @@ class _Taker:
 
     def of_job(self, output: str, name: tuple[str, ...]) -> list[Outcome]:
         """Takes the outputs of a job, all of them or none."""
-        artefacts = self._all.of(output, *name)
-        if not any(self._there(artefact.manifest).is_file() for artefact in artefacts):
+        artifacts = self._all.of(output, *name)
+        if not any(self._there(artifact.manifest).is_file() for artifact in artifacts):
             return []
-        found = [self._looked_at(artefact) for artefact in artefacts]
+        found = [self._looked_at(artifact) for artifact in artifacts]
         refused = [outcome for outcome in found if outcome.reason]
         for outcome in found:
             if refused and not outcome.reason:
                 outcome.reason = f"it belongs to {refused[0].name}, which is not taken"
         if not refused:
-            self._take(artefacts, found)
+            self._take(artifacts, found)
         return found
 
     def _there(self, file: Path) -> Path:
         """A file of this run as the archive would have it."""
         return self._source.folder / file.relative_to(self._paths.folder)
 
-    def _manifest(self, artefact: Artefact) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._there(artefact.manifest).read_text(encoding="utf-8"))
+    def _manifest(self, artifact: Artifact) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._there(artifact.manifest).read_text(encoding="utf-8"))
         return found
 
-    def _looked_at(self, artefact: Artefact) -> Outcome:
-        outcome = Outcome(shown(artefact.files[0], self._paths), False)
+    def _looked_at(self, artifact: Artifact) -> Outcome:
+        outcome = Outcome(shown(artifact.files[0], self._paths), False)
         try:
-            outcome.reason = self._refused(artefact, self._manifest(artefact)[ORIGIN], outcome)
+            outcome.reason = self._refused(artifact, self._manifest(artifact)[ORIGIN], outcome)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             outcome.reason = f"its manifest cannot be read ({type(error).__name__})"
         return outcome
 
-    def _take(self, artefacts: list[Artefact], outcomes: list[Outcome]) -> None:
+    def _take(self, artifacts: list[Artifact], outcomes: list[Outcome]) -> None:
         """Puts a job's outputs where the workflow finds them, unless they are here."""
-        here = all(self._verification.finding(artefact).state == "ok" for artefact in artefacts)
-        for artefact, outcome in zip(artefacts, outcomes, strict=True):
-            manifest = self._manifest(artefact)
+        here = all(self._verification.finding(artifact).state == "ok" for artifact in artifacts)
+        for artifact, outcome in zip(artifacts, outcomes, strict=True):
+            manifest = self._manifest(artifact)
             self._taken |= manifest[ORIGIN]["files"]
             if here:
                 outcome.notes.append("here already, and sound: it stays")
                 continue
-            for file in artefact.files:
+            for file in artifact.files:
                 _link(self._there(file), self._store.folder / file.relative_to(self._paths.folder))
-            kept = self._store.folder / artefact.manifest.relative_to(self._paths.folder)
+            kept = self._store.folder / artifact.manifest.relative_to(self._paths.folder)
             write_json(kept, manifest | {"restored_from": str(self._archive)})
             outcome.taken = True
 
-    def _refused(self, artefact: Artefact, then: dict[str, Any], outcome: Outcome) -> str:
+    def _refused(self, artifact: Artifact, then: dict[str, Any], outcome: Outcome) -> str:
         """Why an output cannot be taken; empty where it can."""
-        if [then["rule"], *then["name"]] != [artefact.output.name, *artefact.name]:
+        if [then["rule"], *then["name"]] != [artifact.output.name, *artifact.name]:
             return f"it is the output of {then['rule']} {' '.join(then['name'])}"
-        for file in artefact.files:
+        for file in artifact.files:
             name, source = shown(file, self._paths), self._there(file)
             if not source.is_file():
                 return f"{name} is not in the archive"
             if file_digest(source) != then["files"][name]:
                 return f"{name} is not what was sealed (its checksum differs)"
-        now = json.loads(json.dumps(artefact.settings))
+        now = json.loads(json.dumps(artifact.settings))
         for key in sorted(then["settings"].keys() | now.keys()):
             if changes := differences(key, then["settings"].get(key), now.get(key)):
                 return f"made under other settings: {changes[0]}"
-        for model in artefact.models:
+        for model in artifact.models:
             contents = self._contents(model)
             if contents is None:
                 outcome.notes.append(f"{model} is not here: its settings were compared, its contents were not")
             elif contents != then["models"][model]:
                 return f"made by other contents of the model {model}"
-        return self._inputs(artefact, then["inputs"], outcome)
+        return self._inputs(artifact, then["inputs"], outcome)
 
-    def _inputs(self, artefact: Artefact, then: dict[str, str], outcome: Outcome) -> str:
-        wanted = {shown(file, self._paths): file for file in artefact.inputs}
+    def _inputs(self, artifact: Artifact, then: dict[str, str], outcome: Outcome) -> str:
+        wanted = {shown(file, self._paths): file for file in artifact.inputs}
         if wanted.keys() != then.keys():
             return f"made from other files: {', '.join(sorted(wanted.keys() ^ then.keys()))}"
         absent = []
@@ -162,7 +162,7 @@ class _Taker:
                 absent.append(name)
         needed = [name for name in absent if self._expensive(wanted[name])]
         # The graph leaves out the training data of a restored controller; all else would be made, and differ.
-        if needed and artefact.output.name != "controller":
+        if needed and artifact.output.name != "controller":
             return f"{needed[0]}, from which it was made, is neither here nor taken from the archive"
         if absent:
             outcome.notes.append(f"made from {', '.join(absent)}, not here and not in the archive: not compared")

@@ -13,8 +13,8 @@ from stair.engines.base import Engine
 from stair.jobs.claims import Claim, ClaimedError
 from stair.jobs.compaction import compact
 from stair.jobs.interruption import Interrupted
+from stair.jobs.log_with_reuse import LogWithReuse
 from stair.jobs.progress import Progress
-from stair.jobs.shared_log import SharedLog
 from stair.protocol import failures
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain
@@ -74,7 +74,7 @@ def run_shard(
         own = WorkLog(work / "log")
         if problems := own.counts.problems():
             print(f"{work / 'log'}: {problems}")
-        log = SharedLog(own, reuse or {})
+        log = LogWithReuse(own, reuse or {})
         done, unfinished, responses = finished(chains(False), log)
         told = Progress(*progress, total=responses, unit="responses", done=done)
         list_of_failed, under_way = work / f"{name}.missing.yaml", told.path.with_suffix(".under-way.json")
@@ -103,7 +103,7 @@ def run_shard(
 def _generate(
     chains: Callable[[bool], Iterable[Chain]],
     engine: Engine,
-    log: SharedLog,
+    log: LogWithReuse,
     writer: WorkLogWriter,
     told: Progress,
     attempts: Attempts,

@@ -10,18 +10,18 @@ import pyarrow as pa
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.output import Output
+from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.graph.settings import Settings
 
 
 @dataclass(frozen=True, eq=False)
-class Artefact:
+class Artifact:
     """Files of one job that share a manifest."""
 
     run: Run
-    output: Output
+    output: OutputKind
     name: tuple[str, ...]
     """The job's: a model, a benchmark, a condition."""
     files: tuple[Path, ...]
@@ -64,7 +64,7 @@ class Artefact:
         return dict(zip(self.output.wildcards, self.name, strict=True))
 
 
-class Artefacts:
+class Artifacts:
     """All outputs of a run, in the order of the graph.
 
     Args:
@@ -77,23 +77,23 @@ class Artefacts:
         self._run = Run(config, paths, everything)
 
     @cached_property
-    def all(self) -> tuple[Artefact, ...]:
+    def all(self) -> tuple[Artifact, ...]:
         """Every output that the configuration asks for."""
         return tuple(
-            Artefact(self._run, output, name, piece.files, piece.manifest)
+            Artifact(self._run, output, name, piece.files, piece.manifest)
             for output in OUTPUTS.values()
             for name in output.jobs(self._run)
             for piece in output.pieces(self._run, *name)
         )
 
     @cached_property
-    def by_file(self) -> dict[Path, Artefact]:
+    def by_file(self) -> dict[Path, Artifact]:
         """The output that a file belongs to, manifests included."""
-        return {file: artefact for artefact in self.all for file in (*artefact.files, artefact.manifest)}
+        return {file: artifact for artifact in self.all for file in (*artifact.files, artifact.manifest)}
 
-    def of(self, output: str, *name: str) -> list[Artefact]:
+    def of(self, output: str, *name: str) -> list[Artifact]:
         """The outputs of one job. Raises ValueError where the configuration asks for none."""
-        found = [artefact for artefact in self.all if (artefact.output.name, artefact.name) == (output, name)]
+        found = [artifact for artifact in self.all if (artifact.output.name, artifact.name) == (output, name)]
         if not found:
             raise ValueError(
                 f"this run's configuration asks for no {output} of {' '.join(name)} (it has{self._beside(output, name)})"

@@ -10,7 +10,7 @@ from typing import Any
 from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
 from stair.records.files import write_json
 from stair.records.keys import file_digest
@@ -52,24 +52,24 @@ def missing_in(manifest: Mapping[str, Any]) -> str:
 
 def record(config: Config, paths: RunPaths, output: str, *name: str) -> None:
     """Adds the origin of a job's outputs to their manifests: which they are, settings, digests of inputs and outputs."""
-    for artefact in Artefacts(config, paths).of(output, *name):
+    for artifact in Artifacts(config, paths).of(output, *name):
         # What the rule's stage has not just written is from the time before, and tells of that.
-        found = manifest_facts(artefact.output.name)
-        if artefact.output.stage_writes_manifest:
-            found = json.loads(artefact.manifest.read_text(encoding="utf-8"))
-        found[ORIGIN] = origin(artefact, config, paths)
-        write_json(artefact.manifest, found)
+        found = manifest_facts(artifact.output.name)
+        if artifact.output.stage_writes_manifest:
+            found = json.loads(artifact.manifest.read_text(encoding="utf-8"))
+        found[ORIGIN] = origin(artifact, config, paths)
+        write_json(artifact.manifest, found)
 
 
-def origin(artefact: Artefact, config: Config, paths: RunPaths) -> dict[str, Any]:
+def origin(artifact: Artifact, config: Config, paths: RunPaths) -> dict[str, Any]:
     """Where an output comes from, as it stands on disk now; files are named from the run's folder."""
     return {
-        "rule": artefact.output.name,
-        "name": list(artefact.name),
-        "settings": artefact.settings,
-        "inputs": {shown(file, paths): file_digest(file) for file in artefact.inputs},
-        "models": {model: revision(config, paths, model) for model in artefact.models},
-        "files": {shown(file, paths): file_digest(file) for file in artefact.files},
+        "rule": artifact.output.name,
+        "name": list(artifact.name),
+        "settings": artifact.settings,
+        "inputs": {shown(file, paths): file_digest(file) for file in artifact.inputs},
+        "models": {model: revision(config, paths, model) for model in artifact.models},
+        "files": {shown(file, paths): file_digest(file) for file in artifact.files},
     }
 
 

@@ -17,9 +17,9 @@ from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph import budget
-from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
-from stair.graph.record import TAKEN_FROM, read_manifest, shown
+from stair.graph.recorded_origin import TAKEN_FROM, read_manifest, shown
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 
@@ -28,9 +28,9 @@ def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
 
     Outputs are told by their manifests; one that is not there, or has none, stands with null. Times are UTC.
     """
-    outputs = [(artefact, _manifest(artefact)) for artefact in Artefacts(config, paths).all]
+    outputs = [(artifact, _manifest(artifact)) for artifact in Artifacts(config, paths).all]
     # The summary is an output too, and cannot hold its own checksum.
-    outputs = [(artefact, manifest) for artefact, manifest in outputs if artefact.output.name != "provenance"]
+    outputs = [(artifact, manifest) for artifact, manifest in outputs if artifact.output.name != "provenance"]
     manifests = [manifest for _, manifest in outputs if manifest is not None]
     return {
         "run": config.run,
@@ -49,24 +49,24 @@ def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
         },
         "costs": {"rules": _rules(paths), "generated": _generated(config, paths)},
         "outputs": {
-            shown(artefact.files[0], paths): _output(artefact, manifest, paths) for artefact, manifest in outputs
+            shown(artifact.files[0], paths): _output(artifact, manifest, paths) for artifact, manifest in outputs
         },
     }
 
 
-def _manifest(artefact: Artefact) -> dict[str, Any] | None:
+def _manifest(artifact: Artifact) -> dict[str, Any] | None:
     try:
-        return read_manifest(artefact.manifest)
+        return read_manifest(artifact.manifest)
     except (OSError, ValueError):
         return None
 
 
-def _output(artefact: Artefact, manifest: Mapping[str, Any] | None, paths: RunPaths) -> dict[str, Any] | None:
+def _output(artifact: Artifact, manifest: Mapping[str, Any] | None, paths: RunPaths) -> dict[str, Any] | None:
     if manifest is None:
         return None
     origin = manifest[ORIGIN]
     found = {
-        "made_by": artefact.title,
+        "made_by": artifact.title,
         "sealed": manifest.get("sealed"),
         "files": origin.get("files"),
         "settings": digest_of(origin.get("settings")),
@@ -100,7 +100,7 @@ def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _model(
-    outputs: list[tuple[Artefact, dict[str, Any] | None]], folder: Path, key: str, settings: Model
+    outputs: list[tuple[Artifact, dict[str, Any] | None]], folder: Path, key: str, settings: Model
 ) -> dict[str, Any]:
     """A model: where it is from, the commit that came, and the contents that outputs were made with."""
     contents = Counter(
@@ -151,9 +151,9 @@ def _rules(paths: RunPaths) -> dict[str, Any]:
 
 def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]:
     """Tables of generated rows: name, file, and whether their first turns are another table's."""
-    for artefact in Artefacts(config, paths).all:
-        if artefact.output.shards is not None and artefact.schema is not None:
-            (file,), condition = artefact.files, artefact.values.get("condition")
+    for artifact in Artifacts(config, paths).all:
+        if artifact.output.shards is not None and artifact.schema is not None:
+            (file,), condition = artifact.files, artifact.values.get("condition")
             shares_first = condition is not None and config.conditions[condition].first_turn is not None
             yield shown(file.with_suffix(""), paths), file, shares_first
 

@@ -37,7 +37,7 @@ def _nothing(run: Run, *name: str) -> Inputs:
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputKind:
     """One kind of output. The functions take the run and the job's name, a value for each of `wildcards`."""
 
     name: str

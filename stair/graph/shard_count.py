@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stair.graph.origin import made_under
-from stair.graph.output import Piece
+from stair.graph.output_kind import Piece
 from stair.graph.settings import Settings
 
 _MARKER = re.compile(r"shard-(\d+)-of-(\d+)\.json")

@@ -9,9 +9,9 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
-from stair.graph.record import revision, shown
+from stair.graph.recorded_origin import revision, shown
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
 
@@ -31,39 +31,39 @@ def take_over(config: Config, paths: RunPaths, output: str, *name: str, runs: bo
     Raises:
         ValueError: a restored output cannot be used after all.
     """
-    artefacts = Artefacts(config, paths).of(output, *name)
-    run = artefacts[0].run
-    if run.archive is not None and artefacts[0].output.is_restored(run, *name):
+    artifacts = Artifacts(config, paths).of(output, *name)
+    run = artifacts[0].run
+    if run.archive is not None and artifacts[0].output.is_restored(run, *name):
         store = run.archive.paths
-        found = [_same(artefact, paths, store, _origin(artefact, config, paths), True) for artefact in artefacts]
-        for artefact, manifest in zip(artefacts, found, strict=True):
+        found = [_same(artifact, paths, store, _origin(artifact, config, paths), True) for artifact in artifacts]
+        for artifact, manifest in zip(artifacts, found, strict=True):
             if isinstance(manifest, str):
-                lies = store.folder / artefact.files[0].relative_to(paths.folder)
-                folder = lies if artefact.manifest.parent == paths.folder else lies.parent
+                lies = store.folder / artifact.files[0].relative_to(paths.folder)
+                folder = lies if artifact.manifest.parent == paths.folder else lies.parent
                 raise ValueError(
                     f"{lies} was restored and cannot be used: {manifest}; delete {folder} to have it computed here"
                 )
-        _place(artefacts, paths, store, [manifest for manifest in found if not isinstance(manifest, str)])
+        _place(artifacts, paths, store, [manifest for manifest in found if not isinstance(manifest, str)])
         return "an archive"
     for reused, other in paths.reused(config).items() if runs else ():
-        found = [_same(artefact, paths, other, _origin(artefact, config, paths), False) for artefact in artefacts]
+        found = [_same(artifact, paths, other, _origin(artifact, config, paths), False) for artifact in artifacts]
         manifests = [
             manifest | {"reused_from": str(other.folder)} for manifest in found if not isinstance(manifest, str)
         ]
-        if len(manifests) == len(artefacts):
-            _place(artefacts, paths, other, manifests)
+        if len(manifests) == len(artifacts):
+            _place(artifacts, paths, other, manifests)
             return f"the run '{reused}'"
     return None
 
 
-def _origin(artefact: Artefact, config: Config, paths: RunPaths) -> dict[str, Any]:
+def _origin(artifact: Artifact, config: Config, paths: RunPaths) -> dict[str, Any]:
     """What an output would be made from now, as far as it is here."""
     found = {
-        "settings": artefact.settings,
-        "inputs": {shown(file, paths): file_digest(file) if file.is_file() else None for file in artefact.inputs},
+        "settings": artifact.settings,
+        "inputs": {shown(file, paths): file_digest(file) if file.is_file() else None for file in artifact.inputs},
         "models": {
             model: revision(config, paths, model) if paths.model_folder(config, model).is_dir() else None
-            for model in artefact.models
+            for model in artifact.models
         },
     }
     plain: dict[str, Any] = json.loads(json.dumps(found))
@@ -71,16 +71,16 @@ def _origin(artefact: Artefact, config: Config, paths: RunPaths) -> dict[str, An
 
 
 def _same(
-    artefact: Artefact, paths: RunPaths, other: RunPaths, now: dict[str, Any], absent_is_equal: bool
+    artifact: Artifact, paths: RunPaths, other: RunPaths, now: dict[str, Any], absent_is_equal: bool
 ) -> dict[str, Any] | str:
     """The other run's manifest, where its output is whole and of the same origin; else why not.
 
     With `absent_is_equal`, inputs and models that are not here are taken to be what the output was made from.
     """
-    if not all(file.is_relative_to(paths.folder) for file in (*artefact.files, artefact.manifest)):
+    if not all(file.is_relative_to(paths.folder) for file in (*artifact.files, artifact.manifest)):
         return "it lies outside of the run"
     try:
-        text = (other.folder / artefact.manifest.relative_to(paths.folder)).read_text(encoding="utf-8")
+        text = (other.folder / artifact.manifest.relative_to(paths.folder)).read_text(encoding="utf-8")
         manifest: dict[str, Any] = json.loads(text)
         then = manifest[ORIGIN]
         if then["settings"] != now["settings"]:
@@ -91,7 +91,7 @@ def _same(
             for name, digest in now[part].items():
                 if then[part][name] != digest and not (digest is None and absent_is_equal):
                     return f"it was made from another {name}"
-        for file in artefact.files:
+        for file in artifact.files:
             if file_digest(other.folder / file.relative_to(paths.folder)) != then["files"][shown(file, paths)]:
                 return f"{file.name} is not what was sealed"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -100,11 +100,11 @@ def _same(
 
 
 def _place(
-    artefacts: Sequence[Artefact], paths: RunPaths, other: RunPaths, manifests: Sequence[dict[str, Any]]
+    artifacts: Sequence[Artifact], paths: RunPaths, other: RunPaths, manifests: Sequence[dict[str, Any]]
 ) -> None:
-    for artefact, manifest in zip(artefacts, manifests, strict=True):
-        for file in artefact.files:
+    for artifact, manifest in zip(artifacts, manifests, strict=True):
+        for file in artifact.files:
             # A copy, for it has a time of its own: an output is newer than its inputs, and the other run's stays as it was.
             with replacing(file) as partial:
                 shutil.copyfile(other.folder / file.relative_to(paths.folder), partial)
-        write_json(artefact.manifest, manifest)
+        write_json(artifact.manifest, manifest)
