@@ -1,4 +1,4 @@
-"""What Snakemake's jobs wait for: what an output is made from, and what only has to come first."""
+"""The input files of Snakemake's jobs: the lineage of an output, and files that only have to come first."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from stair.graph.shard_count import shard_count
 
 
 def inputs(run: Run, output: OutputKind, *name: str) -> Inputs:
-    """The files that a job is made from, as Snakemake can wait for them: a data set of the hub by its mark.
+    """The files that a job is made from; a data set of the hub is represented by its mark.
 
     A restored output waits only for files that the run makes anyway.
     """
     groups = output.made_from(run, *name)
     if output.is_restored(run, *name):
-        anyway = set(target_files(run))
-        return {group: [file for file in files if file in anyway] for group, files in groups.items()}
-    marks = _marks(run)
+        made_here = set(target_files(run))
+        return {group: [file for file in files if file in made_here] for group, files in groups.items()}
+    marks = _marks_by_file(run)
     return {group: [marks.get(file, file) for file in files] for group, files in groups.items()}
 
 
-def _marks(run: Run) -> dict[Path, Path]:
+def _marks_by_file(run: Run) -> dict[Path, Path]:
     """The marks of data sets that come from the hub, by their files."""
     sets = {"training_pool": run.config.training_pool, **run.config.benchmarks}
     return {

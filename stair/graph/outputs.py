@@ -26,12 +26,12 @@ TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex"), (".pdf", ".png", ".cs
 # ---------------------------------------------------------------- which jobs a run has, with restored outputs
 
 
-def training_data_wanted(run: Run, model: str) -> bool:
+def needs_training_data(run: Run, model: str) -> bool:
     """Whether a model's rollouts and sessions are made.
 
     Not where all its trained controllers are restored and their training data is neither in the archive nor here.
     """
-    if run.everything:
+    if run.include_unneeded:
         return True
     controllers = [key for key in run.config.controllers if model in run.config.trained(key)]
     if not controllers or not all(
@@ -43,7 +43,7 @@ def training_data_wanted(run: Run, model: str) -> bool:
 
 def trained_models(run: Run) -> list[str]:
     """The models whose training data is made."""
-    return [model for model in run.config.models if training_data_wanted(run, model)]
+    return [model for model in run.config.models if needs_training_data(run, model)]
 
 
 def used_models(run: Run) -> list[str]:
@@ -54,20 +54,22 @@ def used_models(run: Run) -> list[str]:
         made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
         return any(not output.is_restored(run, *job) for output, job in made)
 
-    return [model for model in run.config.models if run.everything or used(model)]
+    return [model for model in run.config.models if run.include_unneeded or used(model)]
 
 
 def generated_sets(run: Run) -> list[Job]:
     """The data sets that the run generates: not one whose table is restored from an archive."""
     config = run.config
-    benchmarks = [k for k, item in config.benchmarks.items() if item.tiny is not None and not _has(run, "benchmark", k)]
-    wanted = any(not _has(run, "training_pool", model) for model in trained_models(run))
+    benchmarks = [
+        k for k, item in config.benchmarks.items() if item.tiny is not None and not _is_restored(run, "benchmark", k)
+    ]
+    wanted = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
     pool = ["training_pool"] if config.training_pool.tiny is not None and wanted else []
     return [(name,) for name in (*pool, *benchmarks)]
 
 
-def _has(run: Run, output: str, *name: str) -> bool:
-    return not run.everything and OUTPUTS[output].is_restored(run, *name)
+def _is_restored(run: Run, output: str, *name: str) -> bool:
+    return not run.include_unneeded and OUTPUTS[output].is_restored(run, *name)
 
 
 def evaluated(run: Run) -> list[Job]:
@@ -86,7 +88,7 @@ def checked_prompts(run: Run) -> list[Job]:
         (model, name)
         for model in used_models(run)
         for name in (
-            *(["training_pool"] if training_data_wanted(run, model) else []),
+            *(["training_pool"] if needs_training_data(run, model) else []),
             *run.config.benchmarks_of(model),
         )
     ]

@@ -1,4 +1,4 @@
-"""How many shards an output waits for: their number alone makes nothing again that is sealed."""
+"""How many shards an output waits for. Changing the shard count does not invalidate sealed outputs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def shard_count(sealed: Piece, work: Path, settings: Callable[[], Settings], con
 
     Args:
         sealed: the sealed files and their manifest.
-        work: its work folder, where shards leave a marker when they have ended.
-        settings: the settings that the configuration has now.
-        configured: how many shards there are to be where there is work.
+        work: its work folder, which contains the shards' completion markers.
+        settings: the current settings.
+        configured: the number of shards in the configuration.
 
     Returns:
-        The number that the output was sealed from, where it is there and made under these settings; else the configured one.
+        The number of shards that the output was sealed from, if it exists and its settings are current; else `configured`.
     """
     if not all(file.is_file() for file in sealed.files) or not made_under(sealed.manifest, settings):
         return configured
-    times: dict[int, dict[int, float]] = {}
+    marker_times: dict[int, dict[int, float]] = {}
     for path in work.glob("shard-*-of-*.json"):
-        if found := _MARKER.fullmatch(path.name):
-            times.setdefault(int(found[2]), {})[int(found[1])] = path.stat().st_mtime
-    whole = {of: max(ended.values()) for of, ended in times.items() if ended.keys() == set(range(of))}
-    return max(whole, key=lambda of: whole[of], default=configured)
+        if match := _MARKER.fullmatch(path.name):
+            marker_times.setdefault(int(match[2]), {})[int(match[1])] = path.stat().st_mtime
+    complete = {of: max(ended.values()) for of, ended in marker_times.items() if ended.keys() == set(range(of))}
+    return max(complete, key=lambda of: complete[of], default=configured)

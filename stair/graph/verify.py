@@ -16,7 +16,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
-from stair.graph.recorded_origin import missing_in, read_manifest, revision, shown
+from stair.graph.recorded_origin import missing_note, name_in_run, read_manifest, revision
 from stair.graph.settings import CODE
 from stair.records.keys import file_digest
 from stair.records.manifest import package_versions, source_fingerprint
@@ -62,7 +62,7 @@ class Verification:
             for file in artifact.inputs:
                 behind = found.get(file)
                 if behind is not None and behind.state != "ok":
-                    finding.is_("stale", f"its input {shown(file, self.paths)} is {behind.state}")
+                    finding.is_("stale", f"its input {name_in_run(file, self.paths)} is {behind.state}")
             found |= dict.fromkeys(artifact.files, finding)
             results.append(finding)
         return results
@@ -72,7 +72,7 @@ class Verification:
         finding = Finding(artifact)
         absent = [file for file in artifact.files if _is_absent(file)]
         if absent:
-            finding.is_("missing", f"{shown(absent[0], self.paths)} is not there; run the workflow to make it")
+            finding.is_("missing", f"{name_in_run(absent[0], self.paths)} is not there; run the workflow to make it")
             return finding
         try:
             manifest = read_manifest(artifact.manifest)
@@ -80,7 +80,7 @@ class Verification:
             self._without_manifest(finding, "is not there, so nothing tells what made it")
             return finding
         except PermissionError:
-            name = shown(artifact.manifest, self.paths)
+            name = name_in_run(artifact.manifest, self.paths)
             finding.is_("damaged", f"{name} cannot be read; look at its permissions")
             return finding
         except (OSError, ValueError) as error:
@@ -92,7 +92,7 @@ class Verification:
             return finding
         self._whole(finding, origin["files"])
         if finding.state != "damaged":
-            if missing := missing_in(manifest):
+            if missing := missing_note(manifest):
                 finding.notes.append(missing)
             self._current(finding, origin, "restored_from" in manifest)
             if CODE not in artifact.settings and manifest.get("source") != self._source:
@@ -109,13 +109,13 @@ class Verification:
 
     def _without_manifest(self, finding: Finding, what: str) -> None:
         artifact = finding.artifact
-        remedy = f"bring it back, or delete {shown(artifact.files[0], self.paths)} and run again"
-        finding.is_("damaged", f"{shown(artifact.manifest, self.paths)} {what}; {remedy}")
+        remedy = f"bring it back, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
+        finding.is_("damaged", f"{name_in_run(artifact.manifest, self.paths)} {what}; {remedy}")
 
     def _whole(self, finding: Finding, sealed: dict[str, Any]) -> None:
         artifact = finding.artifact
         for file in artifact.files:
-            name = shown(file, self.paths)
+            name = name_in_run(file, self.paths)
             digest = self._digest(file)
             if digest is None:
                 finding.is_("damaged", f"{name} cannot be read; look at its permissions, or {_AGAIN}")
@@ -123,17 +123,17 @@ class Verification:
                 finding.is_("damaged", f"{name} is not what was sealed (its checksum differs); {_AGAIN}")
         if artifact.schema is None or finding.state == "damaged":
             return
-        name = shown(artifact.files[0], self.paths)
+        name = name_in_run(artifact.files[0], self.paths)
         try:
             if not pq.read_schema(artifact.files[0]).equals(artifact.schema):
                 finding.is_("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
                 return
             # The checksum holds the rest: responses whole would take gigabytes.
-            table = pq.read_table(artifact.files[0], columns=[column for column, _ in artifact.rows])
+            table = pq.read_table(artifact.files[0], columns=[column for column, _ in artifact.constant_columns])
         except (OSError, pa.ArrowInvalid) as error:
             finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
             return
-        for column, value in artifact.rows:
+        for column, value in artifact.constant_columns:
             others = [other for other in pc.unique(table[column]).to_pylist() if other != value]
             if others:
                 finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'; {_AGAIN}")
@@ -146,7 +146,7 @@ class Verification:
     ) -> None:
         artifact = finding.artifact
         inputs, models, settings = origin["inputs"], origin["models"], origin["settings"]
-        wanted = {shown(file, self.paths): file for file in artifact.inputs}
+        wanted = {name_in_run(file, self.paths): file for file in artifact.inputs}
         for name in sorted(wanted.keys() | inputs.keys()):
             if name not in inputs:
                 finding.is_("stale", f"it would be made from {name} too")

@@ -127,7 +127,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from stair.cli.context import open_run, record
+from stair.cli.context import open_run, record_origin
 from stair.graph.artifacts import Artifacts
 from stair.records.files import write_text
 from stair.jobs.progress import Progress
@@ -141,7 +141,7 @@ for file in output.inputs:
     counts.update(pq.read_table(file, columns=["finish_reason"])["finish_reason"].to_pylist())
     told.advance()
 write_text(output.files[0], "".join(f"{reason},{count}\\n" for reason, count in sorted(counts.items())))
-record(run, "toy", model)
+record_origin(run, "toy", model)
 """
 SETTINGS = '''
 

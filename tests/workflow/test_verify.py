@@ -17,7 +17,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run, merge
 from stair.graph.artifacts import Artifacts
 from stair.graph.outputs import OUTPUTS
-from stair.graph.recorded_origin import shown
+from stair.graph.recorded_origin import name_in_run
 from stair.graph.verify import Verification
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in, snakemake
@@ -31,7 +31,7 @@ def verified(folder: Path) -> dict[str, tuple[str, str]]:
     results = folder / "results" / "smoke"
     verification = Verification(load_run(results), RunPaths(results))
     return {
-        shown(finding.artifact.files[0], verification.paths): (finding.state, "; ".join(finding.reasons))
+        name_in_run(finding.artifact.files[0], verification.paths): (finding.state, "; ".join(finding.reasons))
         for finding in verification.findings()
         if finding.state != "ok"
     }
