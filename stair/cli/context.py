@@ -1,4 +1,4 @@
-"""What commands share: the run, a job's place in it, the threads, the tie to the run's driver."""
+"""Helpers of commands: the run, its jobs, thread counts, and the watch on the run's driver."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ def open_run(folder: Path) -> tuple[Config, RunPaths]:
     return load_run(folder), RunPaths(folder)
 
 
-def asked(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
-    """The configuration and paths of a run that asks for a job's outputs. Raises ValueError where it does not."""
-    from stair.graph.artefacts import Artefacts
+def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
+    """The configuration and paths of a job's run. Raises ValueError if the run has no such job."""
+    from stair.graph.artifacts import Artifacts
 
     settings, paths = open_run(run)
-    Artefacts(settings, paths, everything=True).of(rule, *name)
+    Artifacts(settings, paths, include_unneeded=True).of(rule, *name)
     return settings, paths
 
 
-def taken_over(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
-    """Whether a job's outputs were restored from an archive, or (with `runs`) another run that is reused had them."""
-    from stair.graph.reuse import take_over
+def copied_existing(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
+    """Copies a job's outputs from a restored archive or (with `runs`) a run of `reuse`; False without a match."""
+    from stair.graph.reused_outputs import copy_existing
 
-    source = take_over(*open_run(run), rule, *name, runs=runs)
+    source = copy_existing(*open_run(run), rule, *name, runs=runs)
     if source is not None:
-        print(f"{' '.join((rule, *name))}: taken over from {source}")
+        print(f"{' '.join((rule, *name))}: reused from {source}")
     return source is not None
 
 
-def record(run: Path, rule: str, *name: str) -> None:
-    """Writes into the manifests of a job's outputs what they were made from."""
-    from stair.graph.record import record
+def record_origin(run: Path, rule: str, *name: str) -> None:
+    """Writes the origin of a job's outputs into their manifests."""
+    from stair.graph.recorded_origin import record_origin as write_origin
 
-    record(*open_run(run), rule, *name)
+    write_origin(*open_run(run), rule, *name)
 
 
 def set_threads(threads: int) -> None:
-    """Sets the thread counts of numeric libraries. Best before they are imported; torch can be told later too."""
+    """Sets the thread counts of numeric libraries. Call it before they are imported; only torch accepts it later."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(threads)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -62,7 +62,7 @@ def set_threads(threads: int) -> None:
 def watch_driver() -> None:
     """Ends this process when the driver that started it is gone, so that a killed run leaves nothing behind.
 
-    Finished responses are in the work log; the driver's next start goes on from there.
+    Finished responses are in the work log; the next start resumes from it.
     """
     host, _, process = os.environ.get(DRIVER, "").partition(":")
     if host != socket.gethostname() or not process.isdigit():

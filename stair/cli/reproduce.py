@@ -26,7 +26,7 @@ from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
-from stair.workflow.inputs import check_environments, check_inputs
+from stair.workflow.input_checks import check_environments, check_inputs
 from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks
 
 _LOOK_SECONDS = 0.2

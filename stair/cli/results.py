@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stair.cli.context import asked, open_run, record
+from stair.cli.context import open_job, open_run, record_origin
 from stair.cli.options import RunOption
 from stair.jobs.progress import duration
 
@@ -107,11 +107,11 @@ def tables(
         return
     if run is None or responses is not None or out is not None:
         raise ValueError("give --run, or --responses and --out")
-    settings, paths = asked(run, "table", name)
+    settings, paths = open_job(run, "table", name)
     table = build(settings, paths, name)
     write(table, Labels.of(settings), lambda suffix: paths.table(name, suffix))
     _tell_gaps([table])
-    record(run, "table", name)
+    record_origin(run, "table", name)
 
 
 def _tell_gaps(tables: Sequence[Table]) -> None:
@@ -124,7 +124,7 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 @commands.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure from scored rows, or of training curves (training_MODEL). Writes figures/NAME.pdf, .png, .csv."""
-    from stair.graph.tables import TRAINING_FIGURE
+    from stair.graph.table_inputs import TRAINING_FIGURE
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
 
@@ -138,7 +138,7 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
 
         figure, rule = build_figure(settings, paths, name), "figure"
     write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
-    record(run, rule, name)
+    record_origin(run, rule, name)
 
 
 @commands.command()

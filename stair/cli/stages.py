@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stair.cli.context import asked, open_run, record, set_threads, taken_over
+from stair.cli.context import copied_existing, open_job, open_run, record_origin, set_threads
 from stair.cli.options import (
     BenchmarkOption,
     ConditionOption,
@@ -45,20 +45,20 @@ def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's ke
     """Generate a small data set in the schema of the real one. Writes raw/."""
     from stair.tiny.stage import write_raw
 
-    write_raw(*asked(run, "raw", name), name)
-    record(run, "raw", name)
+    write_raw(*open_job(run, "raw", name), name)
+    record_origin(run, "raw", name)
 
 
 @commands.command()
 def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
     """Train a small backbone in place of a model. Writes FOLDER/backbones/MODEL, a Hugging Face folder."""
     set_threads(threads)
-    if taken_over(run, "backbone", model):
+    if copied_existing(run, "backbone", model):
         return
     from stair.tiny.stage import train
 
     train(*open_run(run), model)
-    record(run, "backbone", model)
+    record_origin(run, "backbone", model)
 
 
 @commands.command()
@@ -118,13 +118,13 @@ def data(
         from stair.data.report import write_report
 
         write_report(settings, paths)
-        record(run, "data_report")
-    elif benchmark is not None and not taken_over(run, "benchmark", benchmark, runs=False):
+        record_origin(run, "data_report")
+    elif benchmark is not None and not copied_existing(run, "benchmark", benchmark, runs=False):
         stage.benchmark(settings, paths, benchmark)
-        record(run, "benchmark", benchmark)
-    elif model is not None and not taken_over(run, "training_pool", model, runs=False):
+        record_origin(run, "benchmark", benchmark)
+    elif model is not None and not copied_existing(run, "training_pool", model, runs=False):
         stage.training_pool(settings, paths, model)
-        record(run, "training_pool", model)
+        record_origin(run, "training_pool", model)
 
 
 @commands.command()
@@ -144,11 +144,11 @@ def preflight(
     from stair.preflight import stage
 
     if limits is not None:
-        stage.limits(*asked(run, "preflight_limits", model, limits), model, limits)
-        record(run, "preflight_limits", model, limits)
+        stage.limits(*open_job(run, "preflight_limits", model, limits), model, limits)
+        record_origin(run, "preflight_limits", model, limits)
     else:
-        stage.run(*asked(run, "preflight", model), model)
-        record(run, "preflight", model)
+        stage.run(*open_job(run, "preflight", model), model)
+        record_origin(run, "preflight", model)
 
 
 @commands.command()
@@ -170,16 +170,16 @@ def rollouts(
     if card:
         from stair.rollouts.card import write_card
 
-        write_card(*asked(run, "data_card", model), model)
-        record(run, "data_card", model)
+        write_card(*open_job(run, "data_card", model), model)
+        record_origin(run, "data_card", model)
     elif seal:
-        if not taken_over(run, "rollouts", model, runs=False):
+        if not copied_existing(run, "rollouts", model, runs=False):
             stage.seal(*open_run(run), model)
-            record(run, "rollouts", model)
+            record_origin(run, "rollouts", model)
     else:
         from stair.jobs.gpus import own_gpus
 
-        settings, paths = asked(run, "rollouts", model)
+        settings, paths = open_job(run, "rollouts", model)
         with own_gpus(settings.gpus_for(settings.rollout_engine(model))):
             stage.generate(settings, paths, model, shard, of)
 
@@ -196,11 +196,11 @@ def sessions(
     if (model is None) == (benchmark is None):
         raise ValueError("give --model or --benchmark")
     if model is not None:
-        stage.training(*asked(run, "training_sessions", model), model)
-        record(run, "training_sessions", model)
+        stage.training(*open_job(run, "training_sessions", model), model)
+        record_origin(run, "training_sessions", model)
     elif benchmark is not None:
-        stage.evaluation(*asked(run, "evaluation_sessions", benchmark), benchmark)
-        record(run, "evaluation_sessions", benchmark)
+        stage.evaluation(*open_job(run, "evaluation_sessions", benchmark), benchmark)
+        record_origin(run, "evaluation_sessions", benchmark)
 
 
 @commands.command()
@@ -223,7 +223,7 @@ def train(
     # Workers of one training share a machine's GPUs among themselves.
     wanted = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
     with own_gpus(wanted), Workers.joined(local_device(settings.transformers.device)) as workers:
-        if workers.any(workers.first and taken_over(run, "controller", model, controller)):
+        if workers.any(workers.first and copied_existing(run, "controller", model, controller)):
             return
         from stair.training import stage
 
@@ -231,7 +231,7 @@ def train(
         with claim:
             stage.run(settings, paths, model, controller, workers)
         if workers.first:
-            record(run, "controller", model, controller)
+            record_origin(run, "controller", model, controller)
         workers.wait()
 
 
@@ -256,16 +256,16 @@ def evaluate(
     if card:
         from stair.evaluation.card import write_card
 
-        write_card(*asked(run, "response_card", model), model)
-        record(run, "response_card", model)
+        write_card(*open_job(run, "response_card", model), model)
+        record_origin(run, "response_card", model)
     elif seal:
-        if not taken_over(run, "responses", model, benchmark, condition, runs=False):
+        if not copied_existing(run, "responses", model, benchmark, condition, runs=False):
             stage.seal(*open_run(run), model, benchmark, condition)
-            record(run, "responses", model, benchmark, condition)
+            record_origin(run, "responses", model, benchmark, condition)
     else:
         from stair.jobs.gpus import own_gpus
 
-        settings, paths = asked(run, "responses", model, benchmark, condition)
+        settings, paths = open_job(run, "responses", model, benchmark, condition)
         with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):
             stage.generate(settings, paths, model, benchmark, condition, shard, of)
 
@@ -295,16 +295,16 @@ def replay(
     if design and seal:
         raise ValueError("give --design or --seal, not both")
     if design:
-        stage.design(*asked(run, "replay_design", model), model)
-        record(run, "replay_design", model)
+        stage.design(*open_job(run, "replay_design", model), model)
+        record_origin(run, "replay_design", model)
     elif seal:
-        stage.seal(*asked(run, "replay", model), model)
-        record(run, "replay", model)
+        stage.seal(*open_job(run, "replay", model), model)
+        record_origin(run, "replay", model)
     else:
         from stair.jobs.gpus import own_gpus
         from stair.jobs.shards import Shard
 
-        settings, paths = asked(run, "replay", model)
+        settings, paths = open_job(run, "replay", model)
         with own_gpus(settings.gpus_for("transformers")):
             stage.measure(settings, paths, model, Shard(shard, of))
 
@@ -320,7 +320,7 @@ def scores(
     """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet."""
     from stair.evaluation.scores import score_condition
 
-    settings, paths = asked(run, "scores", model, benchmark, condition)
+    settings, paths = open_job(run, "scores", model, benchmark, condition)
     score_condition(
         paths.benchmark(benchmark),
         paths.responses(model, benchmark, condition),
@@ -329,7 +329,7 @@ def scores(
         name=f"{model}/{benchmark}/{condition}",
         workers=threads,
     )
-    record(run, "scores", model, benchmark, condition)
+    record_origin(run, "scores", model, benchmark, condition)
 
 
 @commands.command()
@@ -341,6 +341,6 @@ def check(run: RunOption) -> None:
 
     settings, paths = open_run(run)
     checks = run_checks(settings, paths, trained_models(Run(settings, paths)))
-    record(run, "check")
+    record_origin(run, "check")
     for one in checks:
         print(f"holds: {one.name} ({one.scope}, {one.rows} rows)" + (f": {one.detail}" if one.detail else ""))

@@ -1,4 +1,4 @@
-"""Commands about what lies on disk: what it is, what it cost, whether it is whole, and archives."""
+"""Commands about a run's files: progress, verification, lineage, provenance, costs, archives and compaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stair.cli.context import open_run, record
+from stair.cli.context import open_run, record_origin
 from stair.cli.options import RunOption
 from stair.jobs.progress import duration
 
@@ -26,16 +26,16 @@ def status(
     """
     import json
 
-    from stair.workflow.status import as_json, table, watched
+    from stair.workflow.status import as_json, job_states, table
 
-    found = watched(*open_run(run))
+    jobs = job_states(*open_run(run))
     if json_:
-        print(json.dumps(as_json(found), indent=2))
+        print(json.dumps(as_json(jobs), indent=2))
         return
     from rich.console import Console
 
     console = Console()
-    console.print(table(found))
+    console.print(table(jobs))
 
 
 @commands.command()
@@ -49,7 +49,7 @@ def verify(
     """
     import json
 
-    from stair.graph.record import shown
+    from stair.graph.recorded_origin import name_in_run
     from stair.graph.verify import Verification
 
     settings, paths = open_run(run)
@@ -57,12 +57,12 @@ def verify(
     notes: dict[str, int] = {}
     for finding in Verification(settings, paths).findings():
         counts[finding.state] = counts.get(finding.state, 0) + 1
-        name = shown(finding.artefact.files[0], paths)
+        name = name_in_run(finding.artifact.files[0], paths)
         for note in finding.notes:
             notes[note] = notes.get(note, 0) + 1
         if json_:
-            told = {"file": name, "state": finding.state, "reasons": finding.reasons, "notes": finding.notes}
-            print(json.dumps(told, ensure_ascii=False))
+            entry = {"file": name, "state": finding.state, "reasons": finding.reasons, "notes": finding.notes}
+            print(json.dumps(entry, ensure_ascii=False))
         elif finding.state != "ok":
             print(f"{finding.state}: {name}: {'; '.join(finding.reasons)}")
     if not json_:
@@ -86,7 +86,7 @@ def why(
     import json
 
     from stair.config.resolve import RESOLVED
-    from stair.graph.lineage import as_json, lineage, told
+    from stair.graph.lineage import as_json, lineage, lineage_lines
     from stair.graph.verify import Verification
 
     folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
@@ -97,7 +97,7 @@ def why(
     if json_:
         print(json.dumps(as_json(verification, root), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(told(verification, root)))
+        print("\n".join(lineage_lines(verification, root)))
 
 
 @commands.command()
@@ -106,17 +106,17 @@ def provenance(run: RunOption) -> None:
 
     Reads the manifests and the generated tables' counts; writes provenance.json.
     """
-    from stair.graph.summary import summary
+    from stair.graph.provenance import provenance as collect
     from stair.records.files import write_json
 
     settings, paths = open_run(run)
-    told = summary(settings, paths)
-    write_json(paths.provenance, told)
-    record(run, "provenance")
-    generated = told["costs"]["generated"]["all"]
-    seconds = sum(rule["seconds"] for rule in told["costs"]["rules"].values())
+    content = collect(settings, paths)
+    write_json(paths.provenance, content)
+    record_origin(run, "provenance")
+    generated = content["costs"]["generated"]["all"]
+    seconds = sum(rule["seconds"] for rule in content["costs"]["rules"].values())
     print(
-        f"{paths.provenance}: {sum(output is not None for output in told['outputs'].values())} outputs, "
+        f"{paths.provenance}: {sum(output is not None for output in content['outputs'].values())} outputs, "
         f"{generated['responses']} responses of {generated['response_tokens']} tokens, {duration(seconds)} of jobs"
     )
 
@@ -134,15 +134,15 @@ def budget(
     from stair.graph import budget as costs
     from stair.records.files import write_text
 
-    found = costs.measured(open_run(run)[1].work("timings"))
-    print(costs.table(found), end="")
+    measured = costs.measured(open_run(run)[1].work("timings"))
+    print(costs.table(measured), end="")
     if against is None:
         return
     text = against.read_text(encoding="utf-8")
     if renew:
-        write_text(against, costs.replaced(text, found))
+        write_text(against, costs.replace_table(text, measured))
         return
-    for line in costs.overruns(found, costs.documented(text)):
+    for line in costs.overruns(measured, costs.documented_seconds(text)):
         print(f"warning: {line} ({against})", file=sys.stderr)
 
 
@@ -153,22 +153,24 @@ def restore(
     ],
     run: RunOption,
 ) -> None:
-    """Take controllers, responses and other outputs of a published archive in place of computing them.
+    """Restore controllers, responses and other outputs from a published archive in place of computing them.
 
-    Taken is what is whole and made under equal settings, by equal model contents, from equal inputs. Writes restored/, from
-    where the workflow's next start puts it in place. Ends with 1 when something was not taken.
+    Restores outputs that are whole and have the run's settings, model contents and inputs. Writes restored/; the workflow's
+    next start copies them into place. Exits with 1 if an output was rejected.
     """
-    from stair.graph.restore import restore as take
+    from stair.graph.restore import restore as restore_archive
 
-    outcomes = take(*open_run(run), archive)
+    outcomes = restore_archive(*open_run(run), archive)
     for outcome in outcomes:
         if outcome.reason:
-            print(f"not taken: {outcome.name}: {outcome.reason}")
+            print(f"not restored: {outcome.name}: {outcome.reason}")
         else:
-            print("; ".join([f"{'taken' if outcome.taken else 'left'}: {outcome.name}", *outcome.notes]))
-    refused = sum(bool(outcome.reason) for outcome in outcomes)
-    print(f"{sum(outcome.taken for outcome in outcomes)} taken, {refused} not taken; the workflow puts them in place")
-    if refused:
+            print("; ".join([f"{'restored' if outcome.restored else 'kept'}: {outcome.name}", *outcome.notes]))
+    rejected = sum(bool(outcome.reason) for outcome in outcomes)
+    print(
+        f"{sum(outcome.restored for outcome in outcomes)} restored, {rejected} not restored; the workflow copies them into place"
+    )
+    if rejected:
         raise SystemExit(1)
 
 
@@ -185,11 +187,13 @@ def compact(run: RunOption) -> None:
     _, paths = open_run(run)
     for folder in sorted(paths.work().glob("**/log")):
         try:
-            done = compact_log(folder.parent, always=True)
+            compacted = compact_log(folder.parent, always=True)
         except ClaimedError as error:
             print(f"left as it is: {error}")
             continue
-        if done is not None:
-            print(f"{folder}: {done.files} files with {done.records} records made one, {done.freed} bytes freed")
+        if compacted is not None:
+            print(
+                f"{folder}: {compacted.files} files with {compacted.records} records merged, {compacted.freed} bytes freed"
+            )
     if count := remove_leftovers(paths.folder):
         print(f"{count} unfinished files of processes that have ended removed")

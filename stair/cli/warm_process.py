@@ -170,9 +170,9 @@ def serve(descriptor: int) -> None:
     gc.disable()
     for module in MODULES:
         importlib.import_module(module)
-    from stair.graph.sources import read_package
+    from stair.graph.code_digest import parse_package
 
-    read_package()
+    parse_package()
     gc.enable()
     gc.freeze()  # a collection in a job need not touch, and so copy, what all share
     _Jobs(socket.socket(fileno=descriptor)).serve()

@@ -1,4 +1,4 @@
-"""What the stages of a run took, beside what docs/budget.md says that they take."""
+"""Measured costs of a run's rules, and the budgets in docs/budget.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 START, END = "<!-- measured -->\n", "<!-- /measured -->\n"
-"""What stands between these lines of the document is the table."""
+"""The lines of the document around the table."""
 
 _SLOWER, _SECONDS = 1.5, 10.0
 """A rule is over its budget when its jobs take this many times as long, and this many seconds longer."""
@@ -27,10 +27,10 @@ class RuleCost:
 
 
 def measured(timings: Path) -> list[RuleCost]:
-    """What Snakemake measured of the jobs that made a run, the costliest rule first.
+    """The costs that Snakemake measured, the costliest rule first.
 
     Raises:
-        ValueError: nothing was measured there.
+        ValueError: the folder has no timings.
     """
     jobs: dict[str, list[float]] = defaultdict(list)
     for path in timings.rglob("*.tsv"):
@@ -46,16 +46,16 @@ def measured(timings: Path) -> list[RuleCost]:
 def table(costs: Sequence[RuleCost]) -> str:
     """The costs as Markdown, with their sum."""
     lines = ["| rule | jobs | seconds, all jobs | longest job |", "|---|---:|---:|---:|"]
-    whole = RuleCost("all", sum(c.jobs for c in costs), sum(c.seconds for c in costs), max(c.longest for c in costs))
-    lines += [f"| {cost.rule} | {cost.jobs} | {cost.seconds:.0f} | {cost.longest:.1f} |" for cost in (*costs, whole)]
+    total = RuleCost("all", sum(c.jobs for c in costs), sum(c.seconds for c in costs), max(c.longest for c in costs))
+    lines += [f"| {cost.rule} | {cost.jobs} | {cost.seconds:.0f} | {cost.longest:.1f} |" for cost in (*costs, total)]
     return "\n".join(lines) + "\n"
 
 
-def documented(text: str) -> dict[str, float]:
+def documented_seconds(text: str) -> dict[str, float]:
     """Seconds by rule, from a document with a `table` in it.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the document has no table.
     """
     part = text.partition(START)[2].partition(END)[0]
     rows = re.findall(r"^\| (\w+) \| \d+ \| (\d+) \|", part, flags=re.MULTILINE)
@@ -64,9 +64,9 @@ def documented(text: str) -> dict[str, float]:
     return {rule: float(seconds) for rule, seconds in rows}
 
 
-def replaced(text: str, costs: Sequence[RuleCost]) -> str:
-    """The document with its table made anew."""
-    documented(text)
+def replace_table(text: str, costs: Sequence[RuleCost]) -> str:
+    """The document with a new table."""
+    documented_seconds(text)
     before, _, rest = text.partition(START)
     return f"{before}{START}\n{table(costs)}\n{END}{rest.partition(END)[2]}"
 

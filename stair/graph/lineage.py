@@ -1,4 +1,4 @@
-"""From a file of a run back to everything that it was made from, and what would make it stale."""
+"""The lineage of a file: everything that it was made from, and the changes that would make it stale."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stair.graph.artefacts import Artefact
-from stair.graph.record import TAKEN_FROM, missing_in, read_manifest, shown
+from stair.graph.artifacts import Artifact
+from stair.graph.recorded_origin import COPIED_FROM, missing_note, name_in_run, read_manifest
 from stair.graph.settings import CODE
 from stair.graph.verify import Finding, Verification
 
@@ -17,11 +17,11 @@ from stair.graph.verify import Finding, Verification
 class Lineage:
     """An output and, in turn, the outputs that it was made from."""
 
-    artefact: Artefact
+    artifact: Artifact
     finding: Finding
     manifest: dict[str, Any]
-    behind: list[Lineage | Path]
-    """Outputs of this run, and files from elsewhere."""
+    inputs: list[Lineage | Path]
+    """The inputs: outputs of this run, and files from elsewhere."""
 
 
 def lineage(verification: Verification, file: Path) -> Lineage:
@@ -30,111 +30,111 @@ def lineage(verification: Verification, file: Path) -> Lineage:
     Raises:
         ValueError: the file is not an output of this run.
     """
-    wanted = file.resolve()
-    by_file = {path.resolve(): artefact for path, artefact in verification.artefacts.by_file.items()}
+    path = file.resolve()
+    by_file = {output.resolve(): artifact for output, artifact in verification.artifacts.by_file.items()}
     # A model's or a controller's folder has its manifest in it.
-    found = by_file.get(wanted) or by_file.get(wanted / "manifest.json")
-    if found is None:
+    artifact = by_file.get(path) or by_file.get(path / "manifest.json")
+    if artifact is None:
         folder = verification.paths.folder
         raise ValueError(
             f"{file} is not an output of the run in {folder}; outputs are listed by: stair verify --json --run {folder}"
         )
-    return _trace(verification, by_file, found, {})
+    return _trace(verification, by_file, artifact, {})
 
 
 def _trace(
-    verification: Verification, by_file: dict[Path, Artefact], artefact: Artefact, known: dict[int, Lineage]
+    verification: Verification, by_file: dict[Path, Artifact], artifact: Artifact, traced: dict[int, Lineage]
 ) -> Lineage:
-    if id(artefact) in known:
-        return known[id(artefact)]
+    if id(artifact) in traced:
+        return traced[id(artifact)]
     try:
-        manifest = read_manifest(artefact.manifest)
+        manifest = read_manifest(artifact.manifest)
     except (OSError, ValueError):
         manifest = {}
-    traced = Lineage(artefact, verification.finding(artefact), manifest, [])
-    known[id(artefact)] = traced
-    inputs = list(artefact.inputs)
-    for model in artefact.models:
-        inputs.append(verification.paths.model_folder(verification.config, model) / "model.safetensors")
-    seen: set[int] = set()
-    for file in inputs:
+    node = Lineage(artifact, verification.finding(artifact), manifest, [])
+    traced[id(artifact)] = node
+    files = list(artifact.inputs)
+    for model in artifact.models:
+        files.append(verification.paths.model_folder(verification.config, model) / "model.safetensors")
+    added: set[int] = set()
+    for file in files:
         source = by_file.get(file.resolve())
         if source is None:
-            traced.behind.append(file)
-        elif id(source) not in seen:
-            seen.add(id(source))
-            traced.behind.append(_trace(verification, by_file, source, known))
-    return traced
+            node.inputs.append(file)
+        elif id(source) not in added:
+            added.add(id(source))
+            node.inputs.append(_trace(verification, by_file, source, traced))
+    return node
 
 
-def told(verification: Verification, root: Lineage) -> Iterator[str]:
-    """The lineage as indented lines; what has been told before is named only."""
-    yield from _told(verification, root, "", set())
+def lineage_lines(verification: Verification, root: Lineage) -> Iterator[str]:
+    """The lineage as indented lines; an output's second occurrence is its name alone."""
+    yield from _lines(verification, root, "", set())
     yield ""
     yield "It would be made again"
-    code = CODE in root.artefact.settings
-    yield "  when one of these settings changes: " + ", ".join(sorted(root.artefact.settings.keys() - {CODE})) + "."
-    if root.artefact.inputs:
+    code = CODE in root.artifact.settings
+    yield "  when one of these settings changes: " + ", ".join(sorted(root.artifact.settings.keys() - {CODE})) + "."
+    if root.artifact.inputs:
         yield "  when one of the files that it is made from does."
-    if root.artefact.models:
-        yield f"  when the contents of the model do: {', '.join(root.artefact.models)}."
+    if root.artifact.models:
+        yield f"  when the contents of the model do: {', '.join(root.artifact.models)}."
     if code:
         yield "  when the code of this stage changes, comments and docstrings apart."
     else:
         yield "  not when code changes: this stage generates. `stair verify` says where the code was another."
 
 
-def _told(verification: Verification, node: Lineage, indent: str, seen: set[int]) -> Iterator[str]:
-    artefact, manifest = node.artefact, node.manifest
-    names = ", ".join(shown(file, verification.paths) for file in artefact.files[:3])
-    if id(artefact) in seen:
+def _lines(verification: Verification, node: Lineage, indent: str, printed: set[int]) -> Iterator[str]:
+    artifact, manifest = node.artifact, node.manifest
+    names = ", ".join(name_in_run(file, verification.paths) for file in artifact.files[:3])
+    if id(artifact) in printed:
         yield f"{indent}{names} (above)"
         return
-    seen.add(id(artefact))
+    printed.add(id(artifact))
     yield f"{indent}{names}  [{node.finding.state}]"
     inner = indent + "  "
     versions = manifest.get("versions", {})
-    made = f"{inner}made by {artefact.title}"
+    maker = f"{inner}made by {artifact.title}"
     if manifest:
-        shown_versions = ", ".join(
+        packages = ", ".join(
             f"{name} {versions[name]}" for name in ("stair", "torch", "transformers") if name in versions
         )
-        made += f" on {manifest.get('sealed', '?')}, code {str(manifest.get('source', '?'))[:12]}, {shown_versions}"
-    yield made
-    yield from (f"{inner}taken from {manifest[source]}" for source in TAKEN_FROM if source in manifest)
+        maker += f" on {manifest.get('sealed', '?')}, code {str(manifest.get('source', '?'))[:12]}, {packages}"
+    yield maker
+    yield from (f"{inner}copied from {manifest[key]}" for key in COPIED_FROM if key in manifest)
     yield from (f"{inner}! {reason}" for reason in node.finding.reasons)
-    if missing := missing_in(manifest):
+    if missing := missing_note(manifest):
         yield inner + missing
-    settings = sorted(artefact.settings.keys() - {CODE})
+    settings = sorted(artifact.settings.keys() - {CODE})
     yield f"{inner}settings: {', '.join(settings[:8])}" + (
         f" and {len(settings) - 8} more" if len(settings) > 8 else ""
     )
-    for behind in node.behind:
-        if isinstance(behind, Path):
-            yield f"{inner}{shown(behind, verification.paths)} (from outside this run)"
+    for source in node.inputs:
+        if isinstance(source, Path):
+            yield f"{inner}{name_in_run(source, verification.paths)} (from outside this run)"
         else:
-            yield from _told(verification, behind, inner, seen)
+            yield from _lines(verification, source, inner, printed)
 
 
 def as_json(verification: Verification, root: Lineage) -> dict[str, Any]:
-    """The lineage for programs: every output once, by the name of its first file, with the names of what it was made from."""
+    """The lineage for programs: every output once, by the name of its first file, with the names of its inputs."""
     nodes: dict[str, Any] = {}
 
     def add(node: Lineage) -> str:
-        name = shown(node.artefact.files[0], verification.paths)
+        name = name_in_run(node.artifact.files[0], verification.paths)
         if name not in nodes:
             nodes[name] = entry = {
-                "rule": node.artefact.output.name,
-                "files": [shown(file, verification.paths) for file in node.artefact.files],
+                "rule": node.artifact.output.name,
+                "files": [name_in_run(file, verification.paths) for file in node.artifact.files],
                 "state": node.finding.state,
                 "reasons": node.finding.reasons,
-                "settings": node.artefact.settings,
+                "settings": node.artifact.settings,
                 "sealed": node.manifest.get("sealed"),
                 "source": node.manifest.get("source"),
                 "versions": node.manifest.get("versions", {}),
             }
-            entry |= {source: node.manifest[source] for source in TAKEN_FROM if source in node.manifest}
-            entry["inputs"] = [str(behind) if isinstance(behind, Path) else add(behind) for behind in node.behind]
+            entry |= {key: node.manifest[key] for key in COPIED_FROM if key in node.manifest}
+            entry["inputs"] = [str(source) if isinstance(source, Path) else add(source) for source in node.inputs]
         return name
 
     return {"file": add(root), "outputs": nodes}

@@ -13,9 +13,9 @@ from stair.config.paths import BACKBONE_FILES
 from stair.config.replay import Replay
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
-from stair.graph.output import Inputs, Output, Shards
+from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
-from stair.graph.tables import FIGURES, TRAINING_FIGURE, Place, evaluated_places, run_tables, tables_of
+from stair.graph.table_inputs import FIGURES, TRAINING_FIGURE, Place, evaluated_places, run_tables, tables_of
 from stair.protocol.preflight_record import prompts_settings
 from stair.records import schemas
 
@@ -27,12 +27,12 @@ TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex"), (".pdf", ".png", ".cs
 # ---------------------------------------------------------------- which jobs a run has, with restored outputs
 
 
-def training_data_wanted(run: Run, model: str) -> bool:
+def needs_training_data(run: Run, model: str) -> bool:
     """Whether a model's rollouts and sessions are made.
 
     Not where all its trained controllers are restored and their training data is neither in the archive nor here.
     """
-    if run.everything:
+    if run.include_unneeded:
         return True
     controllers = [key for key in run.config.controllers if model in run.config.trained(key)]
     if not controllers or not all(
@@ -44,7 +44,7 @@ def training_data_wanted(run: Run, model: str) -> bool:
 
 def trained_models(run: Run) -> list[str]:
     """The models whose training data is made."""
-    return [model for model in run.config.models if training_data_wanted(run, model)]
+    return [model for model in run.config.models if needs_training_data(run, model)]
 
 
 def used_models(run: Run) -> list[str]:
@@ -55,20 +55,22 @@ def used_models(run: Run) -> list[str]:
         made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
         return any(not output.is_restored(run, *job) for output, job in made)
 
-    return [model for model in run.config.models if run.everything or used(model)]
+    return [model for model in run.config.models if run.include_unneeded or used(model)]
 
 
 def generated_sets(run: Run) -> list[Job]:
     """The data sets that the run generates: not one whose table is restored from an archive."""
     config = run.config
-    benchmarks = [k for k, item in config.benchmarks.items() if item.tiny is not None and not _has(run, "benchmark", k)]
-    wanted = any(not _has(run, "training_pool", model) for model in trained_models(run))
+    benchmarks = [
+        k for k, item in config.benchmarks.items() if item.tiny is not None and not _is_restored(run, "benchmark", k)
+    ]
+    wanted = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
     pool = ["training_pool"] if config.training_pool.tiny is not None and wanted else []
     return [(name,) for name in (*pool, *benchmarks)]
 
 
-def _has(run: Run, output: str, *name: str) -> bool:
-    return not run.everything and OUTPUTS[output].is_restored(run, *name)
+def _is_restored(run: Run, output: str, *name: str) -> bool:
+    return not run.include_unneeded and OUTPUTS[output].is_restored(run, *name)
 
 
 def evaluated(run: Run) -> list[Job]:
@@ -87,7 +89,7 @@ def checked_prompts(run: Run) -> list[Job]:
         (model, name)
         for model in used_models(run)
         for name in (
-            *(["training_pool"] if training_data_wanted(run, model) else []),
+            *(["training_pool"] if needs_training_data(run, model) else []),
             *run.config.benchmarks_of(model),
         )
     ]
@@ -221,10 +223,10 @@ def _results(run: Run) -> Inputs:
 
 # ---------------------------------------------------------------- the table
 
-OUTPUTS: dict[str, Output] = {
+OUTPUTS: dict[str, OutputKind] = {
     output.name: output
     for output in (
-        Output(
+        OutputKind(
             "raw",
             rules=("raw",),
             wildcards=("name",),
@@ -233,7 +235,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, name: settings.raw(run.config, name),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "backbone",
             rules=("backbone",),
             target="backbones",
@@ -245,7 +247,7 @@ OUTPUTS: dict[str, Output] = {
             restorable=True,
             work="backbone/{model}",
         ),
-        Output(
+        OutputKind(
             "benchmark",
             rules=("benchmark",),
             target="data",
@@ -257,7 +259,7 @@ OUTPUTS: dict[str, Output] = {
             schema=schemas.BENCHMARK,
             restorable=True,
         ),
-        Output(
+        OutputKind(
             "evaluation_sessions",
             rules=("evaluation_sessions",),
             target="sessions",
@@ -268,7 +270,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, benchmark: settings.sessions(run.config),
             schema=schemas.EVALUATION_SESSIONS,
         ),
-        Output(
+        OutputKind(
             "training_pool",
             rules=("training_pool",),
             target="data",
@@ -280,7 +282,7 @@ OUTPUTS: dict[str, Output] = {
             schema=schemas.TRAINING_POOL,
             restorable=True,
         ),
-        Output(
+        OutputKind(
             "data_report",
             rules=("data_report",),
             target="data",
@@ -295,7 +297,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run: settings.data_report(run.config),
             manifest=lambda run: manifest_beside(run.paths.data_report(".md")),
         ),
-        Output(
+        OutputKind(
             "preflight",
             rules=("preflight_model",),
             target="preflight",
@@ -305,7 +307,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, model: settings.preflight(run.config, model),
             uses_model=True,
         ),
-        Output(
+        OutputKind(
             "preflight_limits",
             rules=("preflight_limits",),
             target="preflight",
@@ -316,7 +318,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, model, prompts: prompts_settings(run.config, model, prompts),
             uses_model=True,
         ),
-        Output(
+        OutputKind(
             "rollouts",
             rules=("seal_rollouts",),
             target="rollouts",
@@ -332,7 +334,7 @@ OUTPUTS: dict[str, Output] = {
             work="rollouts/{model}",
             shards=Shards("rollout_shard", lambda run, model: run.config.rollouts.shards),
         ),
-        Output(
+        OutputKind(
             "training_sessions",
             rules=("training_sessions",),
             target="sessions",
@@ -347,7 +349,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, model: settings.sessions(run.config),
             schema=schemas.TRAINING_SESSIONS,
         ),
-        Output(
+        OutputKind(
             "data_card",
             rules=("data_card",),
             target="rollouts",
@@ -357,7 +359,7 @@ OUTPUTS: dict[str, Output] = {
             made_from=_pool_and_rollouts,
             settings=lambda run, model: settings.data_card(run.config, model),
         ),
-        Output(
+        OutputKind(
             "controller",
             rules=("train_controller", "train_lora", "train_lora_stair"),
             target="training",
@@ -375,7 +377,7 @@ OUTPUTS: dict[str, Output] = {
             restorable=True,
             work="training/{model}/{controller}",
         ),
-        Output(
+        OutputKind(
             "responses",
             rules=("seal_evaluation",),
             target="evaluation",
@@ -393,7 +395,7 @@ OUTPUTS: dict[str, Output] = {
             work="evaluation/{model}/{benchmark}/{condition}",
             shards=Shards("evaluation_shard", lambda run, model, benchmark, condition: run.config.shards_of(condition)),
         ),
-        Output(
+        OutputKind(
             "scores",
             rules=("score_condition",),
             target="scores",
@@ -408,7 +410,7 @@ OUTPUTS: dict[str, Output] = {
             schema=schemas.SCORED,
             constant=("model", "benchmark", "condition"),
         ),
-        Output(
+        OutputKind(
             "response_card",
             rules=("response_card",),
             target="evaluation",
@@ -420,7 +422,7 @@ OUTPUTS: dict[str, Output] = {
             },
             settings=lambda run, model: settings.response_card(run.config, model),
         ),
-        Output(
+        OutputKind(
             "replay_design",
             rules=("replay_design",),
             target="replay",
@@ -431,7 +433,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run, model: settings.replay_design(run.config, model),
             uses_model=True,
         ),
-        Output(
+        OutputKind(
             "replay",
             rules=("seal_replay",),
             target="replay",
@@ -448,7 +450,7 @@ OUTPUTS: dict[str, Output] = {
             work="replay/{model}",
             shards=Shards("replay_shard", lambda run, model: _replay(run).shards),
         ),
-        Output(
+        OutputKind(
             "check",
             rules=("check",),
             target="check",
@@ -458,7 +460,7 @@ OUTPUTS: dict[str, Output] = {
             settings=lambda run: settings.checks(run.config),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "table",
             rules=("table",),
             target="tables",
@@ -470,7 +472,7 @@ OUTPUTS: dict[str, Output] = {
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "training_figure",
             rules=("training_figure",),
             target="figures",
@@ -484,7 +486,7 @@ OUTPUTS: dict[str, Output] = {
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "figure",
             rules=("figure",),
             target="figures",
@@ -496,7 +498,7 @@ OUTPUTS: dict[str, Output] = {
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
-        Output(
+        OutputKind(
             "provenance",
             rules=("provenance",),
             target="provenance",

@@ -1,4 +1,4 @@
-"""Taking a published archive's outputs in place of computing them (`stair restore`)."""
+"""Restores outputs from a published archive in place of computing them (`stair restore`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
-from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
-from stair.graph.record import revision, shown
+from stair.graph.recorded_origin import name_in_run, revision
 from stair.graph.verify import Verification, differences
 from stair.records.files import link_or_copy, partial_path, write_json
 from stair.records.keys import file_digest
@@ -27,21 +27,21 @@ from stair.records.keys import file_digest
 
 @dataclass
 class Outcome:
-    """What became of one output of the archive."""
+    """The result for one output of the archive."""
 
     name: str
-    taken: bool
+    restored: bool
     reason: str = ""
-    """Why it was not taken."""
+    """Why it was rejected; empty where it was restored, or was valid here already."""
     notes: list[str] = field(default_factory=list)
-    """What could not be compared."""
+    """Inputs and models that could not be compared, and valid outputs that exist already."""
 
 
 def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
-    """Takes what an archive holds of a run's outputs into the run's folder, from where the workflow puts it in place.
+    """Writes outputs of an archive below the run's `restored/`, from where the workflow copies them into place.
 
-    Taken is what is whole, and was made under equal settings, by a model of equal contents, from equal inputs. What is here
-    already and sound stays.
+    An output is restored if it is whole and its settings, models and inputs equal the run's. A valid output that exists
+    already is kept.
 
     Args:
         config: the run.
@@ -49,131 +49,133 @@ def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
         archive: a folder laid out as a run's, or a .tar, .tar.gz, .zip of one.
 
     Returns:
-        One outcome for every output of the run that the archive holds.
+        One outcome for each output of the run in the archive.
 
     Raises:
-        ValueError: the archive cannot be read, or holds nothing of this run.
+        ValueError: the archive cannot be read, or contains no output of this run.
     """
-    # Every output that the run could have, those too that the graph leaves out by now.
-    outputs = Artefacts(config, paths, everything=True)
-    restorable = [artefact for artefact in outputs.all if artefact.output.restorable]
-    folders = list(dict.fromkeys(one.files[0].relative_to(paths.folder).parts[0] for one in restorable))
+    # All outputs that the run could have, also those that the graph leaves out after a restore.
+    outputs = Artifacts(config, paths, include_unneeded=True)
+    restorable = [artifact for artifact in outputs.all if artifact.output.restorable]
+    folders = list(dict.fromkeys(artifact.files[0].relative_to(paths.folder).parts[0] for artifact in restorable))
     with _opened(archive, paths.folder, folders) as folder:
-        taker = _Taker(config, paths, RunPaths(folder), archive, outputs)
-        jobs = dict.fromkeys((artefact.output.name, artefact.name) for artefact in restorable)
-        outcomes = [outcome for output, name in jobs for outcome in taker.of_job(output, name)]
+        restorer = _Restorer(config, paths, RunPaths(folder), archive, outputs)
+        jobs = dict.fromkeys((artifact.output.name, artifact.name) for artifact in restorable)
+        outcomes = [outcome for output, name in jobs for outcome in restorer.restore_job(output, name)]
     if not outcomes:
         raise ValueError(
-            f"{archive} holds no output of the run '{config.run}' with its manifest; it must be laid out as a run's folder "
+            f"{archive}contains no output of the run '{config.run}' with its manifest; it must be laid out as a run's folder "
             f"({', '.join(folders)})"
         )
     return outcomes
 
 
-class _Taker:
-    def __init__(self, config: Config, paths: RunPaths, source: RunPaths, archive: Path, outputs: Artefacts) -> None:
+class _Restorer:
+    def __init__(self, config: Config, paths: RunPaths, source: RunPaths, archive: Path, outputs: Artifacts) -> None:
         self._config, self._paths, self._source, self._archive = config, paths, source, archive
         self._store = RunPaths(paths.restored)
         self._verification = Verification(config, paths)
         self._all = outputs
-        self._taken: dict[str, str] = {}
+        self._restored: dict[str, str] = {}
 
-    def of_job(self, output: str, name: tuple[str, ...]) -> list[Outcome]:
-        """Takes the outputs of a job, all of them or none."""
-        artefacts = self._all.of(output, *name)
-        if not any(self._there(artefact.manifest).is_file() for artefact in artefacts):
+    def restore_job(self, output: str, name: tuple[str, ...]) -> list[Outcome]:
+        """Restores all outputs of a job, or none."""
+        artifacts = self._all.of(output, *name)
+        if not any(self._in_archive(artifact.manifest).is_file() for artifact in artifacts):
             return []
-        found = [self._looked_at(artefact) for artefact in artefacts]
-        refused = [outcome for outcome in found if outcome.reason]
-        for outcome in found:
-            if refused and not outcome.reason:
-                outcome.reason = f"it belongs to {refused[0].name}, which is not taken"
-        if not refused:
-            self._take(artefacts, found)
-        return found
+        outcomes = [self._compare(artifact) for artifact in artifacts]
+        rejected = [outcome for outcome in outcomes if outcome.reason]
+        for outcome in outcomes:
+            if rejected and not outcome.reason:
+                outcome.reason = f"it belongs to {rejected[0].name}, which is not restored"
+        if not rejected:
+            self._write(artifacts, outcomes)
+        return outcomes
 
-    def _there(self, file: Path) -> Path:
-        """A file of this run as the archive would have it."""
+    def _in_archive(self, file: Path) -> Path:
+        """The path in the archive of one of this run's files."""
         return self._source.folder / file.relative_to(self._paths.folder)
 
-    def _manifest(self, artefact: Artefact) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._there(artefact.manifest).read_text(encoding="utf-8"))
-        return found
+    def _manifest(self, artifact: Artifact) -> dict[str, Any]:
+        manifest: dict[str, Any] = json.loads(self._in_archive(artifact.manifest).read_text(encoding="utf-8"))
+        return manifest
 
-    def _looked_at(self, artefact: Artefact) -> Outcome:
-        outcome = Outcome(shown(artefact.files[0], self._paths), False)
+    def _compare(self, artifact: Artifact) -> Outcome:
+        outcome = Outcome(name_in_run(artifact.files[0], self._paths), False)
         try:
-            outcome.reason = self._refused(artefact, self._manifest(artefact)[ORIGIN], outcome)
+            outcome.reason = self._mismatch(artifact, self._manifest(artifact)[ORIGIN], outcome)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             outcome.reason = f"its manifest cannot be read ({type(error).__name__})"
         return outcome
 
-    def _take(self, artefacts: list[Artefact], outcomes: list[Outcome]) -> None:
-        """Puts a job's outputs where the workflow finds them, unless they are here."""
-        here = all(self._verification.finding(artefact).state == "ok" for artefact in artefacts)
-        for artefact, outcome in zip(artefacts, outcomes, strict=True):
-            manifest = self._manifest(artefact)
-            self._taken |= manifest[ORIGIN]["files"]
-            if here:
-                outcome.notes.append("here already, and sound: it stays")
+    def _write(self, artifacts: list[Artifact], outcomes: list[Outcome]) -> None:
+        """Writes a job's outputs below `restored/`, unless the run has valid ones."""
+        valid = all(self._verification.finding(artifact).state == "ok" for artifact in artifacts)
+        for artifact, outcome in zip(artifacts, outcomes, strict=True):
+            manifest = self._manifest(artifact)
+            self._restored |= manifest[ORIGIN]["files"]
+            if valid:
+                outcome.notes.append("valid here already: kept")
                 continue
-            for file in artefact.files:
-                link_or_copy(self._there(file), self._store.folder / file.relative_to(self._paths.folder))
-            kept = self._store.folder / artefact.manifest.relative_to(self._paths.folder)
-            write_json(kept, manifest | {"restored_from": str(self._archive)})
-            outcome.taken = True
+            for file in artifact.files:
+                link_or_copy(self._in_archive(file), self._store.folder / file.relative_to(self._paths.folder))
+            target = self._store.folder / artifact.manifest.relative_to(self._paths.folder)
+            write_json(target, manifest | {"restored_from": str(self._archive)})
+            outcome.restored = True
 
-    def _refused(self, artefact: Artefact, then: dict[str, Any], outcome: Outcome) -> str:
-        """Why an output cannot be taken; empty where it can."""
-        if [then["rule"], *then["name"]] != [artefact.output.name, *artefact.name]:
-            return f"it is the output of {then['rule']} {' '.join(then['name'])}"
-        for file in artefact.files:
-            name, source = shown(file, self._paths), self._there(file)
+    def _mismatch(self, artifact: Artifact, recorded: dict[str, Any], outcome: Outcome) -> str:
+        """Why an output cannot be restored; empty if it can."""
+        if [recorded["rule"], *recorded["name"]] != [artifact.output.name, *artifact.name]:
+            return f"it is the output of {recorded['rule']} {' '.join(recorded['name'])}"
+        for file in artifact.files:
+            name, source = name_in_run(file, self._paths), self._in_archive(file)
             if not source.is_file():
                 return f"{name} is not in the archive"
-            if file_digest(source) != then["files"][name]:
+            if file_digest(source) != recorded["files"][name]:
                 return f"{name} is not what was sealed (its checksum differs)"
-        now = json.loads(json.dumps(artefact.settings))
-        for key in sorted(then["settings"].keys() | now.keys()):
-            if changes := differences(key, then["settings"].get(key), now.get(key)):
+        now = json.loads(json.dumps(artifact.settings))
+        for key in sorted(recorded["settings"].keys() | now.keys()):
+            if changes := differences(key, recorded["settings"].get(key), now.get(key)):
                 return f"made under other settings: {changes[0]}"
-        for model in artefact.models:
+        for model in artifact.models:
             contents = self._contents(model)
             if contents is None:
-                outcome.notes.append(f"{model} is not here: its settings were compared, its contents were not")
-            elif contents != then["models"][model]:
+                outcome.notes.append(f"the contents of the model {model} were not compared, as it does not exist here")
+            elif contents != recorded["models"][model]:
                 return f"made by other contents of the model {model}"
-        return self._inputs(artefact, then["inputs"], outcome)
+        return self._inputs(artifact, recorded["inputs"], outcome)
 
-    def _inputs(self, artefact: Artefact, then: dict[str, str], outcome: Outcome) -> str:
-        wanted = {shown(file, self._paths): file for file in artefact.inputs}
-        if wanted.keys() != then.keys():
-            return f"made from other files: {', '.join(sorted(wanted.keys() ^ then.keys()))}"
+    def _inputs(self, artifact: Artifact, recorded: dict[str, str], outcome: Outcome) -> str:
+        current = {name_in_run(file, self._paths): file for file in artifact.inputs}
+        if current.keys() != recorded.keys():
+            return f"made from other files: {', '.join(sorted(current.keys() ^ recorded.keys()))}"
         absent = []
-        for name, file in wanted.items():
+        for name, file in current.items():
             if file.is_file():
-                if file_digest(file) != then[name]:
+                if file_digest(file) != recorded[name]:
                     return f"made from another {name} than the one here"
-            elif name in self._taken:
-                if self._taken[name] != then[name]:
+            elif name in self._restored:
+                if self._restored[name] != recorded[name]:
                     return f"made from another {name} than the archive's"
             else:
                 absent.append(name)
-        needed = [name for name in absent if self._expensive(wanted[name])]
-        # The graph leaves out the training data of a restored controller; all else would be made, and differ.
-        if needed and artefact.output.name != "controller":
-            return f"{needed[0]}, from which it was made, is neither here nor taken from the archive"
+        required = [name for name in absent if self._needs_model(current[name])]
+        # The graph leaves out the training data of a restored controller. Any other input would be generated, and differ.
+        if required and artifact.output.name != "controller":
+            return f"its input {required[0]} exists neither here nor in the archive"
         if absent:
-            outcome.notes.append(f"made from {', '.join(absent)}, not here and not in the archive: not compared")
+            outcome.notes.append(
+                f"inputs not compared, as they exist neither here nor in the archive: {', '.join(absent)}"
+            )
         return ""
 
-    def _expensive(self, file: Path) -> bool:
-        """Whether an input's making needs a model."""
-        made = self._all.by_file.get(file)
-        return made is not None and made.output.uses_model
+    def _needs_model(self, file: Path) -> bool:
+        """Whether generating an input needs a model."""
+        artifact = self._all.by_file.get(file)
+        return artifact is not None and artifact.output.uses_model
 
     def _contents(self, model: str) -> str | None:
-        """The digest of a model's contents: of the one here, else of the archive's."""
+        """The digest of a model's contents: the run's, else the archive's; None without either."""
         folder = self._paths.model_folder(self._config, model)
         if (folder / "config.json").is_file():
             return revision(self._config, self._paths, model)
@@ -221,7 +223,7 @@ def _unpack_tar(archive: Path, target: Path) -> None:
             if item.isdir():
                 continue
             if not item.isreg():
-                raise OSError(f"it holds something that is no plain file, {item.name}")
+                raise OSError(f"it contains {item.name}, which is no plain file")
             source = opened.extractfile(item)
             assert source is not None, "a plain file has content"
             _write(source, path)
@@ -231,7 +233,7 @@ def _place(target: Path, name: str) -> Path:
     """Where a file of an archive goes. Raises OSError where that is outside of the target."""
     path = (target / name).resolve()
     if not path.is_relative_to(target.resolve()):
-        raise OSError(f"it holds a file outside of itself, {name}")
+        raise OSError(f"it contains a path outside of itself, {name}")
     return path
 
 

@@ -16,14 +16,14 @@ class Run:
 
     config: Config
     paths: RunPaths
-    everything: bool = False
-    """Whether training data counts that no job needs, because its controllers were restored from an archive."""
-    known: dict[tuple[str, ...], bool] = field(default_factory=dict, init=False, repr=False)
-    """Which jobs' outputs are restored, for those that were asked about."""
+    include_unneeded: bool = False
+    """Whether to include training data that no job needs because the controllers were restored from an archive."""
+    restored_jobs: dict[tuple[str, ...], bool] = field(default_factory=dict, init=False, repr=False)
+    """Cache of `OutputKind.is_restored`, by output and job."""
 
     @cached_property
     def archive(self) -> Run | None:
-        """What `stair restore` put below `restored/`, laid out as this run; None where there is nothing."""
+        """The outputs below `restored/`, where `stair restore` writes them, laid out as this run; None without that folder."""
         folder = self.paths.restored
         return Run(self.config, RunPaths(folder)) if folder.is_dir() else None
 

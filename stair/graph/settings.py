@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from stair.config.engines import EngineName
 from stair.config.model import Config
-from stair.config.places import Settings, chosen, source
-from stair.graph.sources import modules_digest
+from stair.config.rule_settings import Settings, chosen, source
+from stair.graph.code_digest import modules_digest
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 CODE = "code"
@@ -286,4 +286,4 @@ def tables(config: Config) -> Settings:
 
 def provenance(config: Config) -> Settings:
     """The run in one file: the code that sums it up; what it tells of comes as its inputs."""
-    return {"run": config.run, CODE: modules_digest("stair.graph.summary", leave_out=_CONFIGURATION)}
+    return {"run": config.run, CODE: modules_digest("stair.graph.provenance", leave_out=_CONFIGURATION)}

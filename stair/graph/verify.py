@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
-from stair.graph.record import missing_in, read_manifest, revision, shown
+from stair.graph.recorded_origin import missing_note, name_in_run, read_manifest, revision
 from stair.graph.settings import CODE
 from stair.records.keys import file_digest
 from stair.records.manifest import package_versions, source_fingerprint
@@ -31,7 +31,7 @@ _AGAIN = "delete it and run again"
 class Finding:
     """An output's state, with the reasons and what to do."""
 
-    artefact: Artefact
+    artifact: Artifact
     state: State = "ok"
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -48,54 +48,54 @@ class Verification:
 
     def __init__(self, config: Config, paths: RunPaths) -> None:
         self.config, self.paths = config, paths
-        self.artefacts = Artefacts(config, paths)
+        self.artifacts = Artifacts(config, paths)
         self._digests: dict[Path, str | None] = {}
         self._revisions: dict[str, str | None] = {}
         self._source, self._versions = source_fingerprint(), package_versions()
 
-    def findings(self, artefacts: Iterable[Artefact] | None = None) -> list[Finding]:
+    def findings(self, artifacts: Iterable[Artifact] | None = None) -> list[Finding]:
         """The state of outputs, all by default. An output is stale too when it was made from one that is not sound now."""
         found: dict[Path, Finding] = {}
         results = []
-        for artefact in self.artefacts.all if artefacts is None else artefacts:
-            finding = self.finding(artefact)
-            for file in artefact.inputs:
+        for artifact in self.artifacts.all if artifacts is None else artifacts:
+            finding = self.finding(artifact)
+            for file in artifact.inputs:
                 behind = found.get(file)
                 if behind is not None and behind.state != "ok":
-                    finding.is_("stale", f"its input {shown(file, self.paths)} is {behind.state}")
-            found |= dict.fromkeys(artefact.files, finding)
+                    finding.is_("stale", f"its input {name_in_run(file, self.paths)} is {behind.state}")
+            found |= dict.fromkeys(artifact.files, finding)
             results.append(finding)
         return results
 
-    def finding(self, artefact: Artefact) -> Finding:
+    def finding(self, artifact: Artifact) -> Finding:
         """One output by itself."""
-        finding = Finding(artefact)
-        absent = [file for file in artefact.files if _is_absent(file)]
+        finding = Finding(artifact)
+        absent = [file for file in artifact.files if _is_absent(file)]
         if absent:
-            finding.is_("missing", f"{shown(absent[0], self.paths)} is not there; run the workflow to make it")
+            finding.is_("missing", f"{name_in_run(absent[0], self.paths)} is not there; run the workflow to make it")
             return finding
         try:
-            manifest = read_manifest(artefact.manifest)
+            manifest = read_manifest(artifact.manifest)
         except FileNotFoundError:
             self._without_manifest(finding, "is not there, so nothing tells what made it")
             return finding
         except PermissionError:
-            name = shown(artefact.manifest, self.paths)
+            name = name_in_run(artifact.manifest, self.paths)
             finding.is_("damaged", f"{name} cannot be read; look at its permissions")
             return finding
         except (OSError, ValueError) as error:
             self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
             return finding
         origin = manifest[ORIGIN]
-        if [origin["rule"], *origin["name"]] != [artefact.output.name, *artefact.name]:
+        if [origin["rule"], *origin["name"]] != [artifact.output.name, *artifact.name]:
             self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
             return finding
         self._whole(finding, origin["files"])
         if finding.state != "damaged":
-            if missing := missing_in(manifest):
+            if missing := missing_note(manifest):
                 finding.notes.append(missing)
             self._current(finding, origin, "restored_from" in manifest)
-            if CODE not in artefact.settings and manifest.get("source") != self._source:
+            if CODE not in artifact.settings and manifest.get("source") != self._source:
                 finding.notes.append("made by other code (of a stage that generates: told, never rerun for it)")
             changed = {
                 name: (was, now)
@@ -108,32 +108,32 @@ class Verification:
         return finding
 
     def _without_manifest(self, finding: Finding, what: str) -> None:
-        artefact = finding.artefact
-        remedy = f"bring it back, or delete {shown(artefact.files[0], self.paths)} and run again"
-        finding.is_("damaged", f"{shown(artefact.manifest, self.paths)} {what}; {remedy}")
+        artifact = finding.artifact
+        remedy = f"bring it back, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
+        finding.is_("damaged", f"{name_in_run(artifact.manifest, self.paths)} {what}; {remedy}")
 
     def _whole(self, finding: Finding, sealed: dict[str, Any]) -> None:
-        artefact = finding.artefact
-        for file in artefact.files:
-            name = shown(file, self.paths)
+        artifact = finding.artifact
+        for file in artifact.files:
+            name = name_in_run(file, self.paths)
             digest = self._digest(file)
             if digest is None:
                 finding.is_("damaged", f"{name} cannot be read; look at its permissions, or {_AGAIN}")
             elif sealed.get(name) != digest:
                 finding.is_("damaged", f"{name} is not what was sealed (its checksum differs); {_AGAIN}")
-        if artefact.schema is None or finding.state == "damaged":
+        if artifact.schema is None or finding.state == "damaged":
             return
-        name = shown(artefact.files[0], self.paths)
+        name = name_in_run(artifact.files[0], self.paths)
         try:
-            if not pq.read_schema(artefact.files[0]).equals(artefact.schema):
+            if not pq.read_schema(artifact.files[0]).equals(artifact.schema):
                 finding.is_("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
                 return
             # The checksum holds the rest: responses whole would take gigabytes.
-            table = pq.read_table(artefact.files[0], columns=[column for column, _ in artefact.rows])
+            table = pq.read_table(artifact.files[0], columns=[column for column, _ in artifact.constant_columns])
         except (OSError, pa.ArrowInvalid) as error:
             finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
             return
-        for column, value in artefact.rows:
+        for column, value in artifact.constant_columns:
             others = [other for other in pc.unique(table[column]).to_pylist() if other != value]
             if others:
                 finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'; {_AGAIN}")
@@ -144,9 +144,9 @@ class Verification:
         origin: dict[str, Any],
         restored: bool,
     ) -> None:
-        artefact = finding.artefact
+        artifact = finding.artifact
         inputs, models, settings = origin["inputs"], origin["models"], origin["settings"]
-        wanted = {shown(file, self.paths): file for file in artefact.inputs}
+        wanted = {name_in_run(file, self.paths): file for file in artifact.inputs}
         for name in sorted(wanted.keys() | inputs.keys()):
             if name not in inputs:
                 finding.is_("stale", f"it would be made from {name} too")
@@ -157,11 +157,11 @@ class Verification:
                 finding.notes += [note] if note not in finding.notes else []
             elif (digest := self._digest(wanted[name])) != inputs[name]:
                 finding.is_("stale", f"its input {name} " + ("is another file now" if digest else "cannot be read"))
-        for model in artefact.models:
+        for model in artifact.models:
             now = self._revision(model)
             if now is not None and models.get(model) != now:
                 finding.is_("stale", f"the model {model} has other contents now")
-        now_settings = json.loads(json.dumps(artefact.settings))
+        now_settings = json.loads(json.dumps(artifact.settings))
         changes = [
             change for key in sorted(settings.keys() | now_settings.keys())
             for change in differences(key, settings.get(key), now_settings.get(key))

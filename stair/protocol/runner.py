@@ -19,7 +19,7 @@ from stair.records.worklog import WorkLogWriter
 
 
 class Records(Protocol):
-    """Finished work by key: `WorkLog`, or `SharedLog` with other runs behind it."""
+    """Finished work by key: `WorkLog`, or `LogWithReuse` with other runs behind it."""
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The record of a key, without its key; None where there is none."""

@@ -11,9 +11,9 @@ from stair.engines.base import Engine
 from stair.jobs.claims import ClaimedError
 from stair.jobs.compaction import compact
 from stair.jobs.interruption import Interrupted
+from stair.jobs.log_with_reuse import LogWithReuse
 from stair.jobs.progress import Progress
 from stair.jobs.shards import Shard, ShardWork, withdraw_markers
-from stair.jobs.shared_log import SharedLog
 from stair.protocol import failures
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain
@@ -55,7 +55,7 @@ def run_shard(
         own = WorkLog(work / "log")
         if problems := own.counts.problems():
             print(f"{work / 'log'}: {problems}")
-        log = SharedLog(own, reuse or {})
+        log = LogWithReuse(own, reuse or {})
         done, unfinished, responses = finished(chains(False), log)
         told = Progress(*progress, total=responses, unit="responses", done=done)
         list_of_failed, under_way = work / f"{shard.name}.missing.yaml", told.path.with_suffix(".under-way.json")
@@ -83,7 +83,7 @@ def run_shard(
 def _generate(
     chains: Callable[[bool], Iterable[Chain]],
     engine: Engine,
-    log: SharedLog,
+    log: LogWithReuse,
     writer: WorkLogWriter,
     told: Progress,
     attempts: Attempts,

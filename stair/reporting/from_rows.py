@@ -9,7 +9,7 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.tables import tables
+from stair.graph.table_inputs import tables
 from stair.reporting.labels import Labels
 from stair.reporting.missing import missing_reasons
 from stair.reporting.stage import assemble, places_of, trained_parameters, with_time_outs, write

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stair.config.model import Config
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Labels:
     """Benchmarks of the pooled mathematical comparison."""
     marked: frozenset[str] = frozenset()
     """Benchmarks some of whose problems are left out: they carry a dagger."""
-    repetitions: Mapping[str, str] = field(default_factory=lambda: dict(mapping.REPETITIONS))
+    repetitions: Mapping[str, str] = field(default_factory=lambda: dict(paper_labels.REPETITIONS))
     """Conditions that ask another one again, by key: their differences are noise."""
     note: str | None = None
     """A sentence under every table of this run."""
@@ -55,12 +55,12 @@ class Labels:
 
     def condition(self, key: str) -> str:
         """A condition's label: the configuration's, else the paper's."""
-        return self.conditions.get(key) or mapping.CONDITIONS.get(key, key)
+        return self.conditions.get(key) or paper_labels.CONDITIONS.get(key, key)
 
     def printed_model(self, key: str) -> str:
         """A model's label as the paper's tables print it."""
-        return mapping.PRINTED.get(self.model(key), self.model(key))
+        return paper_labels.PRINTED.get(self.model(key), self.model(key))
 
     def printed_condition(self, key: str) -> str:
         """A condition's label as the paper's tables print it."""
-        return mapping.PRINTED.get(self.condition(key), self.condition(key))
+        return paper_labels.PRINTED.get(self.condition(key), self.condition(key))

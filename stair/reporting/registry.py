@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.figures import overview
 from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
@@ -62,12 +62,12 @@ class RunTableBuilder(NamedTuple):
 
 
 def table_builder(name: str) -> TableBuilder:
-    """The builder of one of the tables that `stair.graph.tables` names."""
+    """The builder of one of the tables that `stair.graph.table_inputs` names."""
     kind, _, model = name.partition("_")
     if name not in _TABLES and kind == "turns":
-        return TableBuilder(mapping.turns(model), lambda s: turns.build(s.responses, s.labels, model))
+        return TableBuilder(paper_labels.turns(model), lambda s: turns.build(s.responses, s.labels, model))
     if name not in _TABLES and kind == "history":
-        return TableBuilder(mapping.history(model), lambda s: history.build(s.responses, s.labels, model))
+        return TableBuilder(paper_labels.history(model), lambda s: history.build(s.responses, s.labels, model))
     return _TABLES[name]
 
 
@@ -78,26 +78,28 @@ def _accuracy(source: Source) -> Table | None:
 
 _TABLES = {
     "continuous_summary": TableBuilder(
-        mapping.SUMMARY, lambda source: continuous_summary.build(source.responses, source.labels)
+        paper_labels.SUMMARY, lambda source: continuous_summary.build(source.responses, source.labels)
     ),
-    "native_accuracy": TableBuilder(mapping.TRANSITIONS, _accuracy),
+    "native_accuracy": TableBuilder(paper_labels.TRANSITIONS, _accuracy),
     "history_correctness_summary": TableBuilder(
-        mapping.POOLED, lambda source: history.build_pooled(source.responses, source.labels)
+        paper_labels.POOLED, lambda source: history.build_pooled(source.responses, source.labels)
     ),
     "intervals": TableBuilder("intervals", lambda source: uncertainty.intervals(source.responses, source.labels)),
     "comparisons": TableBuilder("comparisons", lambda source: uncertainty.comparisons(source.responses, source.labels)),
     "lora_comparison": TableBuilder(
-        mapping.LORA, lambda source: lora.build_comparison(source.responses, source.labels, source.trained)
+        paper_labels.LORA, lambda source: lora.build_comparison(source.responses, source.labels, source.trained)
     ),
-    "lora_turns": TableBuilder(mapping.LORA_TURNS, lambda source: lora.build_turns(source.responses, source.labels)),
+    "lora_turns": TableBuilder(
+        paper_labels.LORA_TURNS, lambda source: lora.build_turns(source.responses, source.labels)
+    ),
 }
 RUN_TABLES = {
-    "replay_design": RunTableBuilder(mapping.REPLAY_DESIGN, replay_design.build),
+    "replay_design": RunTableBuilder(paper_labels.REPLAY_DESIGN, replay_design.build),
     "in_text": RunTableBuilder("in_text", in_text.build),
 }
 FIGURES = {
     "overview": FigureBuilder(
-        mapping.OVERVIEW,
+        paper_labels.OVERVIEW,
         lambda source: overview.build(source.responses, source.labels, source.config.overview.models),
     ),
 }

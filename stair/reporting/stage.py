@@ -11,8 +11,8 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph import tables as graph
-from stair.graph.tables import Place, evaluated_places, run_tables, tables_of
+from stair.graph import table_inputs
+from stair.graph.table_inputs import Place, evaluated_places, run_tables, tables_of
 from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path
@@ -133,7 +133,7 @@ def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
     """One figure of a run that is drawn from scored rows, those that it shows."""
     if name not in FIGURES:
         raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
-    places = list(graph.FIGURES[name](config, evaluated_places(config)))
+    places = list(table_inputs.FIGURES[name](config, evaluated_places(config)))
     responses = _responses(config, paths, places, scored_rows(paths, places))
     return FIGURES[name].build(Source(responses, Labels.of(config), config))
 
@@ -147,7 +147,7 @@ def assemble(
 ) -> Table | None:
     """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
     places = places_of(responses)
-    known = graph.tables(config, places, dict.fromkeys((*responses.models, *config.models)))
+    known = table_inputs.tables(config, places, dict.fromkeys((*responses.models, *config.models)))
     shown = set(_rows_shown(name, known, config)(config, places))
     grids = {key: grid for key, grid in responses.grids.items() if Place(*key[:3]) in shown}
     return table_builder(name).build(Source(replace(responses, grids=grids), labels, config, trained or {}))
@@ -158,7 +158,7 @@ def places_of(responses: Responses) -> list[Place]:
     return list(dict.fromkeys(Place(*key[:3]) for key in responses.grids))
 
 
-def _rows_shown(name: str, known: Mapping[str, graph.Shows], config: Config) -> graph.Shows:
+def _rows_shown(name: str, known: Mapping[str, table_inputs.Shows], config: Config) -> table_inputs.Shows:
     if name not in known:
         raise ValueError(
             f"there is no table '{name}' (there are: {', '.join([*tables_of(config), *run_tables(config)])})"

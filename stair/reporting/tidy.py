@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from stair.reporting.labels import Labels
 from stair.statistics.grid import Gap
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 COLUMNS = ("artifact", "model", "benchmark", "condition", "turn", "group", "metric", "value", "unit")
 

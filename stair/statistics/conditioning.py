@@ -9,8 +9,8 @@ import pandas as pd
 
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN
-from stair.statistics.tidy import Value
 from stair.statistics.transitions import require_equal_seeds
+from stair.statistics.values import Value
 
 Bools = npt.NDArray[np.bool_]
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from stair.core import TURNS
 from stair.statistics.grid import Gap, Grid, Responses
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 LATER_TURNS = tuple(range(2, TURNS + 1))
 MEAN = "T2-T4"

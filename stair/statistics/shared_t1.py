@@ -6,7 +6,7 @@ import pandas as pd
 
 from stair.statistics.grid import Gap, Responses, unique
 from stair.statistics.metrics import at_turn, difference, mean, metric_names
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 TURN = 2
 SEEDED = ("random_reflector", "kv_permutation")

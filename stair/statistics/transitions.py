@@ -4,7 +4,7 @@ import numpy as np
 
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.metrics import LATER_TURNS
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 _KINDS = (
     ("wrong to correct", False, True),

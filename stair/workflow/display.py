@@ -19,7 +19,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from stair.graph.outputs import OUTPUTS
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
-from stair.workflow import run as runs
+from stair.workflow import driven_run
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
 """The progress file's name, for the rules whose jobs write one."""
@@ -150,7 +150,7 @@ class LogHandler(LogHandlerBase):
     # ---------------------------------------------------------------- how far it is
 
     def _weight(self, rule: str) -> float:
-        expected = runs.current.config.expected_seconds if runs.current else {}
+        expected = driven_run.current.config.expected_seconds if driven_run.current else {}
         return expected.get(rule, _DEFAULT_SECONDS)
 
     def _done(self) -> tuple[float, float]:
@@ -166,9 +166,9 @@ class LogHandler(LogHandlerBase):
     def _share(job: _Job) -> float:
         """How far a running job is, by the file that it writes."""
         name = _PROGRESS.get(job.rule)
-        if name is None or runs.current is None:
+        if name is None or driven_run.current is None:
             return 0.0
-        path = runs.current.paths.progress_of(name.format(**job.wildcards))
+        path = driven_run.current.paths.progress_of(name.format(**job.wildcards))
         try:
             state = json.loads(path.read_text())
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""How far a run's long jobs are, from the progress files that they write; jobs may be at work on other machines."""
+"""The progress of a run's long jobs, from their progress files; jobs may run on other machines."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 State = Literal["waiting", "running", "quiet", "done"]
 
 QUIET_SECONDS = 120.0
-"""A job that has not written for so long has ended early, or its machine is gone."""
+"""A job without an update for so long counts as quiet: it ended early, or its machine is gone."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that tells how far it is."""
+    """A job with a progress file."""
 
     name: str
     """Stage, model, benchmark, condition, shard."""
@@ -43,8 +43,8 @@ class Job:
     note: str = ""
 
 
-def watched(config: Config, paths: RunPaths, now: float | None = None) -> list[Job]:
-    """Every job of a run that tells how far it is, in the order of the graph; `now` is seconds since the epoch."""
+def job_states(config: Config, paths: RunPaths, now: float | None = None) -> list[Job]:
+    """The state of every job of a run with a progress file, in the order of the graph; `now` is seconds since the epoch."""
     return [_job(paths, name, time.time() if now is None else now) for name in _names(Run(config, paths))]
 
 
@@ -60,24 +60,24 @@ def _names(run: Run) -> Iterator[str]:
 
 def _job(paths: RunPaths, name: str, now: float) -> Job:
     try:
-        told = json.loads(paths.progress_of(name).read_text(encoding="utf-8"))
+        progress = json.loads(paths.progress_of(name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return Job(name, "waiting")
-    done, total, fresh = told["done"], told["total"], told.get("fresh", 0)
-    state: State = "done" if done >= total else "running" if now - told["updated"] < QUIET_SECONDS else "quiet"
-    facts = told.get("facts", {})
-    left = told["seconds"] / fresh * (total - done) if state == "running" and fresh else None
+    done, total, fresh = progress["done"], progress["total"], progress.get("fresh", 0)
+    state: State = "done" if done >= total else "running" if now - progress["updated"] < QUIET_SECONDS else "quiet"
+    facts = progress.get("facts", {})
+    left = progress["seconds"] / fresh * (total - done) if state == "running" and fresh else None
     return Job(
         name=name,
         state=state,
         done=done,
         total=total,
-        unit=told["unit"],
+        unit=progress["unit"],
         tokens_per_s=facts.get("tokens_per_s") if state == "running" else None,
         running=facts.get("running") if state == "running" else None,
-        seconds=told["seconds"],
+        seconds=progress["seconds"],
         seconds_left=left,
-        note=told["note"] if state == "running" else "",
+        note=progress["note"] if state == "running" else "",
     )
 
 
@@ -100,16 +100,16 @@ def as_json(jobs: list[Job]) -> dict[str, Any]:
 
 
 def table(jobs: list[Job]) -> Table:
-    """For the terminal: jobs that are at work or fell silent, and in the last line all."""
+    """For the terminal: running and quiet jobs, and a last line for all."""
     from rich.table import Table
 
     sums = _sums(jobs)
-    shown = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for title in ("job", "state", "done", "running", "tokens/s", "left"):
-        shown.add_column(title, justify="left" if title in ("job", "state") else "right", overflow="fold")
+        table.add_column(title, justify="left" if title in ("job", "state") else "right", overflow="fold")
     for job in jobs:
         if job.state in ("running", "quiet"):
-            shown.add_row(
+            table.add_row(
                 job.name,
                 "no news" if job.state == "quiet" else "running",
                 f"{job.done} of {job.total} {job.unit}",
@@ -118,10 +118,10 @@ def table(jobs: list[Job]) -> Table:
                 "" if job.seconds_left is None else duration(job.seconds_left),
             )
     count = sums["jobs"]
-    told = f"{count['done']} of {len(jobs)} jobs done, {count['running']} running, {count['waiting']} to come"
+    totals = f"{count['done']} of {len(jobs)} jobs done, {count['running']} running, {count['waiting']} to come"
     if count["quiet"]:
-        told += f", {count['quiet']} without news for {duration(QUIET_SECONDS)} or more"
+        totals += f", {count['quiet']} without news for {duration(QUIET_SECONDS)} or more"
     left = "" if sums["seconds_left"] is None else duration(sums["seconds_left"])
     speed = f"{sums['tokens_per_s']:.0f}" if count["running"] else ""
-    shown.add_row(told, "", "", str(sums["running"]) if count["running"] else "", speed, left)
-    return shown
+    table.add_row(totals, "", "", str(sums["running"]) if count["running"] else "", speed, left)
+    return table

@@ -13,7 +13,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
-from stair.workflow.inputs import check_environments, check_inputs
+from stair.workflow.input_checks import check_environments, check_inputs
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

@@ -10,9 +10,9 @@ ROOT = Path(__file__).parents[2]
 
 MODULES = [
     "stair.config",
-    "stair.workflow.inputs",
-    "stair.workflow.run",
-    "stair.graph.needed",
+    "stair.workflow.input_checks",
+    "stair.workflow.driven_run",
+    "stair.graph.job_inputs",
     "stair.protocol.session",
     "stair.protocol.runner",
     "stair.protocol.backbone",
@@ -42,7 +42,7 @@ def test_no_torch_in_what_plans_and_seals() -> None:
 
 
 def test_the_graph_is_known_without_pandas_and_without_snakemake() -> None:
-    assert loaded("import stair.graph.needed, stair.graph.artefacts") == set()
+    assert loaded("import stair.graph.job_inputs, stair.graph.artifacts") == set()
 
 
 def test_the_check_sees_what_is_loaded() -> None:

@@ -21,7 +21,7 @@ from stair.data import stage
 from stair.hub.fetch import _record, shown
 from stair.hub.revisions import check_contents, hub_sources
 from stair.jobs.interruption import EXIT_AGAIN
-from stair.workflow.inputs import check_inputs
+from stair.workflow.input_checks import check_inputs
 from tests.data.hub_server import Hub, Repository, serving
 
 ROOT = Path(__file__).parents[2]

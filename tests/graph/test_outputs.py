@@ -10,7 +10,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.graph.artefacts import Artefacts
+from stair.graph.artifacts import Artifacts
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 
@@ -24,17 +24,17 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
 
 
 def test_every_output_comes_after_those_that_it_is_made_from(config: Config) -> None:
-    artefacts = Artefacts(config, RunPaths.of(config)).all
-    written = {file for artefact in artefacts for file in artefact.files}
+    artifacts = Artifacts(config, RunPaths.of(config)).all
+    written = {file for artifact in artifacts for file in artifact.files}
     known: set[Path] = set()
-    for artefact in artefacts:
-        assert written.intersection(artefact.inputs) <= known, artefact.title
-        known.update(artefact.files)
+    for artifact in artifacts:
+        assert written.intersection(artifact.inputs) <= known, artifact.title
+        known.update(artifact.files)
 
 
 def test_no_file_is_written_twice(config: Config) -> None:
-    artefacts = Artefacts(config, RunPaths.of(config)).all
-    counts = Counter(file for artefact in artefacts for file in (*artefact.files, artefact.manifest))
+    artifacts = Artifacts(config, RunPaths.of(config)).all
+    counts = Counter(file for artifact in artifacts for file in (*artifact.files, artifact.manifest))
     assert {file for file, count in counts.items() if count > 1} == set()
 
 
@@ -55,10 +55,10 @@ def test_a_pattern_gives_a_jobs_files(config: Config) -> None:
 
 def test_every_result_leads_to_the_summary(config: Config) -> None:
     """What a target asks for and nothing reads is an input of the last rule, or the summary could miss it."""
-    artefacts = Artefacts(config, RunPaths.of(config)).all
-    read = {file for artefact in artefacts for file in artefact.inputs}
-    jobs = {(artefact.output.name, artefact.name) for artefact in artefacts if read.intersection(artefact.files)}
-    asked = {(artefact.output.name, artefact.name) for artefact in artefacts if artefact.output.target is not None}
+    artifacts = Artifacts(config, RunPaths.of(config)).all
+    read = {file for artifact in artifacts for file in artifact.inputs}
+    jobs = {(artifact.output.name, artifact.name) for artifact in artifacts if read.intersection(artifact.files)}
+    asked = {(artifact.output.name, artifact.name) for artifact in artifacts if artifact.output.target is not None}
     # What is made with a small backbone waits for its weights and has no edge to them.
     small = {("backbone", (key,)) for key, model in config.models.items() if model.tiny is not None}
     assert asked - jobs == {("provenance", ())} | small

@@ -138,9 +138,7 @@ def test_killed_and_shared_out_anew_nothing_is_made_twice(tmp_path: Path) -> Non
     later = [piece for number in range(3) for piece in shard(cut, number, 3)]
     assert sorted(first + later) == list(range(12))
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
-    assert all(
-        (cut / "states" / path.name).read_bytes() == path.read_bytes() for path in (whole / "states").iterdir()
-    )
+    assert all((cut / "states" / path.name).read_bytes() == path.read_bytes() for path in (whole / "states").iterdir())
     assert shard(cut, 0, 1) == []
 
 

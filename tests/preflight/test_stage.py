@@ -20,7 +20,7 @@ from stair.preflight import stage
 from stair.protocol.backbone import Backbone
 from stair.rollouts import stage as rollout_stage
 from stair.sessions.stage import evaluation as evaluation_sessions
-from stair.workflow.inputs import check_inputs
+from stair.workflow.input_checks import check_inputs
 from tests.conftest import TOKENS, random_model
 from tests.preflight.test_properties import folder_of
 

@@ -11,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
-from stair.graph.tables import FIGURES, Place, evaluated_places, tables, tables_of
+from stair.graph.table_inputs import FIGURES, Place, evaluated_places, tables, tables_of
 from stair.reporting import registry
 from stair.reporting.labels import Labels
 from stair.reporting.stage import assemble, build_figure, places_of

@@ -22,7 +22,7 @@ from stair.reporting.tables import continuous_summary
 from stair.reporting.tables.table import Table, nothing, number_cells
 from stair.reporting.tidy import COLUMNS, tidy_csv
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 from tests.statistics.paper_rows import rows_by_first_answer
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.conversation.renderer import Exchange, Renderer
-from stair.graph.tables import FIGURES, tables_of
+from stair.graph.table_inputs import FIGURES, tables_of
 from stair.records.keys import ids_digest
 from stair.reporting.export import export
 
@@ -175,7 +175,7 @@ def test_trained_parameters_are_those_of_the_weights(run: tuple[Config, RunPaths
     assert list(counts) == [0, normals, low_rank, normals + low_rank]
 
 
-def test_every_artefact_says_that_it_comes_from_tiny_models(run: tuple[Config, RunPaths]) -> None:
+def test_every_artifact_says_that_it_comes_from_tiny_models(run: tuple[Config, RunPaths]) -> None:
     config, paths = run
     for name in tables_of(config):
         for suffix in (".md", ".tex"):

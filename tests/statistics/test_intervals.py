@@ -23,7 +23,7 @@ from stair.statistics.reruns import (
     rerun_interval,
     rerun_p_value,
 )
-from stair.statistics.tidy import tidy_frame
+from stair.statistics.values import tidy_frame
 
 from .test_metrics import BENCHMARK, MODEL, session_rows
 

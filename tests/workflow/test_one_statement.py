@@ -127,21 +127,21 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from stair.cli.context import open_run, record
-from stair.graph.artefacts import Artefacts
+from stair.cli.context import open_run, record_origin
+from stair.graph.artifacts import Artifacts
 from stair.records.files import write_text
 from stair.jobs.progress import Progress
 
 run, model = Path(sys.argv[1]), sys.argv[2]
 config, paths = open_run(run)
-(output,) = Artefacts(config, paths).of("toy", model)
+(output,) = Artifacts(config, paths).of("toy", model)
 told = Progress(paths.progress, f"toy/{model}", len(output.inputs), "tables")
 counts = Counter()
 for file in output.inputs:
     counts.update(pq.read_table(file, columns=["finish_reason"])["finish_reason"].to_pylist())
     told.advance()
 write_text(output.files[0], "".join(f"{reason},{count}\\n" for reason, count in sorted(counts.items())))
-record(run, "toy", model)
+record_origin(run, "toy", model)
 """
 SETTINGS = '''
 
@@ -149,7 +149,7 @@ def toy(config: Config, model: str) -> Settings:
     """Of the toy stage."""
     return {f"models.{model}.label": config.models[model].label}
 '''
-ENTRY = """        Output(
+ENTRY = """        OutputKind(
             "toy",
             rules=("count_endings",),
             target="toy",
@@ -162,7 +162,7 @@ ENTRY = """        Output(
             work="toy/{model}",
         ),
 """
-LAST = '        Output(\n            "provenance",\n'
+LAST = '        OutputKind(\n            "provenance",\n'
 
 
 def test_a_new_stage_is_its_rules_its_folder_its_settings_and_one_entry(copied_run: Path, project: Path) -> None:

@@ -416,7 +416,7 @@ def test_an_archive(whole: Path, tmp_path: Path) -> None:
     shutil.copyfile(SMOKE, project / "smoke.yaml")
     parts = [f"results/smoke/{name}" for name in ("backbones", "data", "rollouts", "controllers", "responses")]
     run_in(whole, "tar", "czf", str(project / "published.tar.gz"), "--transform", "s,^results/,,", *parts)
-    assert "0 not taken" in RESTORE(project).stdout
+    assert "0 not restored" in RESTORE(project).stdout
     assert results(project) == results(whole)
     assert not (project / WORK).exists(), "nothing was generated"
     # A change of mind: this model's responses are computed here after all, and are the same.

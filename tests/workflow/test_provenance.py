@@ -10,8 +10,8 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.graph.artefacts import Artefacts
-from stair.graph.record import shown
+from stair.graph.artifacts import Artifacts
+from stair.graph.recorded_origin import name_in_run
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import package_versions
 from tests.workflow.conftest import run_in
@@ -26,11 +26,11 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     told = json.loads((folder / "provenance.json").read_text())
     assert (told["run"], told["configuration"]) == ("smoke", digest_of(config.model_dump(mode="json")))
 
-    artefacts = [artefact for artefact in Artefacts(config, paths).all if artefact.output.name != "provenance"]
-    files = {shown(file, paths): file_digest(file) for artefact in artefacts for file in artefact.files}
+    artifacts = [artifact for artifact in Artifacts(config, paths).all if artifact.output.name != "provenance"]
+    files = {name_in_run(file, paths): file_digest(file) for artifact in artifacts for file in artifact.files}
     assert {name: digest for output in told["outputs"].values() for name, digest in output["files"].items()} == files
 
-    assert told["versions"] == [{"outputs": len(artefacts), "versions": package_versions()}]
+    assert told["versions"] == [{"outputs": len(artifacts), "versions": package_versions()}]
     assert [set(found) for found in told["hardware"]] == [{"outputs", "machine"}]
     assert told["hardware"][0]["machine"]["cores"] > 0
     assert told["seeds"]["evaluation.seed"] == "evaluation"

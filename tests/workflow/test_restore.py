@@ -50,7 +50,7 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     results = fresh(tmp_path)
     done = run_in(tmp_path, "stair", "restore", "archive.tar.gz", "--run", "results/smoke")
     lines = done.stdout.splitlines()
-    assert lines[-1].startswith("7 taken, 0 not taken")
+    assert lines[-1].startswith("7 restored, 0 not restored")
     (line,) = [line for line in lines if CONTROLLER in line]
     assert f"{MODEL} is not here: its settings were compared" in line
     assert f"rollouts/{MODEL}.parquet" in line and "not here and not in the archive: not compared" in line
@@ -98,7 +98,7 @@ def test_a_controller_alone_lets_responses_be_generated_with_it(finished_run: Pa
 
 def test_what_is_here_and_sound_stays(copied_run: Path, finished_run: Path, tmp_path: Path) -> None:
     done = run_in(copied_run, "stair", "restore", str(finished_run / "results/smoke"), "--run", "results/smoke")
-    assert "0 taken, 0 not taken" in done.stdout
+    assert "0 restored, 0 not restored" in done.stdout
     assert not (copied_run / "results/smoke/restored").exists()
     assert would_run(copied_run) == {}
 
@@ -120,11 +120,13 @@ def test_what_does_not_fit_is_not_taken_and_told_why(finished_run: Path, tmp_pat
     done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke", check=False)
     assert done.returncode == 1
     reasons = dict(
-        line.removeprefix("not taken: ").split(": ", 1) for line in done.stdout.splitlines() if "not taken: " in line
+        line.removeprefix("not restored: ").split(": ", 1)
+        for line in done.stdout.splitlines()
+        if "not restored: " in line
     )
     assert "controller.safetensors is not what was sealed" in reasons[CONTROLLER]
     assert "its manifest cannot be read" in reasons[f"{PLACE}/vanilla.parquet"]
-    assert f"{PLACE}/vanilla.parquet, from which it was made, is neither here nor" in reasons[f"{PLACE}/native.parquet"]
+    assert f"{PLACE}/vanilla.parquet exists neither here nor in the archive" in reasons[f"{PLACE}/native.parquet"]
     assert "stair.parquet is not what was sealed" in reasons[f"{PLACE}/stair.parquet"]
     assert f"made from another data/training/{MODEL}.parquet than the archive's" in reasons[f"rollouts/{MODEL}.parquet"]
     assert "Traceback" not in done.stderr
@@ -142,7 +144,7 @@ def test_other_settings_are_refused(finished_run: Path, tmp_path: Path, change: 
     fresh(tmp_path, change)
     done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke", check=False)
     assert done.returncode == 1
-    assert f"not taken: {name}: {reason}" in done.stdout
+    assert f"not restored: {name}: {reason}" in done.stdout
 
 
 def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A variant of a run generates only what differs; the rest is taken over from the run that has it."""
+"""A variant of a run generates only what differs; the rest is reused from another run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> 
             assert marker["reused"]["smoke"] >= marker["responses"]
     assert jobs_of(snakemake(copied_run, "-n")) == {}, "the other run is as it was, its files' times too"
     log = (again / "logs" / "training" / MODEL / "stair.log").read_text()
-    assert "taken over from the run 'smoke'" in log
+    assert "reused from the run 'smoke'" in log
     manifest = json.loads((again / f"controllers/{MODEL}/stair/manifest.json").read_text())
     assert manifest["reused_from"] == "results/smoke"
     assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/variant").stdout
@@ -58,7 +58,7 @@ def test_another_temperature_at_evaluation_generates_those_responses_alone(copie
     )
     smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
     assert all(marker["reused"]["smoke"] == marker["responses"] for marker in markers(again, "rollouts"))
-    # Where both temperatures gave a problem the same first answer, its states are the same too; no response is taken over.
+    # Where both temperatures gave a problem the same first answer, its states are the same too; no response is reused.
     assert reused_fields(again, smoke) <= {"segment", "captured_tokens"}
     inputs = ("rollouts/*.parquet", f"controllers/{MODEL}/stair/*.safetensors", "sessions/**/*.parquet")
     assert contents(again, *inputs) == contents(smoke, *inputs)

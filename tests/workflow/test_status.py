@@ -12,7 +12,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.jobs.progress import Progress
-from stair.workflow.status import QUIET_SECONDS, Job, as_json, watched
+from stair.workflow.status import QUIET_SECONDS, Job, as_json, job_states
 from tests.workflow.conftest import environment
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> tuple[Config, RunPaths]:
 
 
 def jobs_of(run: tuple[Config, RunPaths], now: float | None = None) -> dict[str, Job]:
-    return {job.name: job for job in watched(*run, now)}
+    return {job.name: job for job in job_states(*run, now)}
 
 
 def test_every_shard_tells_speed_running_done_and_time_left(run: tuple[Config, RunPaths]) -> None:
@@ -56,7 +56,7 @@ def test_every_shard_tells_speed_running_done_and_time_left(run: tuple[Config, R
 
 
 def test_all_shards_together(run: tuple[Config, RunPaths]) -> None:
-    sums = as_json(watched(*run))
+    sums = as_json(job_states(*run))
     assert (sums["tokens_per_s"], sums["running"]) == (300.4, 20)
     assert sums["seconds_left"] == pytest.approx(100, rel=0.05)
     assert (sums["jobs"]["done"], sums["jobs"]["running"], sums["jobs"]["quiet"]) == (2, 2, 0)

@@ -15,9 +15,9 @@ import yaml
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run, merge
-from stair.graph.artefacts import Artefacts
+from stair.graph.artifacts import Artifacts
 from stair.graph.outputs import OUTPUTS
-from stair.graph.record import shown
+from stair.graph.recorded_origin import name_in_run
 from stair.graph.verify import Verification
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in, snakemake
@@ -31,7 +31,7 @@ def verified(folder: Path) -> dict[str, tuple[str, str]]:
     results = folder / "results" / "smoke"
     verification = Verification(load_run(results), RunPaths(results))
     return {
-        shown(finding.artefact.files[0], verification.paths): (finding.state, "; ".join(finding.reasons))
+        name_in_run(finding.artifact.files[0], verification.paths): (finding.state, "; ".join(finding.reasons))
         for finding in verification.findings()
         if finding.state != "ok"
     }
@@ -69,21 +69,21 @@ def test_the_graph_here_is_snakemakes(finished_run: Path) -> None:
     }
     rule_of = {row[header.index("output_file")]: row[header.index("rule")] for row in lines[1:]}
     folder = finished_run / "results" / "smoke"
-    artefacts = Artefacts(load_run(folder), RunPaths(Path("results/smoke")))
-    ours = {str(file): artefact for artefact in artefacts.all for file in artefact.files}
+    artifacts = Artifacts(load_run(folder), RunPaths(Path("results/smoke")))
+    ours = {str(file): artifact for artifact in artifacts.all for file in artifact.files}
     shards = {name for name in inputs_of if "/work/" in name}
     assert inputs_of.keys() - shards == ours.keys()
     assert {rule_of[name] for name in shards} == {
         output.shards.rule for output in OUTPUTS.values() if output.shards is not None
     }
-    for name, artefact in ours.items():
-        assert rule_of[name] in artefact.output.rules, name
+    for name, artifact in ours.items():
+        assert rule_of[name] in artifact.output.rules, name
         theirs = {source for source in inputs_of[name] if "/work/" not in source and "/backbones/" not in source}
         # A seal reads its shards' logs; what the shards read, it was made from.
-        expected = {str(source) for source in artefact.inputs}
+        expected = {str(source) for source in artifact.inputs}
         assert theirs == expected, name
         # A seal needs no weights; its shards do.
-        if artefact.models and artefact.output.name == "controller":
+        if artifact.models and artifact.output.name == "controller":
             assert any("/backbones/" in source for source in inputs_of[name]), name
 
 

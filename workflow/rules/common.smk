@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from stair.graph import needed
+from stair.graph import job_inputs
 from stair.graph.outputs import OUTPUTS
 
 cfg, paths = run.config, run.paths
@@ -49,7 +49,7 @@ def names_of(name):
 def made_from(name):
     """The files that a job is made from, by the names of their groups; to be unpacked."""
     output = OUTPUTS[name]
-    return lambda wildcards: needed.inputs(run, output, *output.job(wildcards))
+    return lambda wildcards: job_inputs.inputs(run, output, *output.job(wildcards))
 
 
 def settings_of(name):
@@ -61,7 +61,7 @@ def settings_of(name):
 def weights_of(name):
     """The files of the model that a job uses."""
     output = OUTPUTS[name]
-    return lambda wildcards: needed.weights(run, output, *output.job(wildcards))
+    return lambda wildcards: job_inputs.weights(run, output, *output.job(wildcards))
 
 
 def marker_of(name):
@@ -72,12 +72,12 @@ def marker_of(name):
 def shards_of(name):
     """The completion markers of the shards that a job seals."""
     output = OUTPUTS[name]
-    return lambda wildcards: needed.markers(run, output, *output.job(wildcards))
+    return lambda wildcards: job_inputs.markers(run, output, *output.job(wildcards))
 
 
 def all_of(*targets):
     """The files that targets ask for; without a name, those of every target."""
-    return needed.of_targets(run, *targets)
+    return job_inputs.target_files(run, *targets)
 
 
 def training_workers():

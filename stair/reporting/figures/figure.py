@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stair.records.files import replacing, write_text
 from stair.reporting.labels import Labels
 from stair.reporting.tidy import tidy_csv
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.figures.figure import COLOURS, STYLE, Figure
 from stair.reporting.labels import Labels
 from stair.reporting.layout import rounded
 from stair.reporting.tables.table import REFERENCE, SHOWN, benchmark_title, by_place, notes
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import MEAN, turn_metrics
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 
 def build(responses: Responses, labels: Labels, models: Sequence[str]) -> Figure:
@@ -54,7 +54,7 @@ def build(responses: Responses, labels: Labels, models: Sequence[str]) -> Figure
         shown = [benchmark for model in models for benchmark in responses.benchmarks(model)]
         drawing.text(0.01, -0.02, "\n".join(notes(labels, responses, values, shown)), fontsize=5.5, va="top", wrap=True)
         pyplot.close(drawing)
-    return Figure("overview", mapping.OVERVIEW, tuple(values), drawing)
+    return Figure("overview", paper_labels.OVERVIEW, tuple(values), drawing)
 
 
 def _height(value: float) -> str:

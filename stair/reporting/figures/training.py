@@ -8,10 +8,10 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.tables import TRAINING_FIGURE
+from stair.graph.table_inputs import TRAINING_FIGURE
 from stair.reporting.figures.figure import STYLE, Figure
 from stair.reporting.labels import Labels
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 _COLOURS = ("#2f8f6b", "#d9a441", "#5b7db1", "#a8577e", "#7a7a7a")
 _SMOOTH = 25

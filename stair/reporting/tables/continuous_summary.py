@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row
 from stair.reporting.tables.table import (
@@ -19,9 +19,9 @@ from stair.reporting.tables.table import (
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import MEAN, metric_names, turn_metrics
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
-ARTIFACT = mapping.SUMMARY
+ARTIFACT = paper_labels.SUMMARY
 
 
 def build(responses: Responses, labels: Labels) -> Table | None:

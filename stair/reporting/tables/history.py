@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, rounded
 from stair.reporting.tables.table import (
@@ -19,7 +19,7 @@ from stair.reporting.tables.table import (
 )
 from stair.statistics.conditioning import GROUPS, history_tables, pooled_history
 from stair.statistics.grid import Gap, Responses, TurnKey
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 COMPARED = ("native", "stair")
 
@@ -52,7 +52,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
         blocks.append((benchmark_title(labels, benchmark), rows))
     if not blocks:
         return None
-    artifact = mapping.history(model)
+    artifact = paper_labels.history(model)
     caption = (
         f"{labels.printed_model(model)}: current-answer correct counts and conditional accuracy (%) by actual T1 correctness. "
         "Bold compares Native and STAIR within each group, including ties."
@@ -95,7 +95,7 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
     )
     # No benchmark is named, so none carries the dagger that a note would explain.
     layout = Layout(
-        mapping.POOLED,
+        paper_labels.POOLED,
         f"Accuracy (%) pooled over T2--T4 across {models} and {benchmarks}; 𝑛 counts responses.",
         (tuple((name, 1) for name in columns),),
         tuple(rows),
@@ -104,7 +104,7 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
         separation=3,
     )
     shows = sources(responses, lambda key: key.benchmark in mathematical and _counted(key))
-    return Table("history_correctness_summary", mapping.POOLED, tuple(values), layout, shows)
+    return Table("history_correctness_summary", paper_labels.POOLED, tuple(values), layout, shows)
 
 
 def _best(numbers: Mapping[str, float | Gap]) -> float | None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from stair.backbones.parameters import controller_parameters, lora_parameters
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, signed
 from stair.reporting.tables.table import Table, comparison_title, notes, number_cells, sources, stacked
 from stair.statistics.grid import Gap, Responses, TurnKey
 from stair.statistics.metrics import LATER_TURNS, MEAN, at_turn, gains, metric_names, over_later_turns
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 SHOWN = ("native", "stair", "lora", "lora_stair")
 BASES = {"stair": "native", "lora_stair": "lora"}
@@ -74,7 +74,7 @@ def build_comparison(
         "including ties."
     )
     layout = Layout(
-        mapping.LORA,
+        paper_labels.LORA,
         caption,
         header,
         stacked(blocks, "midrule", headed=several),
@@ -84,7 +84,7 @@ def build_comparison(
         separation=6,
         stretch=1.12,
     )
-    return Table("lora_comparison", mapping.LORA, tuple(values), layout, _sources(responses, pairs))
+    return Table("lora_comparison", paper_labels.LORA, tuple(values), layout, _sources(responses, pairs))
 
 
 def _comparison(
@@ -176,11 +176,11 @@ def build_turns(responses: Responses, labels: Labels) -> Table | None:
         f"column{' of each block' if several else ''}, including ties."
     )
     layout = Layout(
-        mapping.LORA_TURNS,
+        paper_labels.LORA_TURNS,
         caption,
         header,
         stacked(blocks, "addlinespace", headed=several),
         notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
         separation=2,
     )
-    return Table("lora_turns", mapping.LORA_TURNS, tuple(values), layout, _sources(responses, pairs))
+    return Table("lora_turns", paper_labels.LORA_TURNS, tuple(values), layout, _sources(responses, pairs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, signed
 from stair.reporting.tables.table import Table, comparison_title, notes, reported, sources
@@ -34,7 +34,7 @@ def build(responses: Responses, labels: Labels, model: str, benchmark: str) -> T
     )
     header = (tuple((name, 1) for name in ("Turn", *_COLUMNS.values())),)
     layout = Layout(
-        mapping.TRANSITIONS,
+        paper_labels.TRANSITIONS,
         caption,
         header,
         rows,
@@ -46,7 +46,7 @@ def build(responses: Responses, labels: Labels, model: str, benchmark: str) -> T
         responses,
         lambda key: key[:2] == (model, benchmark) and key.condition in ("vanilla", "native") and reported(key),
     )
-    return Table("native_accuracy", mapping.TRANSITIONS, tuple(values), layout, shows)
+    return Table("native_accuracy", paper_labels.TRANSITIONS, tuple(values), layout, shows)
 
 
 def _text(metric: str, value: float | Gap) -> str:

@@ -11,7 +11,7 @@ from stair.records.tables import read_table
 from stair.replay.design.crossed import Design
 from stair.replay.design.facts import Fact, length_facts, table_facts, text_facts
 from stair.replay.plan import read_design
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row
 from stair.reporting.tables.table import Table, comparison_title, in_words, stacked
@@ -43,7 +43,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         f"distinct problems in the first {in_words(replay.depth)} turns."
     )
     layout = Layout(
-        mapping.REPLAY_DESIGN,
+        paper_labels.REPLAY_DESIGN,
         caption,
         header,
         stacked(blocks, "midrule", headed=len(blocks) > 1),
@@ -51,7 +51,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         columns="llrrrr",
         trimmed=False,
     )
-    return Table("replay_design", mapping.REPLAY_DESIGN, tuple(values), layout)
+    return Table("replay_design", paper_labels.REPLAY_DESIGN, tuple(values), layout)
 
 
 def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
@@ -60,7 +60,7 @@ def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
     for model in config.replay.models:
         histories = read_table(paths.replay_histories(model), REPLAY_HISTORIES)
         facts = [*length_facts(histories), *text_facts(_design(config, paths, model))]
-        yield from _values(config, model, facts, mapping.REPLAY_TEXT)
+        yield from _values(config, model, facts, paper_labels.REPLAY_TEXT)
 
 
 def _design(config: Config, paths: RunPaths, model: str) -> Design:

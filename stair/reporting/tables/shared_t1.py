@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
 from stair.reporting.tables.table import (
@@ -22,7 +22,7 @@ from stair.reporting.tables.table import (
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import at_turn, metric_names
 from stair.statistics.shared_t1 import TURN, condition_family, shared_t1_metrics, truncated_banks
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
 PREFIX = "stair_prefix-"
@@ -68,7 +68,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         f"evaluation. Δ is the {average} difference from Native."
     )
     layout = Layout(
-        mapping.SHARED_T1,
+        paper_labels.SHARED_T1,
         caption,
         header,
         stacked(blocks, "midrule", headed=several),
@@ -82,7 +82,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         responses,
         lambda key: key[:2] in pairs and condition_family(key.condition) in SHOWN and key.turn == TURN,
     )
-    return Table("shared_t1", mapping.SHARED_T1, tuple(values), layout, shows)
+    return Table("shared_t1", paper_labels.SHARED_T1, tuple(values), layout, shows)
 
 
 def _rows(values: Sequence[Value], responses: Responses, labels: Labels) -> list[Row]:
@@ -131,7 +131,7 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
         "seeds per problem. Truncated counts banks longer than the access budget."
     )
     layout = Layout(
-        mapping.BANK_PREFIXES,
+        paper_labels.BANK_PREFIXES,
         caption,
         (tuple((name, 1) for name in ("Readable bank", "Truncated", *names)),),
         stacked(blocks, "addlinespace", headed=several),
@@ -146,7 +146,7 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
             and key.turn == TURN
         ),
     )
-    return Table("bank_prefix_accuracy", mapping.BANK_PREFIXES, tuple(values), layout, shows)
+    return Table("bank_prefix_accuracy", paper_labels.BANK_PREFIXES, tuple(values), layout, shows)
 
 
 def _prefix_values(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row, rounded
 from stair.statistics.grid import Gap, Responses, TurnKey
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 REFERENCE = "vanilla"
 SHOWN = ("vanilla", "native", "stair")

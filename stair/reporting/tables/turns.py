@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stair.reporting import mapping
+from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row
 from stair.reporting.tables.table import SHOWN, Table, benchmark_title, by_place, notes, number_cells, sources, stacked
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import MEAN, metric_names, turn_metrics
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 _TURNS = ("T1", "T2", "T3", "T4", MEAN)
 
@@ -53,7 +53,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
         (("", 1), *((title, len(metrics)) for title in titles)),
         (("Condition", 1), *((metric, 1) for _ in titles for metric in metrics)),
     )
-    artifact = mapping.turns(model)
+    artifact = paper_labels.turns(model)
     caption = f"{labels.printed_model(model)}: results by turn (%). Mean averages T2--T4."
     layout = Layout(
         artifact,

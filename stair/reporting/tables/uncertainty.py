@@ -15,7 +15,7 @@ from stair.statistics.estimates import condition_comparisons, history_intervals,
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import MEAN
 from stair.statistics.paired import false_discoveries
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 BASE = "native"
 """What conditions are compared with."""

@@ -42,7 +42,7 @@ def config(
     from stair.config.paths import RunPaths
     from stair.config.resolve import dump, resolve, value_at
     from stair.records.files import write_text_if_changed
-    from stair.workflow.inputs import check_inputs
+    from stair.workflow.input_checks import check_inputs
 
     resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
     paths = RunPaths.of(resolved)

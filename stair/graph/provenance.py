@@ -1,4 +1,4 @@
-"""`provenance.json` of a run: with what it was made, from what, at which cost, and every output with its checksum."""
+"""`provenance.json` of a run: versions, hardware, models, data sets, costs, and every output with its checksum."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph import budget
-from stair.graph.artefacts import Artefact, Artefacts
+from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
-from stair.graph.record import TAKEN_FROM, read_manifest, shown
+from stair.graph.recorded_origin import COPIED_FROM, name_in_run, read_manifest
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 
-def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
-    """Everything that a reader needs to say what made a run's results.
+def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
+    """The content of `provenance.json`.
 
-    Outputs are told by their manifests; one that is not there, or has none, stands with null. Times are UTC.
+    Outputs are described by their manifests; an output without one is null. Times are UTC.
     """
-    outputs = [(artefact, _manifest(artefact)) for artefact in Artefacts(config, paths).all]
-    # The summary is an output too, and cannot hold its own checksum.
-    outputs = [(artefact, manifest) for artefact, manifest in outputs if artefact.output.name != "provenance"]
+    outputs = [(artifact, _manifest(artifact)) for artifact in Artifacts(config, paths).all]
+    # provenance.json is an output too, and cannot contain its own checksum.
+    outputs = [(artifact, manifest) for artifact, manifest in outputs if artifact.output.name != "provenance"]
     manifests = [manifest for _, manifest in outputs if manifest is not None]
     return {
         "run": config.run,
@@ -42,38 +42,40 @@ def summary(config: Config, paths: RunPaths) -> dict[str, Any]:
         "hardware": _counted(manifests, "machine"),
         "devices": _devices(config, paths),
         "seeds": dict(_seeds(config.model_dump(mode="json"))),
-        "models": {key: _model(outputs, paths.model_folder(config, key), key, it) for key, it in config.models.items()},
+        "models": {
+            key: _model(outputs, paths.model_folder(config, key), key, model) for key, model in config.models.items()
+        },
         "data_sets": {
             name: _data_set(paths.dataset_file(config, name), dataset)
             for name, dataset in (("training_pool", config.training_pool), *config.benchmarks.items())
         },
         "costs": {"rules": _rules(paths), "generated": _generated(config, paths)},
         "outputs": {
-            shown(artefact.files[0], paths): _output(artefact, manifest, paths) for artefact, manifest in outputs
+            name_in_run(artifact.files[0], paths): _output(artifact, manifest, paths) for artifact, manifest in outputs
         },
     }
 
 
-def _manifest(artefact: Artefact) -> dict[str, Any] | None:
+def _manifest(artifact: Artifact) -> dict[str, Any] | None:
     try:
-        return read_manifest(artefact.manifest)
+        return read_manifest(artifact.manifest)
     except (OSError, ValueError):
         return None
 
 
-def _output(artefact: Artefact, manifest: Mapping[str, Any] | None, paths: RunPaths) -> dict[str, Any] | None:
+def _output(artifact: Artifact, manifest: Mapping[str, Any] | None, paths: RunPaths) -> dict[str, Any] | None:
     if manifest is None:
         return None
     origin = manifest[ORIGIN]
-    found = {
-        "made_by": artefact.title,
+    entry = {
+        "made_by": artifact.title,
         "sealed": manifest.get("sealed"),
         "files": origin.get("files"),
         "settings": digest_of(origin.get("settings")),
         "inputs": sorted(origin.get("inputs", ())),
         "code": manifest.get("source"),
     }
-    return found | {name: manifest[name] for name in TAKEN_FROM if name in manifest}
+    return entry | {name: manifest[name] for name in COPIED_FROM if name in manifest}
 
 
 def _ends(manifests: list[dict[str, Any]], end: Any) -> str | None:
@@ -82,7 +84,7 @@ def _ends(manifests: list[dict[str, Any]], end: Any) -> str | None:
 
 
 def _counted(manifests: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The values that manifests have, each with the number of outputs that it made; more than one is worth a look."""
+    """The distinct values of a manifest key, each with its number of outputs."""
     values = {digest_of(manifest.get(name)): manifest.get(name) for manifest in manifests}
     counts = Counter(digest_of(manifest.get(name)) for manifest in manifests)
     return [{"outputs": count, name: values[digest]} for digest, count in counts.most_common()]
@@ -100,9 +102,9 @@ def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _model(
-    outputs: list[tuple[Artefact, dict[str, Any] | None]], folder: Path, key: str, settings: Model
+    outputs: list[tuple[Artifact, dict[str, Any] | None]], folder: Path, key: str, settings: Model
 ) -> dict[str, Any]:
-    """A model: where it is from, the commit that came, and the contents that outputs were made with."""
+    """A model: its source, the fetched commit, and the contents that outputs were made with."""
     contents = Counter(
         manifest[ORIGIN]["models"][key]
         for _, manifest in outputs
@@ -131,7 +133,7 @@ def _data_set(file: Path, settings: Dataset) -> dict[str, Any]:
 
 
 def _fetched(folder: Path) -> Any:
-    """What was recorded when the hub's files came: the commit."""
+    """The commit of a download, from its `fetched.json`."""
     for place in (folder, *folder.parents[:2]):
         try:
             return json.loads((place / "fetched.json").read_text(encoding="utf-8"))
@@ -151,16 +153,16 @@ def _rules(paths: RunPaths) -> dict[str, Any]:
 
 def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]:
     """Tables of generated rows: name, file, and whether their first turns are another table's."""
-    for artefact in Artefacts(config, paths).all:
-        if artefact.output.shards is not None and artefact.schema is not None:
-            (file,), condition = artefact.files, artefact.values.get("condition")
+    for artifact in Artifacts(config, paths).all:
+        if artifact.output.shards is not None and artifact.schema is not None:
+            (file,), condition = artifact.files, artifact.values.get("condition")
             shares_first = condition is not None and config.conditions[condition].first_turn is not None
-            yield shown(file.with_suffix(""), paths), file, shares_first
+            yield name_in_run(file.with_suffix(""), paths), file, shares_first
 
 
 def _generated(config: Config, paths: RunPaths) -> dict[str, dict[str, int]]:
     """Responses, and the tokens of their prompts and of themselves; a reused T1 is counted where it was generated."""
-    found = {}
+    counts = {}
     for name, path, shares_first in _tables(config, paths):
         try:
             columns = ["prompt_tokens", "response_tokens", *(["turn"] if shares_first else [])]
@@ -170,21 +172,21 @@ def _generated(config: Config, paths: RunPaths) -> dict[str, dict[str, int]]:
         if shares_first:
             table = table.filter(pc.greater(table["turn"], 1))
         sums = {column: pc.sum(table[column]).as_py() or 0 for column in ("prompt_tokens", "response_tokens")}
-        found[name] = {"responses": len(table), **sums}
+        counts[name] = {"responses": len(table), **sums}
     total = {
-        key: sum(each[key] for each in found.values()) for key in ("responses", "prompt_tokens", "response_tokens")
+        key: sum(table[key] for table in counts.values()) for key in ("responses", "prompt_tokens", "response_tokens")
     }
-    return {"all": total, **found}
+    return {"all": total, **counts}
 
 
 def _devices(config: Config, paths: RunPaths) -> dict[str, list[str]]:
-    """The devices that generated, as the rows say."""
-    found: dict[str, set[str]] = {}
+    """The devices that generated responses, each with its tables."""
+    tables: dict[str, set[str]] = {}
     for name, path, _ in _tables(config, paths):
         try:
             values = pc.unique(pq.read_table(path, columns=["device"])["device"]).to_pylist()
         except (OSError, pa.ArrowInvalid):
             continue
         for value in values:
-            found.setdefault(value, set()).add(name)
-    return {device: sorted(names) for device, names in sorted(found.items())}
+            tables.setdefault(value, set()).add(name)
+    return {device: sorted(names) for device, names in sorted(tables.items())}

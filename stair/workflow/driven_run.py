@@ -10,15 +10,15 @@ from snakemake.exceptions import WorkflowError
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, resolve
-from stair.graph import run as graph
+from stair.graph.run import Run
 from stair.jobs.claims import ClaimedError
 from stair.records.files import write_text_if_changed
-from stair.workflow.inputs import check_inputs
+from stair.workflow.input_checks import check_inputs
 from stair.workflow.lock import claim_run, hint_at_stale_locks
 
 
 @dataclass(frozen=True, eq=False)
-class Run(graph.Run):
+class DrivenRun(Run):
     """The run that this process drives."""
 
     def begin(self) -> None:
@@ -34,11 +34,11 @@ class Run(graph.Run):
         write_text_if_changed(self.paths.resolved, dump(self.config))
 
 
-current: Run | None = None
+current: DrivenRun | None = None
 """The run that this process has opened last, for the display."""
 
 
-def open_run(workflow: Any) -> Run:
+def open_run(workflow: Any) -> DrivenRun:
     """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
 
     Raises:
@@ -53,5 +53,5 @@ def open_run(workflow: Any) -> Run:
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
     hint_at_stale_locks(Path(config.results))
-    current = Run(config, paths)
+    current = DrivenRun(config, paths)
     return current

@@ -1,4 +1,4 @@
-"""An entry of the graph's table: all that the rules and the tools must know about one kind of output."""
+"""One kind of output, an entry of the graph's table: everything that rules and commands need to know about it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Piece(NamedTuple):
     manifest: Path
 
 
-def _nothing(run: Run, *name: str) -> Inputs:
+def _no_inputs(run: Run, *name: str) -> Inputs:
     return {}
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputKind:
     """One kind of output. The functions take the run and the job's name, a value for each of `wildcards`."""
 
     name: str
@@ -50,7 +50,7 @@ class Output:
     """With `{model}` for a model, and so on, it gives the pattern of the rule's output."""
     settings: Callable[..., Settings]
     wildcards: tuple[str, ...] = ()
-    made_from: Callable[..., Inputs] = _nothing
+    made_from: Callable[..., Inputs] = _no_inputs
     """The lineage: never a shard's marker, never what only has to come first."""
     target: str | None = None
     """The Snakemake target that asks for it; None: made only where another job needs it."""
@@ -106,10 +106,10 @@ class Output:
         return [Piece((file,), manifest_beside(file)) for file in files]
 
     def is_restored(self, run: Run, *name: str) -> bool:
-        """Whether the run holds a job's outputs of an archive, made under the settings that the configuration has now."""
+        """Whether an archive's outputs of a job are in the run's folder and were made under the current settings."""
         if not self.restorable or run.archive is None:
             return False
-        if (self.name, *name) not in run.known:
+        if (self.name, *name) not in run.restored_jobs:
             manifest = self.pieces(run.archive, *name)[0].manifest
-            run.known[self.name, *name] = made_under(manifest, lambda: self.settings(run, *name))
-        return run.known[self.name, *name]
+            run.restored_jobs[self.name, *name] = made_under(manifest, lambda: self.settings(run, *name))
+        return run.restored_jobs[self.name, *name]

@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.output import Output
+from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.graph.settings import Settings
 
 
 @dataclass(frozen=True, eq=False)
-class Artefact:
+class Artifact:
     """Files of one job that share a manifest."""
 
     run: Run
-    output: Output
+    output: OutputKind
     name: tuple[str, ...]
-    """The job's: a model, a benchmark, a condition."""
+    """The job's name: its model, benchmark and condition, as far as it has them."""
     files: tuple[Path, ...]
     manifest: Path
 
@@ -49,8 +49,8 @@ class Artefact:
         return self.output.schema if self.files[0].suffix == ".parquet" else None
 
     @property
-    def rows(self) -> tuple[tuple[str, str], ...]:
-        """Columns that hold one value in every row."""
+    def constant_columns(self) -> tuple[tuple[str, str], ...]:
+        """Columns with one value in every row, each with that value."""
         return tuple((column, self.values[column]) for column in self.output.constant)
 
     @property
@@ -64,45 +64,47 @@ class Artefact:
         return dict(zip(self.output.wildcards, self.name, strict=True))
 
 
-class Artefacts:
+class Artifacts:
     """All outputs of a run, in the order of the graph.
 
     Args:
         config: the run.
         paths: its files.
-        everything: the training data too that nothing needs, because what is trained with it was restored from an archive.
+        include_unneeded: also training data that no job needs, because the controllers were restored from an archive.
     """
 
-    def __init__(self, config: Config, paths: RunPaths, *, everything: bool = False) -> None:
-        self._run = Run(config, paths, everything)
+    def __init__(self, config: Config, paths: RunPaths, *, include_unneeded: bool = False) -> None:
+        self._run = Run(config, paths, include_unneeded)
 
     @cached_property
-    def all(self) -> tuple[Artefact, ...]:
+    def all(self) -> tuple[Artifact, ...]:
         """Every output that the configuration asks for."""
         return tuple(
-            Artefact(self._run, output, name, piece.files, piece.manifest)
+            Artifact(self._run, output, name, piece.files, piece.manifest)
             for output in OUTPUTS.values()
             for name in output.jobs(self._run)
             for piece in output.pieces(self._run, *name)
         )
 
     @cached_property
-    def by_file(self) -> dict[Path, Artefact]:
+    def by_file(self) -> dict[Path, Artifact]:
         """The output that a file belongs to, manifests included."""
-        return {file: artefact for artefact in self.all for file in (*artefact.files, artefact.manifest)}
+        return {file: artifact for artifact in self.all for file in (*artifact.files, artifact.manifest)}
 
-    def of(self, output: str, *name: str) -> list[Artefact]:
+    def of(self, output: str, *name: str) -> list[Artifact]:
         """The outputs of one job. Raises ValueError where the configuration asks for none."""
-        found = [artefact for artefact in self.all if (artefact.output.name, artefact.name) == (output, name)]
-        if not found:
+        matches = [artifact for artifact in self.all if (artifact.output.name, artifact.name) == (output, name)]
+        if not matches:
             raise ValueError(
-                f"this run's configuration asks for no {output} of {' '.join(name)} (it has{self._beside(output, name)})"
+                f"this run's configuration asks for no {output} of {' '.join(name)} (it has{self._alternatives(output, name)})"
             )
-        return found
+        return matches
 
-    def _beside(self, output: str, name: tuple[str, ...]) -> str:
-        """What could stand in a name's place: the words that go on from its longest right beginning."""
-        names = [one.name for one in self.all if one.output.name == output]
-        right = max((n for n in range(len(name)) if any(one[:n] == name[:n] for one in names)), default=0)
-        words = dict.fromkeys(one[right] for one in names if one[:right] == name[:right] and len(one) > right)
-        return (f", of {' '.join(name[:right])}: " if right else ": ") + (", ".join(words) or "none")
+    def _alternatives(self, output: str, name: tuple[str, ...]) -> str:
+        """Valid names that share the longest prefix with a wrong one: the next word of each."""
+        names = [artifact.name for artifact in self.all if artifact.output.name == output]
+        prefix = max((n for n in range(len(name)) if any(valid[:n] == name[:n] for valid in names)), default=0)
+        words = dict.fromkeys(
+            valid[prefix] for valid in names if valid[:prefix] == name[:prefix] and len(valid) > prefix
+        )
+        return (f", of {' '.join(name[:prefix])}: " if prefix else ": ") + (", ".join(words) or "none")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stair.graph import sources
+from stair.graph import code_digest
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,17 +31,17 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(sources, "_ROOT", tmp_path)
-    monkeypatch.setattr(sources, "_PACKAGE", "house")
+    monkeypatch.setattr(code_digest, "_ROOT", tmp_path)
+    monkeypatch.setattr(code_digest, "_PACKAGE", "house")
     return tmp_path / "house"
 
 
 def digest() -> str:
-    sources.modules_digest.cache_clear()
+    code_digest.modules_digest.cache_clear()
     try:
-        return sources.modules_digest("house.used")
+        return code_digest.modules_digest("house.used")
     finally:
-        sources.modules_digest.cache_clear()
+        code_digest.modules_digest.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_digest_follows_code_and_ignores_comments(
 
 
 def test_the_code_of_verdicts_contains_no_code_of_the_configuration() -> None:
-    reached = sources.modules_reached("stair.evaluation.scores", "stair.grading.worker")
+    reached = code_digest.modules_reached("stair.evaluation.scores", "stair.grading.worker")
     assert [name for name in reached if name.startswith("stair.config")] == []
 
 
@@ -133,6 +133,6 @@ def test_cheap_rules_reach_the_code_that_makes_their_numbers() -> None:
         ("stair.evaluation.scores", "stair.grading.extraction"),
         ("stair.reporting.stage", "stair.statistics.metrics"),
     ):
-        seen = sources.modules_reached(module)
+        seen = code_digest.modules_reached(module)
         assert reached in seen
         assert not any(name.startswith("stair.engines.transformers") for name in seen)

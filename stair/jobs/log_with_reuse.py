@@ -10,7 +10,7 @@ from typing import Any
 from stair.records.worklog import WorkLog, WorkLogWriter
 
 
-class SharedLog:
+class LogWithReuse:
     """Looks a key up in a stage's own logs, then in other runs'.
 
     A record of another run is appended to the stage's own log when it is used, so that sealing needs this run alone.

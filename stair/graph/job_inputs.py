@@ -1,4 +1,4 @@
-"""What Snakemake's jobs wait for: what an output is made from, and what only has to come first."""
+"""The input files of Snakemake's jobs: the lineage of an output, and files that only have to come first."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from pathlib import Path
 
 from stair.backbones.revision import revision_files
 from stair.config.paths import BACKBONE_FILES
-from stair.graph.output import Inputs, Output
+from stair.graph.output_kind import Inputs, OutputKind
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
-from stair.graph.sealed import shard_count
+from stair.graph.shard_count import shard_count
 
 
-def inputs(run: Run, output: Output, *name: str) -> Inputs:
-    """The files that a job is made from, as Snakemake can wait for them: a data set of the hub by its mark.
+def inputs(run: Run, output: OutputKind, *name: str) -> Inputs:
+    """The files that a job is made from; a data set of the hub is represented by its mark.
 
     A restored output waits only for files that the run makes anyway.
     """
     groups = output.made_from(run, *name)
     if output.is_restored(run, *name):
-        anyway = set(of_targets(run))
-        return {group: [file for file in files if file in anyway] for group, files in groups.items()}
-    marks = _marks(run)
+        made_here = set(target_files(run))
+        return {group: [file for file in files if file in made_here] for group, files in groups.items()}
+    marks = _marks_by_file(run)
     return {group: [marks.get(file, file) for file in files] for group, files in groups.items()}
 
 
-def _marks(run: Run) -> dict[Path, Path]:
+def _marks_by_file(run: Run) -> dict[Path, Path]:
     """The marks of data sets that come from the hub, by their files."""
     sets = {"training_pool": run.config.training_pool, **run.config.benchmarks}
     return {
@@ -35,7 +35,7 @@ def _marks(run: Run) -> dict[Path, Path]:
     }
 
 
-def weights(run: Run, output: Output, *name: str) -> list[Path]:
+def weights(run: Run, output: OutputKind, *name: str) -> list[Path]:
     """The files of the model that a job uses; none for a restored output, which is copied."""
     if output.is_restored(run, *name):
         return []
@@ -48,7 +48,7 @@ def weights(run: Run, output: Output, *name: str) -> list[Path]:
     return [run.paths.model_mark(run.config, model)]
 
 
-def markers(run: Run, output: Output, *name: str) -> list[Path]:
+def markers(run: Run, output: OutputKind, *name: str) -> list[Path]:
     """The completion markers of the shards that a seal waits for; none for a restored output."""
     assert output.shards is not None, f"{output.name} has no shards"
     if output.is_restored(run, *name):
@@ -59,7 +59,7 @@ def markers(run: Run, output: Output, *name: str) -> list[Path]:
     return [run.paths.shard(str(shard), str(of), *work) for shard in range(of)]
 
 
-def of_targets(run: Run, *targets: str) -> list[Path]:
+def target_files(run: Run, *targets: str) -> list[Path]:
     """The files that a target asks for; without one, those of all targets."""
     return [
         file

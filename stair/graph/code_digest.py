@@ -1,4 +1,4 @@
-"""Digests of source code: a module and everything of this package that it imports, found by reading, not by importing."""
+"""Digests of source code: a module and all modules of this package that it imports. Nothing is imported to find them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).parents[1].name
 
 
 class Module(NamedTuple):
-    """A module as it counts: the names that it imports, and its syntax tree without docstrings."""
+    """The part of a module that enters a digest: the names that it imports, and its syntax tree without docstrings."""
 
     imports: tuple[str, ...]
     code: str
@@ -27,35 +27,35 @@ def modules_digest(*modules: str, leave_out: tuple[str, ...] = ()) -> str:
     Comments, layout and docstrings do not count: only what can change a result. `leave_out` names packages that lend types
     alone, or whose part in the result is among a rule's settings.
     """
-    found = modules_reached(*modules, leave_out=leave_out)
+    reached = modules_reached(*modules, leave_out=leave_out)
     digest = hashlib.sha256()
-    for name in sorted(found):
-        digest.update(f"{name}\0{found[name].code}\0".encode())
+    for name in sorted(reached):
+        digest.update(f"{name}\0{reached[name].code}\0".encode())
     return digest.hexdigest()
 
 
 def modules_reached(*modules: str, leave_out: tuple[str, ...] = ()) -> dict[str, Module]:
     """Modules, what they import from this package, and the packages that those lie in."""
-    found: dict[str, Module] = {}
-    waiting = list(modules)
-    while waiting:
-        name = waiting.pop()
+    reached: dict[str, Module] = {}
+    queue = list(modules)
+    while queue:
+        name = queue.pop()
         path = _file_of(name)
-        if path is None or name in found or any(f"{name}.".startswith(f"{package}.") for package in leave_out):
+        if path is None or name in reached or any(f"{name}.".startswith(f"{package}.") for package in leave_out):
             continue
-        found[name] = _read(path.read_text(encoding="utf-8"))
-        waiting += found[name].imports
+        reached[name] = _parse(path.read_text(encoding="utf-8"))
+        queue += reached[name].imports
         if "." in name:
-            waiting.append(name.rsplit(".", 1)[0])
-    return found
+            queue.append(name.rsplit(".", 1)[0])
+    return reached
 
 
-def read_package() -> None:
-    """Reads every module of this package now: what forks from this process then need not parse what it asks for."""
+def parse_package() -> None:
+    """Parses every module of this package, so that processes forked from this one need not."""
     for path in sorted((_ROOT / _PACKAGE).rglob("*.py")):
         # A file that nobody imports may be half written.
         with suppress(OSError, SyntaxError, UnicodeDecodeError):
-            _read(path.read_text(encoding="utf-8"))
+            _parse(path.read_text(encoding="utf-8"))
 
 
 def _file_of(module: str) -> Path | None:
@@ -69,8 +69,8 @@ def _file_of(module: str) -> Path | None:
 
 
 @cache  # a graph asks for many digests, and most modules are in all of them
-def _read(text: str) -> Module:
-    """What a module's text imports and says; its tree is parsed once."""
+def _parse(text: str) -> Module:
+    """The imports and syntax tree of a module's text."""
     tree, imports = ast.parse(text), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
