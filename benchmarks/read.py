@@ -28,11 +28,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from benchmarks import one_pass
 from benchmarks.figures import Bar, Figures
 from benchmarks.models import SHAPES as MODELS
 from benchmarks.models import controlled_layers, random_model
 from stair.method import differential_read
-from stair.method.reads import naive, one_pass, streaming
+from stair.method.reads import naive, streaming
 from stair.method.reflection import unit_normals
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def forward_calls(inputs: Inputs, device: str) -> dict[str, Callable[[], Tensor]
 
     calls = {"attention": attention, "two passes": lambda: differential_read(*tensors, inputs.normals)}
     if device == "cuda":
-        from stair.method.reads import one_pass_kernel
+        from benchmarks import one_pass_kernel
 
         calls["one pass"] = lambda: one_pass_kernel.read(*tensors, inputs.normals, smoothing=1e-6)
     else:

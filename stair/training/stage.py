@@ -19,7 +19,7 @@ from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import write_manifest
 from stair.training.card import card
 from stair.training.checkpoint import Checkpoint, Checkpoints
-from stair.training.curve import EventFile, write_curve
+from stair.training.curve import CURVE, write_curve
 from stair.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
 from stair.training.measured import change_lines, changes
 from stair.training.optimizers import Optimizers, check_warmup
@@ -110,9 +110,6 @@ class _Course:
     def run(self, updates: list[list[list[RecordedTurn]]]) -> None:
         """Every update that is not in a checkpoint, and the measurements."""
         done = self._resume()
-        events = (
-            EventFile(self.paths.work("tensorboard", self.model, self.controller), self.curve) if self._writes else None
-        )
         name = f"training/{self.model}/{self.controller}"
         progress = Progress(self.paths.progress, name, len(updates), "updates", done) if self._writes else None
         every = self.config.training.validation_every
@@ -121,8 +118,7 @@ class _Course:
             if every and record.update % every == 0 and record.update < len(updates):
                 record = with_validation(record, self.training.measure(self.measured["validation"]))
             self.curve.append(record)
-            if events is not None and progress is not None:
-                events.add(record)
+            if progress is not None:
                 self._keep(record.update)
                 progress.advance(note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s")
             self._stop(record.update)
@@ -131,15 +127,12 @@ class _Course:
             if not self.curve:
                 self.before = self._measure()
                 self.curve = [with_validation(UpdateRecord(0), self.before["validation"])]
-                if events is not None:
-                    events.add(self.curve[0])
+                if self._writes:
                     self._keep(0)
                 self._stop(0)
             self.training.run(updates, told, done=done)
             self.after = self._measure()
             self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
-            if events is not None and self.after["validation"] is not None:
-                events.add(UpdateRecord(len(updates), validation_loss=self.curve[-1].validation_loss))
 
     @property
     def _writes(self) -> bool:
@@ -170,6 +163,7 @@ class _Course:
             "before": {name: None if one is None else asdict(one) for name, one in self.before.items()},
         }
         self.checkpoints.save(Checkpoint(update, self.training.optimizers.state(), facts))
+        write_curve(self.checkpoints.folder / CURVE, self.curve)
 
     def _stop(self, update: int) -> None:
         """Stops here when any worker was asked to: the checkpoint is written."""
@@ -197,7 +191,7 @@ class _Course:
         student.save(
             beside, base=backbone.settings.repository or self.model, model=self.model, controller=self.controller
         )
-        write_curve(beside / "curve.csv", self.curve)
+        write_curve(beside / CURVE, self.curve)
         objective = changes(self.before, self.after)
         parameters = {
             part: sum(parameter.numel() for parameter in named.values()) for part, named in student.parts().items()
@@ -230,6 +224,7 @@ class _Course:
         shutil.rmtree(output, ignore_errors=True)
         beside.rename(output)
         self.checkpoints.clear()
+        (self.checkpoints.folder / CURVE).unlink(missing_ok=True)
         for name, line in change_lines(objective).items():
             print(f"{self.model}/{self.controller}: {name} loss {line}, {facts['updates']} updates")
 

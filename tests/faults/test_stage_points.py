@@ -92,8 +92,7 @@ def timeless(content: Any) -> Any:
 
 
 def files_of(results: Path) -> set[Path]:
-    """Every file but TensorBoard's, which has the clock in its name."""
-    return {path for path in results.rglob("*") if path.is_file() and "tensorboard" not in path.parts}
+    return {path for path in results.rglob("*") if path.is_file()}
 
 
 def removed(results: Path, names: tuple[str, ...]) -> None:

@@ -15,7 +15,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from stair.method.reads import fused, gradient_kernels, kernels, one_pass_kernel, vector_kernels
+from benchmarks import one_pass_kernel
+from stair.method.reads import fused, gradient_kernels, kernels, vector_kernels
 
 TYPES = dict.fromkeys(("Q", "G", "K", "V"), "*bf16") | {"Lengths": "*i32", "Order": "*i64"}
 FLOATS = ("scale", "factor", "smoothing", "log_share")

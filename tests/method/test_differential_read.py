@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from method_cases import relative
 from torch import Tensor
 
+from benchmarks import one_pass
 from stair.method import differential_read
-from stair.method.reads import naive, one_pass, streaming
+from stair.method.reads import naive, streaming
 from stair.method.reflection import unit_normals
 
 

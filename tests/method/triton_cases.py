@@ -10,9 +10,10 @@ from method_cases import random_case, relative
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from benchmarks import one_pass_kernel
 from stair.method import Attachment, RowControl, differential_read
 from stair.method.differential import Backend
-from stair.method.reads import fused, naive, one_pass_kernel
+from stair.method.reads import fused, naive
 from stair.method.reads.fused import Launch, Launches
 from stair.method.reflection import unit_normals
 

@@ -273,6 +273,19 @@ def run(paths: RunPaths, controller: str = "stair") -> None:
     stage.run(load_run(paths.folder), paths, MODEL, controller, Workers())
 
 
+def test_the_curve_lies_beside_the_checkpoints_during_training(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = make(tmp_path)
+    folder, lines = paths.work("training", MODEL, "stair"), []
+    monkeypatch.setattr(
+        stage._Course, "_stop", lambda _, update: lines.append(len((folder / "curve.csv").read_text().splitlines()))
+    )
+    run(paths)
+    assert lines == [update + 2 for update in range(UPDATES + 1)], "a header and the updates from 0"
+    assert not list(folder.iterdir())
+
+
 def test_a_token_outside_the_vocabulary_is_refused_with_its_row(make: Make, tmp_path: Path) -> None:
     paths = make(tmp_path)
     altered(paths.rollouts(MODEL), lambda rows: rows[9]["response_ids"].__setitem__(1, 300))

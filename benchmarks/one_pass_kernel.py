@@ -1,4 +1,4 @@
-"""The one-pass form (one_pass.py) in Triton; conventions as in kernels.py. Forward only, for the measurement."""
+"""The one-pass form (one_pass.py) in Triton; conventions as in kernels.py. Forward only, for measurement."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 
@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from benchmarks.one_pass import mix
 from stair.method.reads import fused
 from stair.method.reads.kernels import _along, _entries, _queries, _row
-from stair.method.reads.one_pass import mix
 from stair.method.reflection import unit_normals
 
 
