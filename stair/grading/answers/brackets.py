@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from stair.grading.bounds import MAX_ITEMS, TooComplex
-from stair.grading.expressions.tokens import Kind, Token
+from stair.grading.expressions.tokens import Token, TokenKind
 
 _OPENING_SIGNS, _CLOSING_SIGNS = ("(", "[", "{", "\\{"), (")", "]", "}", "\\}")
 _OPENING_COMMANDS = ("langle", "lfloor", "lceil", "begin")
@@ -63,6 +63,6 @@ def text_of(tokens: list[Token]) -> str:
     """The tokens as text again, without fonts."""
     pieces: list[str] = []
     for token in tokens:
-        piece = "\\" + token.text if token.kind is Kind.COMMAND else token.text
+        piece = "\\" + token.text if token.kind is TokenKind.COMMAND else token.text
         pieces.append((" " if token.spaced and pieces else "") + piece)
     return "".join(pieces)

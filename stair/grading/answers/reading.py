@@ -26,10 +26,9 @@ from stair.grading.answers.quantities import read_quantity, sum_of_parts
 from stair.grading.answers.vectors import read_combination, read_transposed
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.clean import clean
-from stair.grading.expressions.cursor import NotAnExpression
-from stair.grading.expressions.parser import Parser
-from stair.grading.expressions.tokens import Kind, Token, tokenize
-from stair.grading.expressions.words import FUNCTIONS, is_mathematics
+from stair.grading.expressions.grammar import NotAnExpression, Parser
+from stair.grading.expressions.tokens import Token, TokenKind, tokenize
+from stair.grading.expressions.vocabulary import FUNCTIONS, is_mathematics
 
 _RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
 _RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}
@@ -81,15 +80,15 @@ def _without_introduction(tokens: list[Token]) -> list[Token]:
 
 def _without_sentence(tokens: list[Token]) -> list[Token]:
     r"""Drops `\text{The minimum is }` before a value, and reads `n \text{ is }` as `n =`; other sentences stay."""
-    named = bool(tokens) and tokens[0].kind is Kind.LETTERS and len(tokens[0].text) == 1
-    count = next((n for n, token in enumerate(tokens) if token.kind is not Kind.WORD and n >= named), len(tokens))
+    named = bool(tokens) and tokens[0].kind is TokenKind.LETTERS and len(tokens[0].text) == 1
+    count = next((n for n, token in enumerate(tokens) if token.kind is not TokenKind.WORD and n >= named), len(tokens))
     words = [token.text.lower() for token in tokens[:count]]
     if words and words[-1] in ("exactly", "precisely", "just"):
         words.pop()
     if len(words) < 2 or count == len(tokens) or words[-1] not in _VERBS or hedged(words):
         return tokens
     value = strip_punctuation(tokens[count:])
-    return [tokens[0], Token(Kind.SIGN, "="), *value] if named else value
+    return [tokens[0], Token(TokenKind.SIGN, "="), *value] if named else value
 
 
 _VERBS = ("is", "are", "equals", "be")
@@ -118,9 +117,9 @@ def _is_phrase(tokens: list[Token]) -> bool:
 
 
 def _is_word(token: Token) -> bool:
-    if token.kind is Kind.WORD:
+    if token.kind is TokenKind.WORD:
         return len(token.text) > 1 and token.text not in FUNCTIONS
-    return token.kind is Kind.LETTERS and not is_mathematics(token.text)
+    return token.kind is TokenKind.LETTERS and not is_mathematics(token.text)
 
 
 def _is_list_separator(token: Token) -> bool:
@@ -155,9 +154,9 @@ def _read_relation(tokens: list[Token]) -> Answer:
 
 
 def _relation(token: Token) -> str | None:
-    if token.kind is Kind.SIGN:
+    if token.kind is TokenKind.SIGN:
         return _RELATION_SIGNS.get(token.text)
-    return _RELATION_COMMANDS.get(token.text) if token.kind is Kind.COMMAND else None
+    return _RELATION_COMMANDS.get(token.text) if token.kind is TokenKind.COMMAND else None
 
 
 def _read_side(tokens: list[Token]) -> Answer:
@@ -287,7 +286,7 @@ def _set_builder(variable: list[Token], condition: list[Token]) -> Answer:
 
 def _read_ratio(tokens: list[Token]) -> Answer | None:
     parts, separators = split(
-        tokens, lambda token: token.is_sign(":") or (token.kind is Kind.WORD and token.text == "to")
+        tokens, lambda token: token.is_sign(":") or (token.kind is TokenKind.WORD and token.text == "to")
     )
     if not separators or not all(parts):
         return None
@@ -295,7 +294,7 @@ def _read_ratio(tokens: list[Token]) -> Answer | None:
     for part in parts:
         parser = Parser(part)
         node = parser.expression()
-        if parser.position != len(parser.tokens):
+        if parser.rest:
             return None
         nodes.append(node)
     return Ratio(tuple(nodes))

@@ -16,7 +16,7 @@ from stair.grading.answers.units import (
     multiply,
     power,
 )
-from stair.grading.expressions.tokens import Kind, Token
+from stair.grading.expressions.tokens import Token, TokenKind
 
 
 def _words(text: str) -> frozenset[str]:
@@ -83,7 +83,7 @@ class _PhraseReader:
                 exponent_before = _DIMENSION_WORDS[word]
             elif token.is_wordlike and word in MULTIPLIERS and self.unit is None:
                 self.multiplier *= MULTIPLIERS[word]
-            elif token.is_wordlike and word in _FILLERS and self.tokens[self.position].kind is Kind.WORD:
+            elif token.is_wordlike and word in _FILLERS and self.tokens[self.position].kind is TokenKind.WORD:
                 if word == "in" and self.unit is None and self._is_last():
                     self.position += 1
                     self._add(UNITS["in"], inverse, exponent_before)
@@ -133,7 +133,7 @@ class _PhraseReader:
             return UNITS["inch" if twice else "foot"]
         if token.is_sign("^") and self._take_circle():
             return self._temperature() or DEGREE
-        if token.kind is Kind.COMMAND and token.text in CURRENCY_COMMANDS:
+        if token.kind is TokenKind.COMMAND and token.text in CURRENCY_COMMANDS:
             return UNITS[CURRENCY_COMMANDS[token.text]]
         if not token.is_wordlike:
             return None
@@ -143,7 +143,7 @@ class _PhraseReader:
         if (
             token.text.lower() in _NO_UNIT
             or denies(token.text)
-            or (len(token.text) == 1 and token.kind is Kind.LETTERS)
+            or (len(token.text) == 1 and token.kind is TokenKind.LETTERS)
         ):
             return None
         return Unit(noun=singular(token.text.lower()))

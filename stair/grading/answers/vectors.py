@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from stair.grading.answers.brackets import closing_index, split
 from stair.grading.answers.kinds import Answer, Collection, Group, Quantity
-from stair.grading.expressions.cursor import NotAnExpression
+from stair.grading.expressions.grammar import NotAnExpression, Parser
 from stair.grading.expressions.nodes import (
     Constant,
     Matrix,
@@ -19,9 +19,8 @@ from stair.grading.expressions.nodes import (
     children,
     replaced,
 )
-from stair.grading.expressions.parser import Parser
 from stair.grading.expressions.signs import sign_values
-from stair.grading.expressions.tokens import Kind, Token
+from stair.grading.expressions.tokens import Token, TokenKind
 
 _ZERO = Number(Fraction(0))
 _ONE = Number(Fraction(1))
@@ -173,14 +172,14 @@ def _scaled_group(
     scalar = [token for token in tokens[:opening] if not token.is_command("cdot")]
     if not scalar:
         return _ONE, entries, group
-    parameter = letters and len(scalar) == 1 and scalar[0].kind is Kind.LETTERS
+    parameter = letters and len(scalar) == 1 and scalar[0].kind is TokenKind.LETTERS
     if any(token.is_wordlike for token in scalar) and not parameter:
         return None
     if len(scalar) == 1 and scalar[0].is_command("pm", "mp"):
-        scalar = [*scalar, Token(Kind.NUMBER, "1", Fraction(1))]
+        scalar = [*scalar, Token(TokenKind.NUMBER, "1", Fraction(1))]
     parser = Parser(scalar)
     factor = parser.expression()
-    return (factor, entries, group) if parser.position == len(parser.tokens) else None
+    return None if parser.rest else (factor, entries, group)
 
 
 def _may_open(tokens: list[Token]) -> bool:

@@ -13,9 +13,21 @@ from fractions import Fraction
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.grading.expressions.evaluate import Evaluation
-from stair.grading.expressions.nodes import Constant, Node, Product, Series, Sum, children, contains, symbols
+from stair.grading.expressions.nodes import (
+    Constant,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Series,
+    Sum,
+    Symbol,
+    children,
+    contains,
+    replaced,
+    symbols,
+)
 from stair.grading.expressions.rational import equal_functions
-from stair.grading.expressions.series import from_zero, integer_names
 
 _POINTS = 16
 _FIRST_POINTS = 7
@@ -101,7 +113,7 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
     """Compares where both are real, or everywhere if too few such points exist or the expressions have an i."""
     everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
     agreements = complex_agreements = complex_differences = 0
-    for index, point in enumerate(points(names, integer_names(left) | integer_names(right))):
+    for index, point in enumerate(points(names, _integer_names(left) | _integer_names(right))):
         evaluation = Evaluation(point, degree_is_one, arithmetic)
         arithmetic.met_complex = False
         try:
@@ -124,12 +136,18 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
     return agreements + complex_agreements >= _ENOUGH and (agreements >= _ENOUGH or complex_differences == 0)
 
 
+def _integer_names(node: Node) -> frozenset[str]:
+    """The variables that stand for integers: in the bounds of a series, and indices."""
+    own = symbols(node.first) | symbols(node.last) if isinstance(node, Series) else frozenset()
+    return own.union(*map(_integer_names, children(node)))
+
+
 def _built_alike(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
     """The same operations on equal operands; the operands of sums and products in any order."""
     if left == right:
         return True
     if isinstance(left, Series) and isinstance(right, Series):
-        left, right = from_zero(left), from_zero(right)
+        left, right = _from_zero(left), _from_zero(right)
     ours, theirs = children(left), list(children(right))
     if type(left) is not type(right) or len(ours) != len(theirs) or not 0 < len(ours) <= _MOST_OPERANDS:
         return False
@@ -145,3 +163,13 @@ def _built_alike(left: Node, right: Node, degree_is_one: bool, arithmetic: Arith
             return False
         theirs.remove(match)
     return True
+
+
+def _from_zero(series: Series) -> Series:
+    """The same series with its index counted from zero."""
+    zero = Number(Fraction(0))
+    if series.first == zero:
+        return series
+    shifted = Sum((Symbol(series.index), series.first))
+    last = series.last if series.last == Constant("infinity") else Sum((series.last, Negative(series.first)))
+    return Series(series.function, series.index, zero, last, replaced(series.body, Symbol(series.index), shifted))
