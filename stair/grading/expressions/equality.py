@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
-from stair.grading.expressions.evaluate import Evaluation
+from stair.grading.expressions.evaluation import Evaluation
 from stair.grading.expressions.nodes import (
     Constant,
     Negative,
@@ -27,12 +27,12 @@ from stair.grading.expressions.nodes import (
     replaced,
     symbols,
 )
-from stair.grading.expressions.rational import equal_functions
+from stair.grading.expressions.rational_functions import equal_rational_functions
 
 _POINTS = 16
 _FIRST_POINTS = 7
 """The first eight have all signs."""
-_ENOUGH = 4
+_SUFFICIENT_AGREEMENTS = 4
 _MOST_OPERANDS = 30
 _MOST_COMPARISONS = 1_000
 
@@ -61,14 +61,14 @@ def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic,
     try:
         names = symbols(left) | symbols(right)
         if names:
-            same = equal_functions(left, right)
+            same = equal_rational_functions(left, right)
             if same is not None:
                 return same
             return _equal_at_points(left, right, sorted(names), degree_is_one, arithmetic)
         evaluation = Evaluation(degree_is_one=degree_is_one, arithmetic=arithmetic)
         return same_value(evaluation.value(left), evaluation.value(right), arithmetic)
     except (TooComplex, Undefined):
-        return _built_alike(left, right, degree_is_one, arithmetic, effort)
+        return _same_structure(left, right, degree_is_one, arithmetic, effort)
 
 
 def exact_value(node: Node) -> Fraction | None:
@@ -129,11 +129,13 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
             complex_agreements += 1
         else:
             complex_differences += 1
-        if index >= _FIRST_POINTS and agreements >= _ENOUGH:
+        if index >= _FIRST_POINTS and agreements >= _SUFFICIENT_AGREEMENTS:
             return True
     if not agreements + complex_agreements + complex_differences:
         raise Undefined("no value at any point")
-    return agreements + complex_agreements >= _ENOUGH and (agreements >= _ENOUGH or complex_differences == 0)
+    return agreements + complex_agreements >= _SUFFICIENT_AGREEMENTS and (
+        agreements >= _SUFFICIENT_AGREEMENTS or complex_differences == 0
+    )
 
 
 def _integer_names(node: Node) -> frozenset[str]:
@@ -142,7 +144,7 @@ def _integer_names(node: Node) -> frozenset[str]:
     return own.union(*map(_integer_names, children(node)))
 
 
-def _built_alike(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
+def _same_structure(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
     """The same operations on equal operands; the operands of sums and products in any order."""
     if left == right:
         return True

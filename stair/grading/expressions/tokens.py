@@ -1,4 +1,4 @@
-r"""Tokens of cleaned LaTeX. Words inside `\text` stay words; letters outside may be words or products of variables."""
+r"""Tokens of normalized LaTeX. Words inside `\text` stay words; letters outside may be words or products of variables."""
 
 import re
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ _COMMAND = re.compile(r"\\([A-Za-z]+|[{}$%&#_\\'])")
 
 
 def tokenize(text: str, *, grouping: bool) -> list[Token]:
-    """Tokens of a cleaned answer.
+    """Tokens of a normalized answer.
 
     `grouping` reads `1,234` outside of parentheses as one number; otherwise its comma separates. Raises TooComplex for
     answers beyond the bounds on tokens and nesting.
