@@ -45,12 +45,14 @@ def choice_matches(answer: str, reference: str, *, choices: Sequence[str] | None
 
 
 def _names_option(answer: str, letter: str, option: str) -> bool:
-    flat = flatten(answer)
+    flat = one_line_text(answer)
     match = re.fullmatch(r"\(?([A-Za-z])(?:\s*[).:]\s*|\s+)(.+)", flat, re.DOTALL)
-    return match is not None and match[1].upper() == letter and match[2].strip(" .") == flatten(option).strip(" .")
+    return (
+        match is not None and match[1].upper() == letter and match[2].strip(" .") == one_line_text(option).strip(" .")
+    )
 
 
-def flatten(text: str) -> str:
+def one_line_text(text: str) -> str:
     """Text in one line without fonts and dollar signs."""
     text = unicodedata.normalize("NFKC", text)
     while (unwrapped := _STYLED.sub(r"\1", text)) != text:

@@ -3,15 +3,14 @@
 from string import ascii_uppercase
 
 from stair.grading.answers.comparison import Comparison
-from stair.grading.answers.hints import Hint, one_spelling
-from stair.grading.answers.kinds import Collection
-from stair.grading.answers.phrases import bare_text
-from stair.grading.answers.reading import read_answer
+from stair.grading.answers.grammar import parse_answer
+from stair.grading.answers.requested_format import RequestedFormat, unified_spelling
+from stair.grading.answers.types import AnswerList
 from stair.grading.bounds import MAX_ANSWER_CHARACTERS, TooComplex
 from stair.grading.choices import choice_letter
-from stair.grading.expressions.clean import clean
+from stair.grading.expressions.normalization import plain_text
 from stair.grading.extraction import last_boxed
-from stair.grading.options import listed_options, names_option
+from stair.grading.listed_options import listed_options, names_option
 
 
 def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> bool:
@@ -20,28 +19,28 @@ def equivalent(answer: str, reference: str, problem_hint: str | None = None) -> 
     Raises ValueError for an empty or overlong reference.
     """
     reference = bare_reference(reference)
-    stated = bare_text(clean(answer))
-    if stated == bare_text(clean(reference)):
+    stated = plain_text(answer)
+    if stated == plain_text(reference):
         return True
-    hint = Hint.of(problem_hint)
-    if hint.poses(stated) and one_spelling(stated) != one_spelling(bare_text(clean(reference))):
+    requested = RequestedFormat.from_problem(problem_hint)
+    if requested.repeats_formula(stated) and unified_spelling(stated) != unified_spelling(plain_text(reference)):
         return False
-    letter = choice_letter(reference, ascii_uppercase) if hint else None
+    letter = choice_letter(reference, ascii_uppercase) if requested else None
     if letter is not None and letter in reference:
         options = listed_options(problem_hint)
         if letter in options:
             return names_option(
-                answer, letter, options, lambda one, other: same_text(one, other) or _same(one, other, hint)
+                answer, letter, options, lambda one, other: same_text(one, other) or _same(one, other, requested)
             )
-    return _same(answer, reference, hint)
+    return _same(answer, reference, requested)
 
 
-def _same(answer: str, reference: str, hint: Hint) -> bool:
-    comparison = Comparison(hint)
+def _same(answer: str, reference: str, requested: RequestedFormat) -> bool:
+    comparison = Comparison(requested)
     try:
         return any(
-            comparison.states(read_answer(answer, grouping=ours), read_answer(reference, grouping=theirs))
-            for ours, theirs in _readings(answer, hint)
+            comparison.states(parse_answer(answer, grouping=ours), parse_answer(reference, grouping=theirs))
+            for ours, theirs in _readings(answer, requested)
         )
     except TooComplex:
         return False
@@ -49,7 +48,7 @@ def _same(answer: str, reference: str, hint: Hint) -> bool:
 
 def same_text(answer: str, reference: str) -> bool:
     """Whether both are one text in different spellings."""
-    return bare_text(clean(answer)) == bare_text(clean(reference))
+    return plain_text(answer) == plain_text(reference)
 
 
 def bare_reference(reference: str) -> str:
@@ -62,14 +61,14 @@ def bare_reference(reference: str) -> str:
     return bare
 
 
-def _readings(answer: str, hint: Hint) -> list[tuple[bool, bool]]:
+def _readings(answer: str, requested: RequestedFormat) -> list[tuple[bool, bool]]:
     """How digits with commas between them are read, in the answer and in the reference: as one number or as several.
 
     The problem decides for the reference. An answer may group digits in either case; if it is plainly a list
     (`100, 200`), the reference is one too.
     """
-    if hint.wants_list:
+    if requested.wants_list:
         return [(False, False), (True, False)]
-    if isinstance(read_answer(answer), Collection):
+    if isinstance(parse_answer(answer), AnswerList):
         return [(True, True), (False, False)]
     return [(True, True)]

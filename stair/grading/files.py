@@ -101,7 +101,7 @@ def _score_batch(
         if not line.strip():
             continue
         try:
-            name, item = read_line(line)
+            name, item = parse_line(line)
         except ValueError as error:
             report.malformed.append(MalformedLine(number, str(error)))
             continue
@@ -120,7 +120,7 @@ def _score_batch(
     report.forms += answer_forms([item for item, _ in settled], [result for _, result in settled])
 
 
-def read_line(line: bytes) -> tuple[object, ScoreItem]:
+def parse_line(line: bytes) -> tuple[object, ScoreItem]:
     """The identity and the item of one line. Raises ValueError with the reason why it is malformed."""
     try:
         record = json.loads(line)

@@ -159,12 +159,12 @@ class _Queue:
     def drain(self, settle: Settle) -> None:
         worker = None
         try:
-            while chunk := self._take():
+            while chunk := self._next_chunk():
                 while chunk:
                     worker = worker or _Worker(self.limits)
                     answered = worker.ask(chunk, lambda each, outcome: self._settle(settle, each, outcome))
                     if answered < len(chunk):
-                        self._settle(settle, chunk[answered], worker.cause_of_death(chunk[answered]))
+                        self._settle(settle, chunk[answered], worker.exit_verdict(chunk[answered]))
                         worker.close()
                         worker = None
                         answered += 1
@@ -176,7 +176,7 @@ class _Queue:
             if worker:
                 worker.close()
 
-    def _take(self) -> list[Comparison]:
+    def _next_chunk(self) -> list[Comparison]:
         with self.lock:
             if self.failure is not None:
                 return []
@@ -237,7 +237,7 @@ class _Worker:
         line, self.unread = self.unread.split(b"\n", 1)
         return line
 
-    def cause_of_death(self, comparison: Comparison) -> Verdict:
+    def exit_verdict(self, comparison: Comparison) -> Verdict:
         status = self.process.wait()
         if status in (-signal.SIGXCPU, EXIT_OUT_OF_MEMORY):
             return Verdict.TIMEOUT

@@ -13,7 +13,7 @@ from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined
 from stair.grading.expressions.equality import _equal_at_points, equal
 from stair.grading.expressions.nodes import Negative, Node, Number, Power, Product, Quotient, Sum, Symbol, symbols
-from stair.grading.expressions.rational import equal_functions
+from stair.grading.expressions.rational_functions import equal_rational_functions
 
 X, Y, Z = (Symbol(name) for name in "xyz")
 
@@ -45,7 +45,7 @@ def test_exactly_and_at_points_the_same_comes_out(left: Node, right: Node) -> No
     split = Sum((Product((left, right)), Product((left, Sum((number(1), Negative(right)))))))
     for one, other in ((left, right), (left, split)):
         names = sorted(symbols(one) | symbols(other))
-        exact = equal_functions(one, other) if names else None
+        exact = equal_rational_functions(one, other) if names else None
         if exact is None:
             continue
         try:
@@ -71,7 +71,7 @@ def test_exactly_and_at_points_the_same_comes_out(left: Node, right: Node) -> No
     ],
 )
 def test_functions(left: Node, right: Node, same: bool) -> None:
-    assert equal_functions(left, right) is same
+    assert equal_rational_functions(left, right) is same
     assert equal(left, right) is same
 
 
@@ -93,7 +93,7 @@ def test_functions(left: Node, right: Node, same: bool) -> None:
 )
 def test_what_is_none_or_too_large_is_left_to_points(node: Node) -> None:
     started = time.process_time()
-    found = equal_functions(node, Sum((X, Y, Z)))
+    found = equal_rational_functions(node, Sum((X, Y, Z)))
     assert found is None or found is False
     assert time.process_time() - started < 1
     assert not equal(node, Sum((X, Y, Z)))

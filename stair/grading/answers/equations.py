@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice, pairwise
 
-from stair.grading.answers.kinds import Quantity, Relation
+from stair.grading.answers.types import Quantity, Relation
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.grading.expressions.equality import points, same_value
-from stair.grading.expressions.evaluate import Evaluation
+from stair.grading.expressions.evaluation import Evaluation
 from stair.grading.expressions.nodes import Negative, Node, Sum, symbols
 
-_ENOUGH = 5
+_SUFFICIENT_AGREEMENTS = 5
 _PLACES = tuple(Fraction(place, 3) for place in (-7, -1, 1, 4))
 _FLIPPED = {"<": ">", ">": "<", "le": "ge", "ge": "le", "=": "=", "ne": "ne"}
 
@@ -40,7 +40,7 @@ def same_solutions(left: Relation, right: Relation) -> bool:
     return False
 
 
-def turned(relation: Relation) -> Relation:
+def reversed_relation(relation: Relation) -> Relation:
     """`c > b > a` for `a < b < c`."""
     operators = tuple(_FLIPPED.get(operator, operator) for operator in reversed(relation.operators))
     return Relation(relation.sides[::-1], operators, relation.source[::-1])
@@ -70,13 +70,13 @@ def _constant_multiple(one: Node, other: Node, names: Sequence[str], arithmetic:
             return None
         multiple = ratio
         agreements += 1
-        if agreements == _ENOUGH:
+        if agreements == _SUFFICIENT_AGREEMENTS:
             return multiple
     return None
 
 
 def _same_root(one: Node, other: Node, name: str, names: Sequence[str], arithmetic: Arithmetic) -> bool:
-    for point in islice(points(names), _ENOUGH):
+    for point in islice(points(names), _SUFFICIENT_AGREEMENTS):
         roots = [_linear_root(node, name, point, arithmetic) for node in (one, other)]
         if roots[0] is None or roots[1] is None or not same_value(roots[0], roots[1], arithmetic):
             return False

@@ -3,24 +3,23 @@
 import re
 from fractions import Fraction
 
-from stair.grading.answers.brackets import text_of
-from stair.grading.answers.kinds import Answer, Quantity, Unit
 from stair.grading.answers.number_words import leading_number
-from stair.grading.answers.unit_phrases import Phrase, read_unit_phrase
+from stair.grading.answers.token_lists import text_of
+from stair.grading.answers.types import Answer, Quantity, Unit
+from stair.grading.answers.unit_phrases import UnitPhrase, parse_unit_phrase
 from stair.grading.answers.units import CURRENCY_COMMANDS, DEGREE, UNITS
-from stair.grading.expressions.cursor import NotAnExpression
+from stair.grading.expressions.grammar import NotAnExpression, Parser
 from stair.grading.expressions.nodes import Constant, Negative, Node, Number, Product, Sum, Symbol
-from stair.grading.expressions.parser import Parser
-from stair.grading.expressions.tokens import Kind, Token
+from stair.grading.expressions.tokens import Token, TokenKind
 
 _ORDINALS = ("st", "nd", "rd", "th")
 _CURRENCY_CODES = ("USD", "EUR", "GBP", "JPY", "INR")
 _HEDGES = ("approximately", "about", "around", "roughly")
 
 
-def read_quantity(tokens: list[Token]) -> Quantity | None:
+def parse_quantity(tokens: list[Token]) -> Quantity | None:
     """An expression and its unit, or None where the tokens are something else."""
-    arc = _read_arc(tokens)
+    arc = _parse_arc(tokens)
     if arc is not None:
         return arc
     approximate = bool(tokens) and tokens[0].is_wordlike and tokens[0].text.lower() in _HEDGES
@@ -29,7 +28,7 @@ def read_quantity(tokens: list[Token]) -> Quantity | None:
     if negative:
         tokens = tokens[1:]
     currency = _currency(tokens[0]) if tokens else None
-    quantity = _read_measured(tokens[currency is not None :])
+    quantity = _parse_measured(tokens[currency is not None :])
     if quantity is None:
         return None
     value, unit = quantity.value, quantity.unit
@@ -40,7 +39,7 @@ def read_quantity(tokens: list[Token]) -> Quantity | None:
     return Quantity(Negative(value) if negative else value, unit, approximate)
 
 
-def _read_arc(tokens: list[Token]) -> Quantity | None:
+def _parse_arc(tokens: list[Token]) -> Quantity | None:
     r"""Degrees with minutes and seconds of arc: `30^\circ 30'`, `30^\circ 15' 20''`, `30 degrees 15 minutes`."""
     match = _ARC.fullmatch(text_of([token for token in tokens if not token.is_sign("{", "}")]))
     if match is None or (match["minutes"] is None and match["seconds"] is None):
@@ -74,7 +73,7 @@ def sum_of_parts(items: tuple[Answer, ...]) -> Quantity | None:
 
 def without_ordinal(tokens: list[Token]) -> list[Token]:
     """Drops the ending of an ordinal number: `5th`, `5^{th}`."""
-    if not tokens or tokens[0].kind is not Kind.NUMBER or not tokens[0].text.isdigit():
+    if not tokens or tokens[0].kind is not TokenKind.NUMBER or not tokens[0].text.isdigit():
         return tokens
     ending = [token for token in tokens[1:5] if not token.is_sign("^", "{", "}")]
     if not ending or not ending[0].is_wordlike or ending[0].text.lower() not in _ORDINALS:
@@ -86,31 +85,33 @@ def without_ordinal(tokens: list[Token]) -> list[Token]:
 
 
 def _currency(token: Token) -> Unit | None:
-    name = CURRENCY_COMMANDS.get(token.text) if token.kind is Kind.COMMAND else None
+    name = CURRENCY_COMMANDS.get(token.text) if token.kind is TokenKind.COMMAND else None
     if token.is_wordlike and token.text in _CURRENCY_CODES:
         name = token.text.lower()
     return UNITS[name] if name else None
 
 
-def _read_measured(tokens: list[Token]) -> Quantity | None:
+def _parse_measured(tokens: list[Token]) -> Quantity | None:
     read = _leading_value(tokens)
     if read is None:
         return None
     value, rest = read
     for end in range(len(rest), -1, -1):
-        phrase = read_unit_phrase(rest[:end])
+        phrase = parse_unit_phrase(rest[:end])
         if phrase is None:
             continue
         if end == len(rest):
             return _measured(value, phrase)
-        further = _read_measured(rest[end:]) if rest[end].kind is Kind.NUMBER and phrase.unit is not None else None
+        further = (
+            _parse_measured(rest[end:]) if rest[end].kind is TokenKind.NUMBER and phrase.unit is not None else None
+        )
         if further is not None:
             return sum_of_parts((_measured(value, phrase), further))
     return None
 
 
 def _leading_value(tokens: list[Token]) -> tuple[Node, list[Token]] | None:
-    if [token.kind for token in tokens[:2]] == [Kind.WORD, Kind.WORD] and tokens[0].text in ("a", "A"):
+    if [token.kind for token in tokens[:2]] == [TokenKind.WORD, TokenKind.WORD] and tokens[0].text in ("a", "A"):
         return None  # an article
     words = []
     for token in tokens:
@@ -125,10 +126,10 @@ def _leading_value(tokens: list[Token]) -> tuple[Node, list[Token]] | None:
         value = parser.expression()
     except NotAnExpression:
         return None
-    return value, parser.tokens[parser.position :]
+    return value, parser.rest
 
 
-def _measured(value: Node, phrase: Phrase) -> Quantity:
+def _measured(value: Node, phrase: UnitPhrase) -> Quantity:
     if phrase.multiplier != 1:
         value = Product((value, Number(Fraction(phrase.multiplier))))
     if phrase.unit is None:

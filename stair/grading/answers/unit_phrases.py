@@ -3,9 +3,9 @@ r"""Units as they are written after a number: `\text{cm}^2`, `^\circ`, `\%`, `sq
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stair.grading.answers.brackets import closing_index
-from stair.grading.answers.denials import denies
-from stair.grading.answers.kinds import Unit
+from stair.grading.answers.negations import is_negation
+from stair.grading.answers.token_lists import closing_index
+from stair.grading.answers.types import Unit
 from stair.grading.answers.units import (
     CURRENCY_COMMANDS,
     DEGREE,
@@ -16,7 +16,7 @@ from stair.grading.answers.units import (
     multiply,
     power,
 )
-from stair.grading.expressions.tokens import Kind, Token
+from stair.grading.expressions.tokens import Token, TokenKind
 
 
 def _words(text: str) -> frozenset[str]:
@@ -35,32 +35,32 @@ _IRREGULAR |= {"mice": "mouse", "geese": "goose", "teeth": "tooth", "dice": "die
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
+class UnitPhrase:
     """What follows a number: its unit, and a multiplier (`million`)."""
 
     unit: Unit | None
     multiplier: int = 1
 
 
-def read_unit_phrase(tokens: list[Token]) -> Phrase | None:
+def parse_unit_phrase(tokens: list[Token]) -> UnitPhrase | None:
     """The unit that all the tokens make up, or None if they are something else."""
     if not tokens:
-        return Phrase(None)
+        return UnitPhrase(None)
     modulus = _modulus(tokens)
     if modulus is not None:
-        return Phrase(Unit(noun=f"mod {modulus}"))
-    reader = _PhraseReader(tokens)
+        return UnitPhrase(Unit(noun=f"mod {modulus}"))
+    reader = _UnitPhraseParser(tokens)
     return reader.read()
 
 
-class _PhraseReader:
+class _UnitPhraseParser:
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
         self.position = 0
         self.unit: Unit | None = None
         self.multiplier = 1
 
-    def read(self) -> Phrase | None:
+    def read(self) -> UnitPhrase | None:
         inverse = False
         exponent_before = 1
         while self.position < len(self.tokens):
@@ -83,14 +83,14 @@ class _PhraseReader:
                 exponent_before = _DIMENSION_WORDS[word]
             elif token.is_wordlike and word in MULTIPLIERS and self.unit is None:
                 self.multiplier *= MULTIPLIERS[word]
-            elif token.is_wordlike and word in _FILLERS and self.tokens[self.position].kind is Kind.WORD:
+            elif token.is_wordlike and word in _FILLERS and self.tokens[self.position].kind is TokenKind.WORD:
                 if word == "in" and self.unit is None and self._is_last():
                     self.position += 1
                     self._add(UNITS["in"], inverse, exponent_before)
                     inverse, exponent_before = False, 1
                     continue
             else:
-                unit = self._one_unit(token)
+                unit = self._same_with_one_unit(token)
                 if unit is None:
                     return None
                 self._add(unit, inverse, exponent_before)
@@ -99,7 +99,7 @@ class _PhraseReader:
             self.position += 1
         if inverse or exponent_before != 1:
             return None
-        return Phrase(self.unit, self.multiplier)
+        return UnitPhrase(self.unit, self.multiplier)
 
     def _add_fraction(self) -> bool:
         r"""`\frac{\text{miles}}{\text{hour}}`"""
@@ -107,7 +107,7 @@ class _PhraseReader:
         for inverse in (False, True):
             rest = self.tokens[self.position :]
             end = closing_index(rest) if rest and rest[0].is_sign("{") else None
-            phrase = read_unit_phrase(rest[1:end]) if end else None
+            phrase = parse_unit_phrase(rest[1:end]) if end else None
             if end is None or phrase is None or phrase.unit is None or phrase.multiplier != 1:
                 return False
             self._multiply(power(phrase.unit, -1 if inverse else 1))
@@ -122,7 +122,7 @@ class _PhraseReader:
         rest = self.tokens[self.position + 1 :]
         return not any(token.is_wordlike for token in rest)
 
-    def _one_unit(self, token: Token) -> Unit | None:
+    def _same_with_one_unit(self, token: Token) -> Unit | None:
         """Advances past one unit symbol or noun, without its exponent."""
         self.position += 1
         if token.is_sign("%"):
@@ -131,9 +131,9 @@ class _PhraseReader:
             twice = self.position < len(self.tokens) and self.tokens[self.position].is_sign("'")
             self.position += twice
             return UNITS["inch" if twice else "foot"]
-        if token.is_sign("^") and self._take_circle():
+        if token.is_sign("^") and self._accept_circle():
             return self._temperature() or DEGREE
-        if token.kind is Kind.COMMAND and token.text in CURRENCY_COMMANDS:
+        if token.kind is TokenKind.COMMAND and token.text in CURRENCY_COMMANDS:
             return UNITS[CURRENCY_COMMANDS[token.text]]
         if not token.is_wordlike:
             return None
@@ -142,13 +142,13 @@ class _PhraseReader:
             return self._temperature() or known if known == DEGREE else known
         if (
             token.text.lower() in _NO_UNIT
-            or denies(token.text)
-            or (len(token.text) == 1 and token.kind is Kind.LETTERS)
+            or is_negation(token.text)
+            or (len(token.text) == 1 and token.kind is TokenKind.LETTERS)
         ):
             return None
         return Unit(noun=singular(token.text.lower()))
 
-    def _take_circle(self) -> bool:
+    def _accept_circle(self) -> bool:
         taken = self.position < len(self.tokens) and self.tokens[self.position].is_command("circ")
         self.position += taken
         return taken

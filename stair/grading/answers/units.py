@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from stair.grading.answers.kinds import Unit
+from stair.grading.answers.types import Unit
 
 
 def _unit(dimensions: str, factor: str | int = 1) -> Unit:

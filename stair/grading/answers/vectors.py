@@ -3,9 +3,9 @@ r"""Vectors that are written as sums: `3\mathbf{i} - 2\mathbf{j}`, `\pm(1,2)`, `
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from stair.grading.answers.brackets import closing_index, split
-from stair.grading.answers.kinds import Answer, Collection, Group, Quantity
-from stair.grading.expressions.cursor import NotAnExpression
+from stair.grading.answers.token_lists import closing_index, split_tokens
+from stair.grading.answers.types import Answer, AnswerList, Bracketed, Quantity
+from stair.grading.expressions.grammar import NotAnExpression, Parser
 from stair.grading.expressions.nodes import (
     Constant,
     Matrix,
@@ -19,9 +19,8 @@ from stair.grading.expressions.nodes import (
     children,
     replaced,
 )
-from stair.grading.expressions.parser import Parser
-from stair.grading.expressions.signs import sign_values
-from stair.grading.expressions.tokens import Kind, Token
+from stair.grading.expressions.plus_minus import expand_plus_minus
+from stair.grading.expressions.tokens import Token, TokenKind
 
 _ZERO = Number(Fraction(0))
 _ONE = Number(Fraction(1))
@@ -33,7 +32,7 @@ _BASIS: dict[Node, int] = {
 }
 _PLAIN = (Constant("i"), Symbol("j"), Symbol("k"))
 
-ReadGroup = Callable[[list[Token]], Answer | None]
+ParseBracketed = Callable[[list[Token]], Answer | None]
 
 
 def basis_entries(node: Node) -> tuple[Node, ...] | None:
@@ -77,13 +76,13 @@ def as_vector(answer: Answer, other: Answer) -> Answer:
         return answer
     if size == 2 and _mentions_third(answer.value):
         return answer
-    return Group(tuple(map(Quantity, entries[: size or 3])), "langle", "rangle")
+    return Bracketed(tuple(map(Quantity, entries[: size or 3])), "langle", "rangle")
 
 
 def _size(answer: Answer) -> int | None:
     """How many entries a vector has, in brackets or as a column."""
     size = None
-    if isinstance(answer, Group) and answer.opening in ("(", "langle"):
+    if isinstance(answer, Bracketed) and answer.opening in ("(", "langle"):
         size = len(answer.items)
     elif isinstance(answer, Quantity) and isinstance(answer.value, Matrix) and len(answer.value.rows[0]) == 1:
         size = len(answer.value.rows)
@@ -106,7 +105,7 @@ def _mapped(entries: tuple[Node, ...] | None, change: Callable[[Node], Node]) ->
     return None if entries is None else tuple(map(change, entries))
 
 
-def read_transposed(tokens: list[Token], read_group: ReadGroup) -> Answer | None:
+def parse_transposed(tokens: list[Token], parse_bracketed: ParseBracketed) -> Answer | None:
     r"""`(1,2)^T` and `[1,2]^\top` as a column."""
     closing = closing_index(tokens) if tokens[0].is_sign("(", "[") else None
     if closing is None or closing < 4:
@@ -114,17 +113,17 @@ def read_transposed(tokens: list[Token], read_group: ReadGroup) -> Answer | None
     exponent = [token for token in tokens[closing + 1 :] if not token.is_sign("{", "}")]
     if len(exponent) != 2 or not exponent[0].is_sign("^") or exponent[1].text not in ("T", "t", "top", "intercal"):
         return None
-    group = read_group(tokens[: closing + 1])
-    entries = _entries(group) if isinstance(group, Group) else None
+    group = parse_bracketed(tokens[: closing + 1])
+    entries = _entries(group) if isinstance(group, Bracketed) else None
     return None if entries is None else Quantity(Matrix(tuple((entry,) for entry in entries)))
 
 
-def read_combination(tokens: list[Token], read_group: ReadGroup) -> Answer | None:
+def parse_combination(tokens: list[Token], parse_bracketed: ParseBracketed) -> Answer | None:
     r"""`\pm(1,2)`, `\frac{1}{3}\langle 1,2,2\rangle`, `(1,0,2) + t(1,1,3)`: one vector, or one for each sign.
 
     A letter may stand before the brackets in a sum only: `P(1,2)` is a point, `f(1,2)` a value.
     """
-    parts, signs = split(tokens, lambda token: token.is_sign("+", "-"))
+    parts, signs = split_tokens(tokens, lambda token: token.is_sign("+", "-"))
     negative = [sign.is_sign("-") for sign in signs]
     if parts and not parts[0]:
         parts = parts[1:]
@@ -132,9 +131,9 @@ def read_combination(tokens: list[Token], read_group: ReadGroup) -> Answer | Non
         negative = [False, *negative]
     if not parts or not all(parts) or (len(parts) == 1 and not negative[0] and _may_open(parts[0])):
         return None  # brackets alone have been read already, and are not read once more at every depth
-    scaled: list[tuple[Node, tuple[Node, ...], Group]] = []
+    scaled: list[tuple[Node, tuple[Node, ...], Bracketed]] = []
     for part in parts:
-        term = _scaled_group(part, read_group, letters=len(parts) > 1)
+        term = _scaled_vector(part, parse_bracketed, letters=len(parts) > 1)
         if term is None or (scaled and len(term[1]) != len(scaled[0][1])):
             return None
         scaled.append(term)
@@ -144,43 +143,45 @@ def read_combination(tokens: list[Token], read_group: ReadGroup) -> Answer | Non
         total.append(Sum(tuple(Negative(t) if minus else t for t, minus in zip(terms, negative, strict=True))))
     # All entries take the same sign, so each sign is chosen once for the vector as a whole.
     vectors = [
-        Group(tuple(Quantity(entry) for entry in matrix.rows[0]), scaled[0][2].opening, scaled[0][2].closing)
+        Bracketed(tuple(Quantity(entry) for entry in matrix.rows[0]), scaled[0][2].opening, scaled[0][2].closing)
         for matrix in _with_one_sign(total, [factor for factor, _, _ in scaled])
     ]
-    return vectors[0] if len(vectors) == 1 else Collection(tuple(vectors))
+    return vectors[0] if len(vectors) == 1 else AnswerList(tuple(vectors))
 
 
 def _with_one_sign(total: Sequence[Node], factors: Sequence[Node]) -> list[Matrix]:
-    signed = [factor for factor in factors if len(sign_values(factor)) > 1]
+    signed = [factor for factor in factors if len(expand_plus_minus(factor)) > 1]
     if not signed:
         return [Matrix((tuple(total),))]
     if len(signed) > 1:
         raise NotAnExpression("several plus-minus signs before vectors")
-    return [Matrix((tuple(replaced(entry, signed[0], value) for entry in total),)) for value in sign_values(signed[0])]
+    return [
+        Matrix((tuple(replaced(entry, signed[0], value) for entry in total),)) for value in expand_plus_minus(signed[0])
+    ]
 
 
-def _scaled_group(
-    tokens: list[Token], read_group: ReadGroup, *, letters: bool
-) -> tuple[Node, tuple[Node, ...], Group] | None:
+def _scaled_vector(
+    tokens: list[Token], parse_bracketed: ParseBracketed, *, letters: bool
+) -> tuple[Node, tuple[Node, ...], Bracketed] | None:
     """The scalar before a vector in brackets, and the vector's entries."""
     opening = next((n for n, token in enumerate(tokens) if _may_open(tokens[n:])), None)
     if opening is None:
         return None
-    group = read_group(tokens[opening:])
-    entries = _entries(group) if isinstance(group, Group) else None
-    if entries is None or not isinstance(group, Group) or group.closing not in (")", "rangle"):
+    group = parse_bracketed(tokens[opening:])
+    entries = _entries(group) if isinstance(group, Bracketed) else None
+    if entries is None or not isinstance(group, Bracketed) or group.closing not in (")", "rangle"):
         return None
     scalar = [token for token in tokens[:opening] if not token.is_command("cdot")]
     if not scalar:
         return _ONE, entries, group
-    parameter = letters and len(scalar) == 1 and scalar[0].kind is Kind.LETTERS
+    parameter = letters and len(scalar) == 1 and scalar[0].kind is TokenKind.LETTERS
     if any(token.is_wordlike for token in scalar) and not parameter:
         return None
     if len(scalar) == 1 and scalar[0].is_command("pm", "mp"):
-        scalar = [*scalar, Token(Kind.NUMBER, "1", Fraction(1))]
+        scalar = [*scalar, Token(TokenKind.NUMBER, "1", Fraction(1))]
     parser = Parser(scalar)
     factor = parser.expression()
-    return (factor, entries, group) if parser.position == len(parser.tokens) else None
+    return None if parser.rest else (factor, entries, group)
 
 
 def _may_open(tokens: list[Token]) -> bool:
@@ -188,7 +189,7 @@ def _may_open(tokens: list[Token]) -> bool:
     return (first.is_sign("(") or first.is_command("langle")) and closing_index(tokens) == len(tokens) - 1
 
 
-def _entries(group: Group) -> tuple[Node, ...] | None:
+def _entries(group: Bracketed) -> tuple[Node, ...] | None:
     """The entries of brackets of one kind, where all are plain expressions."""
     if (group.opening == "[") != (group.closing == "]"):
         return None

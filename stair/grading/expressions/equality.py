@@ -12,15 +12,27 @@ from fractions import Fraction
 
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
-from stair.grading.expressions.evaluate import Evaluation
-from stair.grading.expressions.nodes import Constant, Node, Product, Series, Sum, children, contains, symbols
-from stair.grading.expressions.rational import equal_functions
-from stair.grading.expressions.series import from_zero, integer_names
+from stair.grading.expressions.evaluation import Evaluation
+from stair.grading.expressions.nodes import (
+    Constant,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Series,
+    Sum,
+    Symbol,
+    children,
+    contains,
+    replaced,
+    symbols,
+)
+from stair.grading.expressions.rational_functions import equal_rational_functions
 
 _POINTS = 16
 _FIRST_POINTS = 7
 """The first eight have all signs."""
-_ENOUGH = 4
+_SUFFICIENT_AGREEMENTS = 4
 _MOST_OPERANDS = 30
 _MOST_COMPARISONS = 1_000
 
@@ -49,14 +61,14 @@ def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic,
     try:
         names = symbols(left) | symbols(right)
         if names:
-            same = equal_functions(left, right)
+            same = equal_rational_functions(left, right)
             if same is not None:
                 return same
             return _equal_at_points(left, right, sorted(names), degree_is_one, arithmetic)
         evaluation = Evaluation(degree_is_one=degree_is_one, arithmetic=arithmetic)
         return same_value(evaluation.value(left), evaluation.value(right), arithmetic)
     except (TooComplex, Undefined):
-        return _built_alike(left, right, degree_is_one, arithmetic, effort)
+        return _same_structure(left, right, degree_is_one, arithmetic, effort)
 
 
 def exact_value(node: Node) -> Fraction | None:
@@ -101,7 +113,7 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
     """Compares where both are real, or everywhere if too few such points exist or the expressions have an i."""
     everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
     agreements = complex_agreements = complex_differences = 0
-    for index, point in enumerate(points(names, integer_names(left) | integer_names(right))):
+    for index, point in enumerate(points(names, _integer_names(left) | _integer_names(right))):
         evaluation = Evaluation(point, degree_is_one, arithmetic)
         arithmetic.met_complex = False
         try:
@@ -117,19 +129,27 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
             complex_agreements += 1
         else:
             complex_differences += 1
-        if index >= _FIRST_POINTS and agreements >= _ENOUGH:
+        if index >= _FIRST_POINTS and agreements >= _SUFFICIENT_AGREEMENTS:
             return True
     if not agreements + complex_agreements + complex_differences:
         raise Undefined("no value at any point")
-    return agreements + complex_agreements >= _ENOUGH and (agreements >= _ENOUGH or complex_differences == 0)
+    return agreements + complex_agreements >= _SUFFICIENT_AGREEMENTS and (
+        agreements >= _SUFFICIENT_AGREEMENTS or complex_differences == 0
+    )
 
 
-def _built_alike(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
+def _integer_names(node: Node) -> frozenset[str]:
+    """The variables that stand for integers: in the bounds of a series, and indices."""
+    own = symbols(node.first) | symbols(node.last) if isinstance(node, Series) else frozenset()
+    return own.union(*map(_integer_names, children(node)))
+
+
+def _same_structure(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
     """The same operations on equal operands; the operands of sums and products in any order."""
     if left == right:
         return True
     if isinstance(left, Series) and isinstance(right, Series):
-        left, right = from_zero(left), from_zero(right)
+        left, right = _from_zero(left), _from_zero(right)
     ours, theirs = children(left), list(children(right))
     if type(left) is not type(right) or len(ours) != len(theirs) or not 0 < len(ours) <= _MOST_OPERANDS:
         return False
@@ -145,3 +165,13 @@ def _built_alike(left: Node, right: Node, degree_is_one: bool, arithmetic: Arith
             return False
         theirs.remove(match)
     return True
+
+
+def _from_zero(series: Series) -> Series:
+    """The same series with its index counted from zero."""
+    zero = Number(Fraction(0))
+    if series.first == zero:
+        return series
+    shifted = Sum((Symbol(series.index), series.first))
+    last = series.last if series.last == Constant("infinity") else Sum((series.last, Negative(series.first)))
+    return Series(series.function, series.index, zero, last, replaced(series.body, Symbol(series.index), shifted))

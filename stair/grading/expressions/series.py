@@ -1,25 +1,10 @@
-r"""Sums and products over an index: `\sum_{k=1}^{n} k^2`, `\prod_{k=2}^{10} \frac{k-1}{k}`."""
+"""The values of sums and products over an index."""
 
 from collections.abc import Callable
 from fractions import Fraction
 
 from stair.grading.bounds import MAX_TERMS, TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
-from stair.grading.expressions.cursor import NotAnExpression
-from stair.grading.expressions.grammar import Grammar
-from stair.grading.expressions.nodes import (
-    Constant,
-    Negative,
-    Node,
-    Number,
-    Series,
-    Sum,
-    Symbol,
-    children,
-    replaced,
-    symbols,
-)
-from stair.grading.expressions.words import CONSTANT_LETTERS
 
 _STEADY = 12
 """Terms in a row that must shrink, the noise of the arithmetic reached, before an infinite sum ends."""
@@ -28,52 +13,6 @@ _TERM_WORK = 1_000
 _LEFT_OUT = Fraction(1, 10**20)
 _SLOWEST = Fraction(1, 2)
 """The ratio of two terms above which an infinite sum is not computed. It also bounds what is left out by the last term."""
-
-
-def read_series(parser: Grammar, function: str) -> Node:
-    """The series after its sign: its bounds in either order, and the product that follows."""
-    index: str | None = None
-    first: Node | None = None
-    last: Node | None = None
-    while True:
-        if first is None and parser.take_sign("_"):
-            parser.expect("{")
-            index = parser.advance().text
-            parser.expect("=")
-            first = parser.expression()
-            parser.expect("}")
-        elif last is None and parser.next_is_sign("^"):
-            parser.position += 1
-            last = parser.exponent()
-        else:
-            break
-    if index is None or first is None or last is None or len(index) != 1:
-        raise NotAnExpression(f"a {function} without its bounds")
-    body = parser.term()
-    name = f"#{_depth(body)}"
-    written: Node = Constant(CONSTANT_LETTERS[index]) if index in CONSTANT_LETTERS else Symbol(index)
-    return Series(function, name, first, last, replaced(body, written, Symbol(name)))
-
-
-def _depth(node: Node) -> int:
-    inside = max(map(_depth, children(node)), default=0)
-    return inside + 1 if isinstance(node, Series) else inside
-
-
-def from_zero(series: Series) -> Series:
-    """The same series with its index counted from zero."""
-    zero = Number(Fraction(0))
-    if series.first == zero:
-        return series
-    shifted = Sum((Symbol(series.index), series.first))
-    last = series.last if series.last == Constant("infinity") else Sum((series.last, Negative(series.first)))
-    return Series(series.function, series.index, zero, last, replaced(series.body, Symbol(series.index), shifted))
-
-
-def integer_names(node: Node) -> frozenset[str]:
-    """The variables that stand for integers: in the bounds of a series, and indices."""
-    own = symbols(node.first) | symbols(node.last) if isinstance(node, Series) else frozenset()
-    return own.union(*map(integer_names, children(node)))
 
 
 def series_value(

@@ -1,4 +1,4 @@
-r"""Tokens of cleaned LaTeX. Words inside `\text` stay words; letters outside may be words or products of variables."""
+r"""Tokens of normalized LaTeX. Words inside `\text` stay words; letters outside may be words or products of variables."""
 
 import re
 from dataclasses import dataclass
@@ -6,10 +6,9 @@ from enum import Enum, auto
 from fractions import Fraction
 
 from stair.grading.bounds import MAX_NESTING, MAX_TOKENS, TooComplex
-from stair.grading.expressions.numerals import ELLIPSIS, REPEATING, ellipsis_value, repeating_value
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     NUMBER = auto()
     LETTERS = auto()
     """a run of letters outside of `\\text`"""
@@ -22,7 +21,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    kind: Kind
+    kind: TokenKind
     text: str
     value: Fraction | None = None
     """of a number"""
@@ -30,14 +29,14 @@ class Token:
     """whether a space stands before it"""
 
     def is_sign(self, *signs: str) -> bool:
-        return self.kind is Kind.SIGN and self.text in signs
+        return self.kind is TokenKind.SIGN and self.text in signs
 
     def is_command(self, *names: str) -> bool:
-        return self.kind is Kind.COMMAND and self.text in names
+        return self.kind is TokenKind.COMMAND and self.text in names
 
     @property
     def is_wordlike(self) -> bool:
-        return self.kind in (Kind.WORD, Kind.LETTERS)
+        return self.kind in (TokenKind.WORD, TokenKind.LETTERS)
 
 
 _TEXT_FONTS = (
@@ -47,14 +46,20 @@ _TEXT_FONTS = (
 _TEXT = re.compile(rf"\\(?:{_TEXT_FONTS})\*?\s*(?=\{{)")
 _PLAIN_NUMBER = re.compile(r"(?:\d+\.\d+|\d+\.(?!\d)|\.\d+|\d+)(?:[eE][+-]?\d+(?![A-Za-z\d]))?")
 _GROUPED_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?(?!,\d{3})")
+# `0.\overline{3}`, `0.1\dot{6}`, `0.(3)`, and `0.333\ldots`
+_PERIOD_MARK = r"\\(?:overline|bar|overbar|dot|overset\{\.\}|dot)\s*"
+_REPEATING = re.compile(
+    rf"(?P<whole>\d*)\.(?P<fixed>\d*)(?:{_PERIOD_MARK}\{{(?P<braced>\d+)\}}|{_PERIOD_MARK}(?P<bare>\d)|\((?P<paren>\d+)\))"
+    rf"(?:(?P<between>\d*){_PERIOD_MARK}\{{?(?P<last>\d)\}}?)?"
+)
+_ELLIPSIS = re.compile(r"(?P<whole>\d*)\.(?P<digits>\d+)\s*\\ldots(?:\s|$)?")
 _LETTERS = re.compile(r"[A-Za-z]+")
 _TEXT_WORD = re.compile(r"[A-Za-z]+(?:['’-][A-Za-z]+)*")
 _COMMAND = re.compile(r"\\([A-Za-z]+|[{}$%&#_\\'])")
-_OPENING, _CLOSING = ("(", "[", "{", "\\{"), (")", "]", "}", "\\}")
 
 
 def tokenize(text: str, *, grouping: bool) -> list[Token]:
-    """Tokens of a cleaned answer.
+    """Tokens of a normalized answer.
 
     `grouping` reads `1,234` outside of parentheses as one number; otherwise its comma separates. Raises TooComplex for
     answers beyond the bounds on tokens and nesting.
@@ -97,23 +102,23 @@ def tokenize(text: str, *, grouping: bool) -> list[Token]:
 
 
 def _next_token(text: str, position: int, *, grouping: bool, in_text: bool, spaced: bool) -> tuple[Token, int]:
-    for pattern, value in ((REPEATING, repeating_value), (ELLIPSIS, ellipsis_value)):
+    for pattern, value in ((_REPEATING, _repeating_value), (_ELLIPSIS, _ellipsis_value)):
         match = pattern.match(text, position)
         if match and (number := value(match)) is not None:
-            return Token(Kind.NUMBER, match[0], number, spaced), match.end()
+            return Token(TokenKind.NUMBER, match[0], number, spaced), match.end()
     if grouping and (match := _GROUPED_NUMBER.match(text, position)):
-        return Token(Kind.NUMBER, match[0], Fraction(match[0].replace(",", "")), spaced), match.end()
+        return Token(TokenKind.NUMBER, match[0], Fraction(match[0].replace(",", "")), spaced), match.end()
     if match := _PLAIN_NUMBER.match(text, position):
-        return Token(Kind.NUMBER, match[0], _decimal(match[0]), spaced), match.end()
+        return Token(TokenKind.NUMBER, match[0], _decimal(match[0]), spaced), match.end()
     if match := (_TEXT_WORD if in_text else _LETTERS).match(text, position):
-        return Token(Kind.WORD if in_text else Kind.LETTERS, match[0], None, spaced), match.end()
+        return Token(TokenKind.WORD if in_text else TokenKind.LETTERS, match[0], None, spaced), match.end()
     if match := _COMMAND.match(text, position):
         if match[1] in ("{", "}"):
-            return Token(Kind.SIGN, match[0], None, spaced), match.end()
+            return Token(TokenKind.SIGN, match[0], None, spaced), match.end()
         if match[1] == "%":
-            return Token(Kind.SIGN, "%", None, spaced), match.end()
-        return Token(Kind.COMMAND, match[1], None, spaced), match.end()
-    return Token(Kind.SIGN, text[position], None, spaced), position + 1
+            return Token(TokenKind.SIGN, "%", None, spaced), match.end()
+        return Token(TokenKind.COMMAND, match[1], None, spaced), match.end()
+    return Token(TokenKind.SIGN, text[position], None, spaced), position + 1
 
 
 def _decimal(text: str) -> Fraction | None:
@@ -122,3 +127,31 @@ def _decimal(text: str) -> Fraction | None:
     if exponent and abs(int(exponent)) > 10_000:
         raise TooComplex("a decimal exponent beyond the bounds")
     return Fraction(mantissa.rstrip(".") or "0") * Fraction(10) ** int(exponent or 0)
+
+
+def _repeating_value(match: re.Match[str]) -> Fraction:
+    """The value of a marked repeating decimal. Two dots mark the first and last digit of the period."""
+    period = match["braced"] or match["bare"] or match["paren"]
+    if match["last"]:
+        period += match["between"] + match["last"]
+    return _periodic_value(match["whole"], match["fixed"], period)
+
+
+def _ellipsis_value(match: re.Match[str]) -> Fraction | None:
+    """The value of a decimal with dots, if its last digits show a period; else None (`3.1415\\ldots` has no value).
+
+    A period of one or two digits must stand there three times, a longer one twice.
+    """
+    digits = match["digits"]
+    for length in range(1, len(digits) // 2 + 1):
+        times = 3 if length <= 2 else 2
+        period = digits[-length:]
+        if digits.endswith(period * times):
+            start = len(digits) - length * times
+            return _periodic_value(match["whole"], digits[:start], period)
+    return None
+
+
+def _periodic_value(whole: str, fixed: str, period: str) -> Fraction:
+    start = Fraction(int(whole or 0)) + (Fraction(int(fixed), 10 ** len(fixed)) if fixed else 0)
+    return start + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))

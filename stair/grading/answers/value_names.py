@@ -23,18 +23,18 @@ _NAME = re.compile("|".join(f"(?:{pattern})" for pattern in _NAMES))
 _LONGEST = 60
 
 
-def is_name(source: str) -> bool:
+def names_value(source: str) -> bool:
     """Whether a left side only names what it is equal to. `source` is without spaces."""
     return len(source) <= _LONGEST and _NAME.fullmatch(source) is not None
 
 
-def is_quantity_name(source: str) -> bool:
-    """Whether it names one quantity: as `is_name`, but no sum or product of variables, which makes an equation."""
+def names_quantity(source: str) -> bool:
+    """Whether it names one quantity: as `names_value`, but no sum or product of variables, which makes an equation."""
     outside = re.sub(r"\{[^{}]*\}|\([^()]*\)", "", source)
-    return is_name(source) and not re.search(r"[+*-]|^[a-z]{2,}$", outside)
+    return names_value(source) and not re.search(r"[+*-]|^[a-z]{2,}$", outside)
 
 
-def is_variable(source: str) -> bool:
+def names_variable(source: str) -> bool:
     """Whether it is one letter, or a function of one letter: what a formula is given for."""
     argument = r"(?:\^\{?-1\}?)?(?:\([A-Za-z](?:,[A-Za-z])*\))?"
     return re.fullmatch(rf"{_LETTER}{argument}|{_ACCENTED}", source) is not None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from string import ascii_uppercase
 
-from stair.grading.choices import choice_letter, flatten
+from stair.grading.choices import choice_letter, one_line_text
 
 SameAnswer = Callable[[str, str], bool]
 
@@ -47,7 +47,7 @@ def names_option(answer: str, letter: str, options: Mapping[str, str], same: Sam
     a text that is no option (`C only`) is compared as it stands.
     """
     options = {label: _ARTICLE.sub("", option) for label, option in options.items()}
-    flat = _NOUN.sub("", flatten(answer), count=1)
+    flat = _NOUN.sub("", one_line_text(answer), count=1)
     alone = choice_letter(flat, "".join(options))
     if alone is not None:
         return alone == letter

@@ -1,6 +1,5 @@
 """The form of an expression, where the problem asks for one: factored or expanded."""
 
-from itertools import permutations
 from math import gcd, prod
 
 from stair.grading.expressions.nodes import (
@@ -65,23 +64,3 @@ def is_expanded(node: Node) -> bool:
     if any(isinstance(factor, Sum) and symbols(factor) for factor in factors):
         return False
     return all(map(is_expanded, children(node)))
-
-
-def with_constant_named(node: Node, other: Node) -> Node:
-    """`f(x) + C` as `f(x) + c` where the other formula, of the same one variable, has its constant in that letter."""
-    names, others = symbols(node), symbols(other)
-    for name, letter in permutations("CcKk", 2):
-        if len(names) == 2 and names - {name} == others - {letter} and names - others == {name}:
-            constant, named = Symbol(name), Symbol(letter)
-            both_stand_alone = all(
-                isinstance(each, Sum) and each.terms.count(term) == 1 and _counts(each, term.name) == 1
-                for each, term in ((node, constant), (other, named))
-            )
-            if both_stand_alone and isinstance(node, Sum):
-                return Sum(tuple(named if term == constant else term for term in node.terms))
-    return node
-
-
-def _counts(node: Node, name: str) -> int:
-    """How often a variable occurs."""
-    return int(node == Symbol(name)) + sum(_counts(child, name) for child in children(node))

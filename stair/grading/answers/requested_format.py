@@ -3,11 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from stair.grading.answers.based import base_number
-from stair.grading.answers.kinds import Unit
-from stair.grading.answers.phrases import bare_text
+from stair.grading.answers.based_numerals import base_number
+from stair.grading.answers.types import Unit
 from stair.grading.answers.units import DEGREE, UNITS, multiply, power
-from stair.grading.expressions.clean import clean
+from stair.grading.expressions.normalization import plain_text
 
 _LONGEST = 8_000
 
@@ -71,14 +70,14 @@ _HOW_MANY = re.compile(r"how many ([a-z]+(?: per [a-z]+)?)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
+class RequestedFormat:
     """What is known about the format that a problem asks for. All false where there is no problem text."""
 
     text: str = ""
     """in small letters, with single spaces"""
 
     @classmethod
-    def of(cls, problem: str | None) -> "Hint":
+    def from_problem(cls, problem: str | None) -> "RequestedFormat":
         """Reads the end of the problem's text, which is where the question stands."""
         text = (problem or "")[-_LONGEST:].lower()
         text = re.sub(r"\\(?:text|textbf|textit|mathrm|mbox|emph)\s*\{([^{}]*)\}", r" \1 ", text)
@@ -89,7 +88,7 @@ class Hint:
     def __bool__(self) -> bool:
         return bool(self.text)
 
-    def _says(self, pattern: re.Pattern[str]) -> bool:
+    def _matches(self, pattern: re.Pattern[str]) -> bool:
         return pattern.search(self.text) is not None
 
     @property
@@ -97,15 +96,15 @@ class Hint:
         """Several values are asked for, so that a comma separates."""
         if re.search(r"separated by|comma|\blist\b", self.text):
             return True
-        return self._says(_LIST) and not self._says(_ONE_NUMBER)
+        return self._matches(_LIST) and not self._matches(_ONE_NUMBER)
 
     @property
     def wants_order(self) -> bool:
-        return self._says(_ORDERED)
+        return self._matches(_ORDERED)
 
     @property
     def wants_tuple(self) -> bool:
-        return self._says(_TUPLE)
+        return self._matches(_TUPLE)
 
     @property
     def wants_point(self) -> bool:
@@ -114,12 +113,12 @@ class Hint:
 
     @property
     def wants_percent(self) -> bool:
-        return self._says(_PERCENT)
+        return self._matches(_PERCENT)
 
     @property
     def wants_plain_number(self) -> bool:
         """A probability, fraction or decimal is asked for, and no percentage."""
-        return self._says(_NOT_PERCENT) and not self._says(_PERCENT)
+        return self._matches(_NOT_PERCENT) and not self._matches(_PERCENT)
 
     @property
     def wants_degrees(self) -> bool:
@@ -131,7 +130,7 @@ class Hint:
 
     @property
     def wants_rounding(self) -> bool:
-        return self._says(_ROUNDED)
+        return self._matches(_ROUNDED)
 
     @property
     def wants_ratio(self) -> bool:
@@ -143,15 +142,15 @@ class Hint:
 
     @property
     def wants_equation(self) -> bool:
-        return self._says(_EQUATION)
+        return self._matches(_EQUATION)
 
     @property
     def wants_factors(self) -> bool:
-        return self._says(_FACTOR)
+        return self._matches(_FACTOR)
 
     @property
     def wants_expansion(self) -> bool:
-        return self._says(_EXPAND)
+        return self._matches(_EXPAND)
 
     @property
     def base(self) -> int | None:
@@ -163,7 +162,7 @@ class Hint:
     @property
     def period(self) -> str:
         """`am` or `pm` where the problem settles it."""
-        morning, afternoon = self._says(_MORNING), self._says(_AFTERNOON)
+        morning, afternoon = self._matches(_MORNING), self._matches(_AFTERNOON)
         if morning == afternoon:
             return ""
         return "am" if morning else "pm"
@@ -197,20 +196,20 @@ class Hint:
             return UNITS[asked[-1]]
         return UNITS[named.pop()] if len(named) == 1 else None
 
-    def poses(self, answer: str) -> bool:
+    def repeats_formula(self, answer: str) -> bool:
         """Whether the answer only repeats the formula that the problem wants evaluated or in another form."""
         if not self:
             return False
-        stated = one_spelling(re.sub(r"\\?%", "percent", answer.lower()))
+        stated = unified_spelling(re.sub(r"\\?%", "percent", answer.lower()))
         posed = (next(filter(None, groups)) for groups in _POSED.findall(self.text))
-        return any(one_spelling(bare_text(clean(formula)).rstrip(".,;?=")) == stated for formula in posed)
+        return any(unified_spelling(plain_text(formula).rstrip(".,;?=")) == stated for formula in posed)
 
     def mentions(self, text: str) -> bool:
         """Whether the problem contains a formula or word, regardless of spaces."""
         return bool(text) and re.sub(r"[\s{}$\\]", "", text.lower()) in re.sub(r"[\s{}$\\]", "", self.text)
 
 
-def one_spelling(formula: str) -> str:
+def unified_spelling(formula: str) -> str:
     r"""One sign for products, and no braces around one character, so that `2^{9}` is `2^9`."""
     return re.sub(r"\{(\w)\}", r"\1", re.sub(r"\\times|\*", r"\\cdot", formula))
 

@@ -2,8 +2,8 @@ r"""Numerals with their base beside them: `3146_7`, `1A_{16}`, `1010_{\text{two}
 
 import re
 
-from stair.grading.answers.kinds import Based
 from stair.grading.answers.number_words import leading_number
+from stair.grading.answers.types import BasedNumeral
 
 _DIGITS = r"\(?\s*(?P<digits>-?(?:\d{1,3}(?:,\d{3})+|[0-9A-Z]+(?:\.[0-9A-Z]+)?))\s*\)?"
 _SUBSCRIPT = re.compile(
@@ -13,7 +13,7 @@ _SPOKEN = re.compile(_DIGITS + r"\s*\(?\s*(?:in )?base\s*[- ]?\s*(?P<base>\d+|[a
 _LARGEST = 36
 
 
-def read_based(text: str) -> Based | None:
+def parse_based_numeral(text: str) -> BasedNumeral | None:
     """A based numeral from plain text (without fonts and braces), or None."""
     text = re.sub(r"(?<=[0-9A-Z]) (?=[0-9A-Z]+ ?_)", "", text)  # `2 B_16`, from a letter in a font of its own
     match = _SUBSCRIPT.fullmatch(text) or _SPOKEN.fullmatch(text)
@@ -26,7 +26,7 @@ def read_based(text: str) -> Based | None:
         return None
     if not all(character in "-." or int(character, 36) < base for character in digits):
         return None
-    return Based(_without_zeros(digits), base)
+    return BasedNumeral(_without_zeros(digits), base)
 
 
 def _is_letters_only(digits: str, base: int) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from stair.grading import score
-from stair.grading.options import listed_options
+from stair.grading.listed_options import listed_options
 
 CURVE = "Identify the curve.\n\n(A) Line\n(B) Circle\n(C) Parabola\n\nEnter the letter of the correct option."
 

@@ -3,74 +3,75 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stair.grading.answers.kinds import (
+from stair.grading.answers.real_sets import is_real_set
+from stair.grading.answers.types import (
     Answer,
-    Collection,
+    AnswerList,
+    Bracketed,
     FiniteSet,
-    Group,
     NamedSet,
     Quantity,
     Relation,
     SetExpression,
     SetOperator,
+    variable_name,
 )
-from stair.grading.answers.names import is_name
-from stair.grading.answers.regions import is_region, lone_symbol
+from stair.grading.answers.value_names import names_value
 from stair.grading.expressions.nodes import Matrix, Node, PlusMinus, contains
-from stair.grading.expressions.signs import sign_values
+from stair.grading.expressions.plus_minus import expand_plus_minus
 
 
-def resolved(answer: Answer) -> Answer:
+def canonical(answer: Answer) -> Answer:
     r"""Spreads plus-minus signs, drops `x \in` before a set, and gives `x = 1, 2` its name to each value."""
     match answer:
         case Quantity(value) if contains(value, PlusMinus):
-            return Collection(tuple(replace(answer, value=each) for each in sign_values(value)))
+            return AnswerList(tuple(replace(answer, value=each) for each in expand_plus_minus(value)))
         case Relation(sides, ("in",)) if _is_variable_or_point(sides[0]):
-            return resolved(sides[1])
-        case Group(items) if (index := _signed_entry(items)) is not None:
-            entries = items_of(resolved(items[index]), Collection)
-            return Collection(tuple(replace(answer, items=_with(items, index, entry)) for entry in entries))
-        case Relation((first, FiniteSet()), ("=",)) if lone_symbol(first) is not None:
-            return resolved(answer.sides[1])
+            return canonical(sides[1])
+        case Bracketed(items) if (index := _signed_entry(items)) is not None:
+            entries = items_of(canonical(items[index]), AnswerList)
+            return AnswerList(tuple(replace(answer, items=_with(items, index, entry)) for entry in entries))
+        case Relation((first, FiniteSet()), ("=",)) if variable_name(first) is not None:
+            return canonical(answer.sides[1])
         case SetExpression(SetOperator.UNION, parts) if all(isinstance(part, FiniteSet) for part in parts):
-            return resolved(FiniteSet(tuple(item for part in parts for item in items_of(part, FiniteSet))))
-        case Relation((Group(names), Group(values)), ("=",)) if len(names) == len(values) and all(
-            map(lone_symbol, names)
+            return canonical(FiniteSet(tuple(item for part in parts for item in items_of(part, FiniteSet))))
+        case Relation((Bracketed(names), Bracketed(values)), ("=",)) if len(names) == len(values) and all(
+            map(variable_name, names)
         ):
-            return resolved(answer.sides[1])
-        case Relation((first, last), ("=",)) if lone_symbol(last) is not None and lone_symbol(first) is None:
+            return canonical(answer.sides[1])
+        case Relation((first, last), ("=",)) if variable_name(last) is not None and variable_name(first) is None:
             return _spread_relation(Relation((last, first), ("=",), answer.source[::-1]))
         case Relation(_, operators) if set(operators) == {"="}:
             return _spread_relation(answer)
-        case Collection(items, joiner) if not is_region(answer):
-            flat = [part for item in map(resolved, _named_alike(items)) for part in items_of(item, Collection)]
-            return Collection(tuple(flat), joiner)
+        case AnswerList(items, joiner) if not is_real_set(answer):
+            flat = [part for item in map(canonical, _named_alike(items)) for part in items_of(item, AnswerList)]
+            return AnswerList(tuple(flat), joiner)
         case FiniteSet(items):
-            flat = [part for item in map(resolved, items) for part in items_of(item, Collection)]
+            flat = [part for item in map(canonical, items) for part in items_of(item, AnswerList)]
             return FiniteSet(tuple(flat)) if flat else NamedSet("empty")
         case _:
             return answer
 
 
-def items_of(answer: Answer, *kinds: type[Collection] | type[FiniteSet]) -> tuple[Answer, ...]:
+def items_of(answer: Answer, *kinds: type[AnswerList] | type[FiniteSet]) -> tuple[Answer, ...]:
     """The answers in a list or set; anything else is one answer."""
     return answer.items if isinstance(answer, kinds) else (answer,)
 
 
 def is_several(answer: Answer) -> bool:
-    return isinstance(answer, Collection | FiniteSet)
+    return isinstance(answer, AnswerList | FiniteSet)
 
 
 def are_named(answer: Answer) -> bool:
     """Whether all are of the form `x = 1`, with different names."""
-    items = items_of(answer, Collection)
+    items = items_of(answer, AnswerList)
     names = [item.source[0] for item in items if isinstance(item, Relation) and stated_value(item) is not None]
     return len(names) == len(items) == len(set(names))
 
 
 def stated_value(relation: Relation) -> Answer | None:
     """5 of `x = 5` and of `x = 10/2 = 5`; None where the left side is no name."""
-    if set(relation.operators) - {"=", "equiv"} or not relation.source or not is_name(relation.source[0]):
+    if set(relation.operators) - {"=", "equiv"} or not relation.source or not names_value(relation.source[0]):
         return None
     return relation.sides[-1]
 
@@ -79,7 +80,7 @@ def matrix_of(answer: Answer) -> Matrix | None:
     """A matrix, also in the form `[[1, 2], [3, 4]]`, or as a vector in angle brackets."""
     if isinstance(answer, Quantity) and isinstance(answer.value, Matrix):
         return answer.value
-    if not isinstance(answer, Group):
+    if not isinstance(answer, Bracketed):
         return None
     if answer.opening == "langle":
         entries = [item.value for item in answer.items if isinstance(item, Quantity)]
@@ -90,7 +91,7 @@ def matrix_of(answer: Answer) -> Matrix | None:
 
 
 def _row(item: Answer) -> tuple[Node, ...] | None:
-    if not isinstance(item, Group) or item.opening != "[":
+    if not isinstance(item, Bracketed) or item.opening != "[":
         return None
     entries = tuple(entry.value for entry in item.items if isinstance(entry, Quantity))
     return entries if len(entries) == len(item.items) else None
@@ -98,7 +99,9 @@ def _row(item: Answer) -> tuple[Node, ...] | None:
 
 def _is_variable_or_point(answer: Answer) -> bool:
     """Whether it is `x`, or `(x, y)`."""
-    return all(lone_symbol(item) is not None for item in (answer.items if isinstance(answer, Group) else (answer,)))
+    return all(
+        variable_name(item) is not None for item in (answer.items if isinstance(answer, Bracketed) else (answer,))
+    )
 
 
 def _signed_entry(items: Sequence[Answer]) -> int | None:
@@ -112,17 +115,17 @@ def _with(items: Sequence[Answer], index: int, entry: Answer) -> tuple[Answer, .
 
 
 def _spread_relation(relation: Relation) -> Answer:
-    last = resolved(relation.sides[-1])
-    if not isinstance(last, Collection) or len(relation.sides) != 2:
+    last = canonical(relation.sides[-1])
+    if not isinstance(last, AnswerList) or len(relation.sides) != 2:
         return relation
-    return Collection(tuple(replace(relation, sides=(relation.sides[0], item)) for item in last.items))
+    return AnswerList(tuple(replace(relation, sides=(relation.sides[0], item)) for item in last.items))
 
 
 def _named_alike(items: Sequence[Answer]) -> Sequence[Answer]:
     first = items[0]
     if (
         not isinstance(first, Relation)
-        or (stated_value(first) is None and not (first.operators == ("ne",) and lone_symbol(first.sides[0])))
+        or (stated_value(first) is None and not (first.operators == ("ne",) and variable_name(first.sides[0])))
         or any(isinstance(i, Relation) for i in items[1:])
     ):
         return items

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from stair.grading.bounds import MAX_ITEMS, TooComplex
-from stair.grading.expressions.tokens import Kind, Token
+from stair.grading.expressions.tokens import Token, TokenKind
 
 _OPENING_SIGNS, _CLOSING_SIGNS = ("(", "[", "{", "\\{"), (")", "]", "}", "\\}")
 _OPENING_COMMANDS = ("langle", "lfloor", "lceil", "begin")
@@ -28,7 +28,7 @@ def closing_index(tokens: list[Token]) -> int | None:
     return None
 
 
-def split(tokens: list[Token], is_separator: Callable[[Token], bool]) -> tuple[list[list[Token]], list[Token]]:
+def split_tokens(tokens: list[Token], is_separator: Callable[[Token], bool]) -> tuple[list[list[Token]], list[Token]]:
     """The parts between top-level separators, and the separators. Raises TooComplex for too many of them."""
     parts: list[list[Token]] = [[]]
     separators = []
@@ -63,6 +63,6 @@ def text_of(tokens: list[Token]) -> str:
     """The tokens as text again, without fonts."""
     pieces: list[str] = []
     for token in tokens:
-        piece = "\\" + token.text if token.kind is Kind.COMMAND else token.text
+        piece = "\\" + token.text if token.kind is TokenKind.COMMAND else token.text
         pieces.append((" " if token.spaced and pieces else "") + piece)
     return "".join(pieces)

@@ -7,7 +7,7 @@ from stair.grading.bounds import MAX_SIGNS, TooComplex
 from stair.grading.expressions.nodes import Negative, Node, PlusMinus, children, with_children
 
 
-def sign_values(node: Node) -> list[Node]:
+def expand_plus_minus(node: Node) -> list[Node]:
     r"""The expression with each choice of its signs; itself alone if it has none.
 
     Signs are chosen independently, unless there is a `\mp` among them: then all go together.

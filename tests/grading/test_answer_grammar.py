@@ -4,21 +4,21 @@ from fractions import Fraction
 
 import pytest
 
-from stair.grading.answers.hints import Hint
-from stair.grading.answers.kinds import (
-    Based,
-    Clock,
-    Collection,
+from stair.grading.answers.grammar import parse_answer
+from stair.grading.answers.requested_format import RequestedFormat
+from stair.grading.answers.types import (
+    AnswerList,
+    BasedNumeral,
+    Bracketed,
     FiniteSet,
-    Group,
     NamedSet,
     Quantity,
     Ratio,
     Relation,
     SetExpression,
+    TimeOfDay,
     Words,
 )
-from stair.grading.answers.reading import read_answer
 from stair.grading.answers.units import UNITS
 from stair.grading.expressions.equality import exact_value
 
@@ -29,13 +29,13 @@ from stair.grading.expressions.equality import exact_value
         (r"\frac{1}{2}x", Quantity),
         (r"5\text{ cm}", Quantity),
         (r"\begin{pmatrix}1\\2\end{pmatrix}", Quantity),
-        ("3146_7", Based),
-        (r"4:30 \text{ p.m.}", Clock),
+        ("3146_7", BasedNumeral),
+        (r"4:30 \text{ p.m.}", TimeOfDay),
         ("3:2:1", Ratio),
-        ("(1,2]", Group),
+        ("(1,2]", Bracketed),
         (r"\{1,2\}", FiniteSet),
-        ("1, 2", Collection),
-        (r"1 \text{ or } 2", Collection),
+        ("1, 2", AnswerList),
+        (r"1 \text{ or } 2", AnswerList),
         (r"(-\infty,1)\cup(2,\infty)", SetExpression),
         (r"\emptyset", NamedSet),
         ("x < 2", Relation),
@@ -44,7 +44,7 @@ from stair.grading.expressions.equality import exact_value
     ],
 )
 def test_kind(text: str, kind: type) -> None:
-    assert isinstance(read_answer(text), kind)
+    assert isinstance(parse_answer(text), kind)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_kind(text: str, kind: type) -> None:
     ],
 )
 def test_value(text: str, value: Fraction) -> None:
-    answer = read_answer(text)
+    answer = parse_answer(text)
     assert isinstance(answer, Quantity)
     assert exact_value(answer.value) == value
 
 
 def test_commas_without_spaces_group_or_separate() -> None:
-    assert isinstance(read_answer("100,200"), Quantity)
-    assert isinstance(read_answer("100,200", grouping=False), Collection)
-    assert isinstance(read_answer("1,2"), Collection)
+    assert isinstance(parse_answer("100,200"), Quantity)
+    assert isinstance(parse_answer("100,200", grouping=False), AnswerList)
+    assert isinstance(parse_answer("1,2"), AnswerList)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_commas_without_spaces_group_or_separate() -> None:
     ],
 )
 def test_the_unit_that_a_problem_asks_for(problem: str, wanted: str | None) -> None:
-    unit = Hint.of(problem).unit
+    unit = RequestedFormat.from_problem(problem).unit
     if wanted is None:
         assert unit is None
     elif wanted == "square feet":
@@ -109,7 +109,7 @@ def test_the_unit_that_a_problem_asks_for(problem: str, wanted: str | None) -> N
     ],
 )
 def test_whether_a_percentage_is_asked_for(problem: str, asks: bool) -> None:
-    assert Hint.of(problem).wants_percent is asks
+    assert RequestedFormat.from_problem(problem).wants_percent is asks
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_whether_a_percentage_is_asked_for(problem: str, asks: bool) -> None:
     ],
 )
 def test_the_base_that_a_problem_asks_for(problem: str, base: int | None) -> None:
-    assert Hint.of(problem).base == base
+    assert RequestedFormat.from_problem(problem).base == base

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from stair.grading.expressions.nodes import Node
+from stair.grading.expressions.nodes import Node, Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Based:
+class BasedNumeral:
     """A numeral in a base that is written beside it: `3146_7`."""
 
     digits: str
@@ -37,7 +37,7 @@ class Based:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class TimeOfDay:
     """A time of day; `period` is `am`, `pm` or empty."""
 
     hour: int
@@ -53,7 +53,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Bracketed:
     """Two or more answers in brackets: a tuple, a point, or an interval."""
 
     items: "tuple[Answer, ...]"
@@ -75,7 +75,7 @@ class Joiner(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class AnswerList:
     """Several answers without brackets."""
 
     items: "tuple[Answer, ...]"
@@ -120,4 +120,21 @@ class Words:
     text: str
 
 
-Answer = Quantity | Based | Clock | Ratio | Group | FiniteSet | Collection | SetExpression | NamedSet | Relation | Words
+Answer = (
+    Quantity
+    | BasedNumeral
+    | TimeOfDay
+    | Ratio
+    | Bracketed
+    | FiniteSet
+    | AnswerList
+    | SetExpression
+    | NamedSet
+    | Relation
+    | Words
+)
+
+
+def variable_name(answer: Answer) -> str | None:
+    """The name of an answer that is one variable."""
+    return answer.value.name if isinstance(answer, Quantity) and isinstance(answer.value, Symbol) else None

@@ -92,8 +92,13 @@ _REVERSED_OPENING = re.compile(rf"(^|\\in|\\cup|=)\s*\]{_END}(?=[][])")
 _REVERSED_CLOSING = re.compile(rf"([(\[]){_END}\[(?=\s*(?:$|\\cup|[.,;]))")
 _SPACES = re.compile(r"(?<!\\)\\[,;:! ]|\\(?:quad|qquad|enspace|thinspace|medspace|nobreakspace)(?![A-Za-z])|~")
 
+_FONT = re.compile(
+    r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
+    r"boldsymbol|bm|operatorname|underline|boxed|fbox|textsc)\*?\s*(?=\{)"
+)
 
-def clean(text: str) -> str:
+
+def normalize(text: str) -> str:
     """The same answer with one spelling for each construct."""
     text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(text).strip())
     text = _drop_delimiters(text)
@@ -111,6 +116,16 @@ def clean(text: str) -> str:
     text = re.sub(r"\s+", " ", text).strip()
     text = _OPTION_LABEL.sub("", text)
     return _REVERSED_CLOSING.sub(r"\1\2)", _REVERSED_OPENING.sub(r"\1(\2", text))  # `]1,2[` is `(1,2)`
+
+
+def without_fonts_and_spaces(normalized: str) -> str:
+    """Normalized LaTeX without fonts, and without spaces except between digits."""
+    return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", _FONT.sub("", normalized)).strip(" .,;")
+
+
+def plain_text(text: str) -> str:
+    """The text by which two answers are compared as texts: the same for two spellings of one answer."""
+    return without_fonts_and_spaces(normalize(text))
 
 
 def _one_basis(text: str) -> str:

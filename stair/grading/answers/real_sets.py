@@ -9,50 +9,51 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from stair.grading.answers.kinds import (
+from stair.grading.answers.types import (
     Answer,
-    Collection,
+    AnswerList,
+    Bracketed,
     FiniteSet,
-    Group,
     Joiner,
     NamedSet,
     Quantity,
     Relation,
     SetExpression,
     SetOperator,
+    variable_name,
 )
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.grading.expressions.equality import same_value
-from stair.grading.expressions.evaluate import Evaluation
-from stair.grading.expressions.nodes import Node, Symbol, symbols
+from stair.grading.expressions.evaluation import Evaluation
+from stair.grading.expressions.nodes import Node, symbols
 
 _ORDERS = ("<", ">", "le", "ge", "ne")
 _BESIDE = Fraction(1, 1009)
 _FURTHER = tuple(Fraction(numerator, 7) for numerator in (-7000, *range(-83, 84, 5), 7000))
 
 
-class NoRegion(Exception):
+class NotARealSet(Exception):
     """The answer is no subset of the real line that can be compared by points."""
 
 
-def is_region(answer: Answer) -> bool:
+def is_real_set(answer: Answer) -> bool:
     """Whether an answer can be meant as a subset of the real line other than a finite set."""
     match answer:
         case NamedSet():
             return answer.name in ("R", "empty")
-        case Group(items, opening, _):
+        case Bracketed(items, opening, _):
             return len(items) == 2 and opening in ("(", "[") and all(isinstance(item, Quantity) for item in items)
         case SetExpression(_, parts):
-            return all(is_region(part) or isinstance(part, FiniteSet) for part in parts)
+            return all(is_real_set(part) or isinstance(part, FiniteSet) for part in parts)
         case Relation(sides, operators):
             return (
                 all(operator in _ORDERS for operator in operators)
                 and all(isinstance(side, Quantity) for side in sides)
                 and len(_variables(answer)) == 1
-            ) or (operators == ("in",) and is_region(sides[1]))
-        case Collection(items, _):
-            regions = [isinstance(item, Relation) and is_region(item) for item in items]
+            ) or (operators == ("in",) and is_real_set(sides[1]))
+        case AnswerList(items, _):
+            regions = [isinstance(item, Relation) and is_real_set(item) for item in items]
             points = [_states_point(item) for item in items]
             whole = all(regions) or (any(regions) and len(_variables(answer)) == 1)
             return whole and all(one or other for one, other in zip(regions, points, strict=True))
@@ -60,7 +61,7 @@ def is_region(answer: Answer) -> bool:
             return False
 
 
-def same_region(left: Answer, right: Answer) -> bool:
+def same_real_set(left: Answer, right: Answer) -> bool:
     """Whether two regions have the same points. Inequalities must be in the same variable.
 
     One of the regions must show its ends (`-2 < x < 2`, not `x^2 < 4`), since the points are chosen by them.
@@ -71,13 +72,13 @@ def same_region(left: Answer, right: Answer) -> bool:
     name = next(iter(names), "x")
     arithmetic = Arithmetic()
     try:
-        sides = [_Region(answer, name, arithmetic) for answer in (left, right)]
+        sides = [_RealSet(answer, name, arithmetic) for answer in (left, right)]
         return all(sides[0].has(point) == sides[1].has(point) for point in _test_points(sides, arithmetic))
-    except (NoRegion, TooComplex):
+    except (NotARealSet, TooComplex):
         return False
 
 
-def _test_points(sides: "list[_Region]", arithmetic: Arithmetic) -> Iterator[Value]:
+def _test_points(sides: "list[_RealSet]", arithmetic: Arithmetic) -> Iterator[Value]:
     ends: list[Value] = []
     for side in sides:
         for end in side.ends(side.answer):
@@ -97,7 +98,7 @@ def _test_points(sides: "list[_Region]", arithmetic: Arithmetic) -> Iterator[Val
 
 
 @dataclass(frozen=True)
-class _Region:
+class _RealSet:
     answer: Answer
     name: str
     arithmetic: Arithmetic
@@ -109,10 +110,10 @@ class _Region:
         match answer:
             case NamedSet(name):
                 return name == "R"
-            case Group(items, opening, closing):
+            case Bracketed(items, opening, closing):
                 low, high = (self._end(item) for item in items)
                 if not self._in_order(low, high, opening == "[" and closing == "]"):
-                    raise NoRegion  # a pair of numbers, but no interval
+                    raise NotARealSet  # a pair of numbers, but no interval
                 return self._in_order(low, point, opening == "[") and self._in_order(point, high, closing == "]")
             case FiniteSet(items):
                 return any(same_value(self._end(item), point, self.arithmetic) for item in items)
@@ -122,14 +123,14 @@ class _Region:
                 return all(self._has(part, point) for part in parts)
             case SetExpression(SetOperator.DIFFERENCE, parts):
                 return self._has(parts[0], point) and not any(self._has(part, point) for part in parts[1:])
-            case Collection(items, joiner):
+            case AnswerList(items, joiner):
                 return self._has_among(items, joiner, point)
             case Relation(sides, ("in",)):
                 return self._has(sides[1], point)
             case Relation():
                 return self._satisfies(answer, point)
             case _:
-                raise NoRegion
+                raise NotARealSet
 
     def _has_among(self, items: Sequence[Answer], joiner: Joiner, point: Value) -> bool:
         """`x < 1, x > 2` are alternatives; `x \\ne 1` and `x \\in \\mathbb{R}` in a list are conditions."""
@@ -171,16 +172,16 @@ class _Region:
 
     def _end(self, item: Answer) -> Value:
         if not isinstance(item, Quantity):
-            raise NoRegion
+            raise NotARealSet
         return self._constant(item.value)
 
     def _constant(self, node: Node) -> Value:
         try:
             value = Evaluation(arithmetic=self.arithmetic).value(node)
         except Undefined as error:
-            raise NoRegion from error
+            raise NotARealSet from error
         if self.arithmetic.is_complex(value):
-            raise NoRegion
+            raise NotARealSet
         return value
 
     def ends(self, answer: Answer) -> Iterator[Value]:
@@ -196,7 +197,7 @@ def _states_point(answer: Answer) -> bool:
     if not isinstance(answer, Relation) or answer.operators != ("=",):
         return False
     left, right = answer.sides
-    return lone_symbol(left) is not None and isinstance(right, Quantity) and not symbols(right.value)
+    return variable_name(left) is not None and isinstance(right, Quantity) and not symbols(right.value)
 
 
 def _is_condition(answer: Answer) -> bool:
@@ -210,7 +211,7 @@ def _constants(answer: Answer) -> Iterator[Node]:
         case Quantity(value):
             if not symbols(value):
                 yield value
-        case Group(items, _, _) | FiniteSet(items) | Collection(items, _):
+        case Bracketed(items, _, _) | FiniteSet(items) | AnswerList(items, _):
             for item in items:
                 yield from _constants(item)
         case SetExpression(_, parts):
@@ -228,7 +229,7 @@ def _variables(answer: Answer) -> frozenset[str]:
             if operators == ("in",):
                 return frozenset()
             return frozenset().union(*(symbols(side.value) for side in sides if isinstance(side, Quantity)))
-        case Collection(items, _) | SetExpression(_, items):
+        case AnswerList(items, _) | SetExpression(_, items):
             return frozenset().union(*map(_variables, items))
         case _:
             return frozenset()
@@ -238,15 +239,10 @@ def _is_explicit(answer: Answer) -> bool:
     match answer:
         case Relation(sides, operators):
             return operators == ("in",) or all(
-                isinstance(side, Quantity) and (lone_symbol(side) is not None or not symbols(side.value))
+                isinstance(side, Quantity) and (variable_name(side) is not None or not symbols(side.value))
                 for side in sides
             )
-        case Collection(items, _) | SetExpression(_, items):
+        case AnswerList(items, _) | SetExpression(_, items):
             return all(map(_is_explicit, items))
         case _:
             return True
-
-
-def lone_symbol(answer: Answer) -> str | None:
-    """The name of an answer that is one variable."""
-    return answer.value.name if isinstance(answer, Quantity) and isinstance(answer.value, Symbol) else None

@@ -3,15 +3,12 @@
 import re
 from fractions import Fraction
 
-from stair.grading.answers.denials import hedges
-from stair.grading.answers.kinds import Answer, NamedSet, Quantity, Words
+from stair.grading.answers.negations import is_hedge
 from stair.grading.answers.number_words import leading_number, ordinal_word, spoken_fraction
+from stair.grading.answers.types import Answer, NamedSet, Quantity, Words
 from stair.grading.expressions.nodes import Constant, Negative, Number, Symbol
+from stair.grading.expressions.normalization import without_fonts_and_spaces
 
-_FONT = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
-    r"boldsymbol|bm|operatorname|underline|boxed|fbox|textsc)\*?\s*(?=\{)"
-)
 _ARTICLES = re.compile(r"^(?:the|an?|on(?=\s+[a-z]+day\b))\s+")
 _VERB = re.compile(r"\s(?:is|are)\s")
 _PHRASES: tuple[tuple[str, Answer], ...] = (
@@ -43,46 +40,20 @@ def sentence_states(answer: Answer, reference: Answer) -> bool:
     if not isinstance(answer, Words) or not isinstance(reference, Words):
         return False
     subject, *predicates = _VERB.split(answer.text)
-    if len(predicates) != 1 or not subject or _VERB.search(reference.text) or any(map(hedges, subject.split())):
+    if len(predicates) != 1 or not subject or _VERB.search(reference.text) or any(map(is_hedge, subject.split())):
         return False
     return normal_words(predicates[0]) == reference.text
 
 
-def bare_text(cleaned: str) -> str:
-    """Cleaned LaTeX without fonts, and without spaces except between digits: the same for two spellings of one answer."""
-    return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", _FONT.sub("", cleaned)).strip(" .,;")
-
-
-def unreadable(cleaned: str) -> Words:
+def unparsed(normalized: str) -> Words:
     """What an answer that cannot be read is compared by. Letters keep their case, unless it is plainly in words."""
-    text = bare_text(cleaned)
+    text = without_fonts_and_spaces(normalized)
     if re.search(r"[A-Za-z]{3}", text) and not re.search(r"[\\=+*/^_<>]", text):
         text = re.sub(r"[{}\"]", "", text).casefold()
     return Words(text)
 
 
-def read_date(text: str) -> Words | None:
-    """A day of the year, `June 20` or `20th of June`, perhaps with a year."""
-    match = _DATE.fullmatch(text.strip(" ."))
-    if match is None:
-        return None
-    month, day = (match["month"], match["day"]) if match["month"] else (match["other_month"], match["other_day"])
-    return Words(f"{month.lower()[:3]} {int(day)} {match['year'] or ''}".strip())
-
-
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" if name[3:] else name for name in _MONTHS) + "|sept"
-_DATE = re.compile(
-    rf"(?:(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?|"
-    rf"(?P<other_day>\d{{1,2}})(?: ?(?:st|nd|rd|th))? (?:of )?(?P<other_month>{_MONTH}))(?:,? (?P<year>\d{{4}}))?",
-    re.IGNORECASE,
-)
-
-
-def read_words(text: str) -> Answer:
+def parse_words(text: str) -> Answer:
     """The answer that a phrase stands for; a number if it is one in words."""
     spoken = re.sub(r"[.,;:!?()]", " ", text.casefold()).strip()
     spoken = re.sub(r"\s+", " ", spoken)

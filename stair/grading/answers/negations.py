@@ -20,19 +20,19 @@ _AT_THE_VERB = frozenset(_DESCRIBING.split())
 _DENIALS, _DOUBTS = frozenset(_DENYING.split()), frozenset(_DOUBTING.split())
 
 
-def denies(word: str) -> bool:
-    """Whether a word denies the value beside it, whatever its case."""
+def is_negation(word: str) -> bool:
+    """Whether a word is_negation the value beside it, whatever its case."""
     word = word.lower().replace("’", "'")
     return word in _DENIALS or word.endswith("n't")
 
 
-def hedges(word: str) -> bool:
-    """Whether the `is` after this word states nothing: the word denies, doubts, compares or asks."""
-    return denies(word) or word.lower() in _DOUBTS
+def is_hedge(word: str) -> bool:
+    """Whether the `is` after this word states nothing: the word is_negation, doubts, compares or asks."""
+    return is_negation(word) or word.lower() in _DOUBTS
 
 
-def hedged(words: Sequence[str]) -> bool:
+def is_hedged_clause(words: Sequence[str]) -> bool:
     """Whether a sentence up to its verb states nothing: `The number of invalid codes is` states a value."""
     return any(
-        hedges(word) and (word.lower() not in _AT_THE_VERB or at >= len(words) - 2) for at, word in enumerate(words)
+        is_hedge(word) and (word.lower() not in _AT_THE_VERB or at >= len(words) - 2) for at, word in enumerate(words)
     )

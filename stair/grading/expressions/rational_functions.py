@@ -32,7 +32,7 @@ class NotRational(Exception):
     """The expression is no rational function of its variables, or one with too many terms."""
 
 
-def equal_functions(left: Node, right: Node) -> bool | None:
+def equal_rational_functions(left: Node, right: Node) -> bool | None:
     """Whether two rational functions are the same one; None where one of them is none, or is too large."""
     names = sorted(symbols(left) | symbols(right))
     functions = _Functions(dict(zip(names, _variables(len(names)), strict=True)))
