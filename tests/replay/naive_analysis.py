@@ -129,3 +129,49 @@ def whitened(projected: np.ndarray, candidates: Sequence[int]) -> np.ndarray:
         for h in range(histories):
             found[x, h] = root @ (projected[x, h] - mean)
     return found
+
+
+def read_scores(
+    fit: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]],
+    test: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]],
+    kept: int,
+) -> float:
+    """R^2 of the first `kept` features on the test cells; a group is its cells' features and targets."""
+    xs, ys = fit
+    n, outputs = len(xs), len(ys[0])
+    means = [math.fsum(x[j] for x in xs) / n for j in range(kept)]
+    spreads = [math.sqrt(math.fsum((x[j] - means[j]) ** 2 for x in xs) / n) for j in range(kept)]
+
+    def standardized(x: Sequence[float]) -> Vector:
+        return [1.0] + [(x[j] - means[j]) / spreads[j] if spreads[j] else 0.0 for j in range(kept)]
+
+    # Least squares with one further row a feature: sqrt(n) times its slope, whose target is zero.
+    rows = [standardized(x) for x in xs]
+    rows += [[0.0] + [math.sqrt(n) if i == j else 0.0 for i in range(kept)] for j in range(kept)]
+    slopes = np.linalg.lstsq(np.array(rows), np.array([*ys, *[[0.0] * outputs] * kept]), rcond=None)[0]
+    error = total = 0.0
+    for output in range(outputs):
+        level = math.fsum(y[output] for y in test[1]) / len(test[1])
+        for x, y in zip(*test, strict=True):
+            guess = math.fsum(a * b for a, b in zip(standardized(x), slopes[:, output], strict=True))
+            error += (y[output] - guess) ** 2
+            total += (y[output] - level) ** 2
+    return 1 - error / total
+
+
+def features(
+    projection: np.ndarray, u: np.ndarray, reference: np.ndarray, length: int, masses: np.ndarray, read: np.ndarray
+) -> Vector:
+    """One cell's features, the read's last."""
+
+    def projected(vector: np.ndarray) -> Vector:
+        return [math.fsum(float(p) * float(v) for p, v in zip(row, vector, strict=True)) for row in projection]
+
+    change = [float(a) - float(b) for a, b in zip(u, reference, strict=True)]
+    return [
+        *projected(reference),
+        *projected(np.array(change)),
+        math.log(1 + length),
+        *(float(mass) for mass in masses[:3]),
+        *projected(read),
+    ]
