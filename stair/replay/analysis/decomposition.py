@@ -1,0 +1,93 @@
+"""The additive decomposition of displacement over a balanced design (Eqs. 2 and 13 to 15, appendix A.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+View = Literal["raw", "additive", "interaction"]
+VIEWS: tuple[View, ...] = get_args(View)
+"""Displacement itself, its reconstruction mu + a(x) + b(H), and e(x, H)."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Sums of squared norms over all cells. The four parts sum to the total."""
+
+    total: float
+    mean: float
+    """problems x histories x |mu|^2"""
+    problems: float
+    """histories x the sum of |a(x)|^2"""
+    histories: float
+    """problems x the sum of |b(H)|^2"""
+    interaction: float
+    """The sum of |e(x, H)|^2."""
+
+    @property
+    def interaction_fraction(self) -> float:
+        """The interaction's share of the total, in [0, 1]; NaN where nothing is displaced."""
+        return self.interaction / self.total if self.total else float("nan")
+
+    @property
+    def residual(self) -> float:
+        """The total less its parts: zero but for rounding."""
+        return self.total - (self.mean + self.problems + self.histories + self.interaction)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """d(x, H) = mu + a(x) + b(H) + e(x, H), all FP64."""
+
+    raw: Floats
+    """[problems, histories, hidden]: d"""
+    mean: Floats
+    """[hidden]: mu"""
+    problems: Floats
+    """[problems, hidden]: a"""
+    histories: Floats
+    """[histories, hidden]: b"""
+    interaction: Floats
+    """[problems, histories, hidden]: e"""
+
+    def view(self, name: View) -> Floats:
+        """[problems, histories, hidden] the coordinates of a view."""
+        if name == "additive":
+            return (self.mean + self.problems)[:, None] + self.histories
+        return self.raw if name == "raw" else self.interaction
+
+    @cached_property
+    def energy(self) -> Energy:
+        """Each part's energy, from its own terms; none is a difference of others."""
+        problems, histories, _ = self.raw.shape
+        return Energy(
+            _energy(self.raw),
+            problems * histories * _energy(self.mean),
+            histories * _energy(self.problems),
+            problems * _energy(self.histories),
+            _energy(self.interaction),
+        )
+
+
+def decompose(displacements: Floats) -> Decomposition:
+    """Decompose the displacement of all cells of a balanced design.
+
+    Args:
+        displacements: FP64 [problems, histories, hidden], every problem under every history.
+    """
+    by_problem, by_history = displacements.mean(axis=1), displacements.mean(axis=0)
+    mean = by_problem.mean(axis=0)
+    problems, histories = by_problem - mean, by_history - mean
+    interaction = displacements - by_problem[:, None]
+    interaction -= histories
+    return Decomposition(displacements, mean, problems, histories, interaction)
+
+
+def _energy(part: Floats) -> float:
+    return float(np.vdot(part, part))

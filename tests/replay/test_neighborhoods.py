@@ -1,0 +1,211 @@
+"""Folds, pairs, shuffles, neighborhoods and whitening, beside loops and planted structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stair.replay.analysis.decomposition import decompose
+from stair.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
+from stair.replay.analysis.history_pairs import history_pairs
+from stair.replay.analysis.neighborhoods import Overlaps, neighbor_table, overlaps
+from stair.replay.analysis.permutations import named_permutation
+from stair.replay.analysis.projection import gaussian_projection, project
+from stair.replay.analysis.whitening import whitened
+from tests.replay import naive_analysis as naive
+
+
+def named(letter: str, count: int) -> list[str]:
+    return [f"{letter}{7 * number % count:03}" for number in range(count)]
+
+
+def folded(problems: Sequence[str]) -> tuple[Fold, ...]:
+    return problem_folds(problems, "seed", "folds")
+
+
+def anchor_shuffles(problems: int, histories: int, *, exclude_fixed: bool = False) -> AnchorShuffles:
+    names = named("p", problems)
+    return AnchorShuffles(names, named("h", histories), folded(names), ["first", "second"], exclude_fixed=exclude_fixed)
+
+
+def measured(view: np.ndarray, *, sizes: Sequence[int] = (8,), exclude_fixed: bool = False) -> Overlaps:
+    """All overlaps of [problems, histories, width] coordinates, for histories each of a block."""
+    problems, histories, _ = view.shape
+    pairs = history_pairs(list(range(100, 100 + histories)), list(range(histories)), named("h", histories))
+    table = neighbor_table(view, folded(named("p", problems)), range(histories), max(sizes))
+    return overlaps(table, pairs, anchor_shuffles(problems, histories, exclude_fixed=exclude_fixed), sizes)
+
+
+def test_folds_are_exact_quarters_of_a_function_of_names() -> None:
+    names = named("p", 128)
+    folds = folded(names)
+    assert [(len(fold.anchors), len(fold.candidates)) for fold in folds] == [(32, 96)] * 4
+    assert sorted(index for fold in folds for index in fold.anchors) == list(range(128))
+    for fold in folds:
+        assert not set(fold.anchors) & set(fold.candidates)
+        for part in (fold.anchors, fold.candidates):
+            assert [names[index] for index in part] == sorted(names[index] for index in part)
+    turned = folded(names[::-1])
+    assert [{names[::-1][i] for i in fold.anchors} for fold in turned] == [{names[i] for i in f.anchors} for f in folds]
+    assert [set(f.anchors) for f in problem_folds(names, "other")] != [set(f.anchors) for f in folds]
+    with pytest.raises(ValueError, match="6 current problems"):
+        folded(named("p", 6))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 2)), min_size=2, max_size=14),
+    st.integers(2, 8),
+)
+def test_pairs_are_those_of_the_loops(histories: list[tuple[int, int, int]], count: int) -> None:
+    lengths, blocks, copies = (list(values) for values in zip(*histories, strict=True))
+    names = named("h", len(histories))
+    for times in (copies, [1] * len(names)):
+        members = [index for index, number in enumerate(times) for _ in range(number)]
+        many = [[values[i] for i in members] for values in (lengths, blocks, names)]
+        if len(set(many[1])) < 2:
+            with pytest.raises(ValueError, match="another source block"):
+                history_pairs(lengths, blocks, names, copies=times, pairs=count)
+            continue
+        wanted = [(members[first], members[second]) for first, second in naive.pairs(*many, count)]
+        found = history_pairs(lengths, blocks, names, copies=times, pairs=count)
+        # Loops over copies may name another copy of the same history, never another history.
+        assert list(found) == wanted
+        assert all(blocks[first] != blocks[second] for first, second in found)
+
+
+def test_ties_of_length_go_to_the_shorter_then_by_name() -> None:
+    assert history_pairs([10, 8, 12], [1, 2, 3], ["a", "b", "c"], pairs=3) == ((1, 0), (0, 1), (2, 0))
+    assert history_pairs([8, 10, 8], [1, 2, 3], ["z", "m", "a"], pairs=3)[2] == (1, 2)
+
+
+def test_permutations_depend_on_names_alone() -> None:
+    names = named("p", 30)
+    moved = named_permutation(names, "seed")
+    turned = named_permutation(names[::-1], "seed")
+    assert {a: names[b] for a, b in zip(names, moved, strict=True)} == {
+        a: names[::-1][b] for a, b in zip(names[::-1], turned, strict=True)
+    }
+    assert sorted(moved) == list(range(30))
+    drawn = [tuple(named_permutation(["a", "b", "c"], seed)) for seed in range(600)]
+    assert all(70 < drawn.count(one) < 130 for one in set(drawn)) and len(set(drawn)) == 6
+    deranged = [tuple(named_permutation(["a", "b", "c"], seed, exclude_fixed=True)) for seed in range(200)]
+    assert set(deranged) == {(1, 2, 0), (2, 0, 1)} and 70 < deranged.count((1, 2, 0)) < 130
+    with pytest.raises(ValueError, match="cannot move"):
+        named_permutation(["a"], exclude_fixed=True)
+
+
+def test_anchors_are_shuffled_within_their_fold() -> None:
+    for exclude in (False, True):
+        shuffles = anchor_shuffles(32, 6, exclude_fixed=exclude)
+        drawn = [shuffles.of_pair(first, second) for first, second in ((0, 1), (1, 0), (2, 3))]
+        assert all((one != other).any() for one, other in ((drawn[0], drawn[1]), (drawn[0], drawn[2]), drawn[0]))
+        for pi in np.concatenate(drawn):
+            for fold in folded(named("p", 32)):
+                assert set(pi[fold.anchors]) == set(fold.anchors)
+        fixed = sum(int((pi == np.arange(32)).sum()) for pi in np.concatenate(drawn))
+        assert fixed == 0 if exclude else fixed > 0
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_overlaps_equal_the_loops(ties: bool) -> None:
+    generator = np.random.default_rng(5)
+    problems, histories, sizes = 20, 6, (2, 5, 9)
+    view = generator.normal(0, 1, (problems, histories, 3)) + 40
+    if ties:
+        view = generator.integers(0, 3, view.shape).astype(float)
+    names, blocks, lengths = named("p", problems), [0, 0, 1, 1, 2, 2], [5, 3, 3, 4, 9, 5]
+    pairs = history_pairs(lengths, blocks, named("h", histories), pairs=4)
+    folds = folded(names)
+    shuffles = anchor_shuffles(problems, histories)
+    found = overlaps(neighbor_table(view, folds, {h for pair in pairs for h in pair}, 9), pairs, shuffles, sizes)
+    anchors = [fold.anchors.tolist() for fold in folds]
+    assert found.matched.shape == (3, 4, problems) and found.shuffled.shape == (2, 3, 4, problems)
+    for number, size in enumerate(sizes):
+        wanted = naive.overlap(view.tolist(), names, anchors, pairs, size)
+        assert found.matched_means[number] == pytest.approx(wanted, abs=1e-14)
+        for seed in range(2):
+            pi = [shuffles.of_pair(*pair)[seed].tolist() for pair in pairs]
+            wanted = naive.overlap(view.tolist(), names, anchors, pairs, size, pi)
+            assert found.shuffled_means[seed, number] == pytest.approx(wanted, abs=1e-14)
+
+
+def test_whitened_overlaps_equal_the_loops() -> None:
+    generator = np.random.default_rng(6)
+    problems, histories = 16, 4
+    cells = generator.normal(0, 1, (problems, histories, 12)) * generator.uniform(0.1, 4, 12)
+    projected = project(gaussian_projection(5, 12, "projection"), cells)
+    names, pairs = named("p", problems), [(0, 1), (3, 2), (0, 1)]
+    folds, shuffles = folded(names), anchor_shuffles(problems, histories)
+    found = overlaps(neighbor_table(whitened(projected, folds), folds, range(4), 3), pairs, shuffles, [3])
+    wanted = 0.0
+    for fold in folds:
+        view = naive.whitened(projected, [x for x in range(problems) if x not in fold.anchors])
+        one = whitened(projected, [fold])[0]
+        np.testing.assert_allclose(one, view, rtol=1e-10, atol=1e-12)
+        wanted += naive.overlap(view.tolist(), names, [fold.anchors.tolist()], pairs, 3) / 4
+    assert found.matched_means[0] == pytest.approx(wanted, abs=1e-14)
+    assert found.matched_means[0] != measured(cells, sizes=[3]).matched_means[0]
+
+
+def test_a_projection_is_a_function_of_its_names_and_keeps_norms() -> None:
+    projection = gaussian_projection(128, 2560, "projection")
+    np.testing.assert_array_equal(projection, gaussian_projection(128, 2560, "projection"))
+    assert (projection != gaussian_projection(128, 2560, "other")).all()
+    vectors = np.random.default_rng(7).normal(0, 1, (50, 2560)).astype(np.float32)
+    ratios = np.linalg.norm(project(projection, vectors), axis=1) / np.linalg.norm(vectors, axis=1)
+    assert 0.9 < ratios.mean() < 1.1
+
+
+def test_the_additive_view_overlaps_entirely() -> None:
+    generator = np.random.default_rng(8)
+    cells = (
+        generator.normal(0, 0.1, (64, 8, 48)) + generator.normal(0, 9, (64, 1, 48)) + generator.normal(0, 99, (8, 48))
+    )
+    parts = decompose(cells)
+    found = measured(parts.view("additive"), sizes=(8, 16, 32))
+    assert (found.matched == 1.0).all()
+    assert (found.shuffled_means < 0.8).all()
+    assert (measured(parts.view("interaction")).matched_means < 0.5).all()
+
+
+def test_independent_noise_overlaps_as_chance_has_it() -> None:
+    noise = decompose(np.random.default_rng(9).normal(0, 1, (128, 16, 256))).interaction
+    found = measured(noise, sizes=(8, 16, 32))
+    chance = np.array([8, 16, 32]) / 96
+    np.testing.assert_allclose(found.matched_means, chance, atol=0.02)
+    np.testing.assert_allclose(found.shuffled_means, [chance, chance], atol=0.02)
+
+
+def planted_interaction(generator: np.random.Generator, noise: float) -> np.ndarray:
+    """Each history turns the problems' own directions its way: distances recur across histories."""
+    own = generator.normal(0, 1, (64, 24))
+    turns = np.stack([np.linalg.qr(generator.normal(0, 1, (24, 24)))[0] for _ in range(12)])
+    return np.einsum("xi,hij->xhj", own, turns) + noise * generator.normal(0, 1, (64, 12, 24))
+
+
+def test_a_planted_interaction_recurs_and_shuffled_histories_destroy_it() -> None:
+    generator = np.random.default_rng(10)
+    planted = planted_interaction(generator, 0.3)
+    additive = generator.normal(0, 5, (64, 1, 24)) + generator.normal(0, 5, (12, 24))
+    found = measured(decompose(planted + additive).interaction, exclude_fixed=True)
+    names = named("p", 64)
+    pairs = history_pairs(list(range(100, 112)), list(range(12)), named("h", 12))
+    truth = planted - planted.mean(axis=1, keepdims=True) - planted.mean(axis=0) + planted.mean(axis=(0, 1))
+    brute = naive.overlap(truth.tolist(), names, [fold.anchors.tolist() for fold in folded(names)], pairs[:2], 8)
+    assert found.matched[0, :2].mean() == pytest.approx(brute, abs=0.005)
+    control = found.shuffled_means.mean()
+    assert found.matched_means[0] > control + 0.3
+    mixed = planted.copy()
+    for problem in range(64):
+        mixed[problem] = planted[problem, generator.permutation(12)]
+    lost = measured(decompose(mixed + additive).interaction, exclude_fixed=True)
+    assert lost.matched_means[0] == pytest.approx(lost.shuffled_means.mean(), abs=0.04)
+
+
+def test_more_neighbors_than_candidates_are_refused() -> None:
+    with pytest.raises(ValueError, match="12 candidates, fewer than the 13"):
+        measured(np.zeros((16, 4, 2)), sizes=[13])
