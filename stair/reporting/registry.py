@@ -14,6 +14,7 @@ from stair.reporting.labels import Labels
 from stair.reporting.tables import continuous_summary, history, lora, native_accuracy, turns, uncertainty
 from stair.reporting.tables.table import Table
 from stair.statistics.grid import Gap, Responses
+from stair.statistics.tidy import Value
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Source:
     config: Config
     trained: Mapping[tuple[str, str], int | Gap] = field(default_factory=dict)
     """Parameters by (model, condition), where known."""
+    sizes: tuple[Value, ...] = ()
+    """Tokens that turns are given to read."""
 
 
 class TableBuilder(NamedTuple):
@@ -77,6 +80,6 @@ _TABLES = {
 FIGURES = {
     "overview": FigureBuilder(
         mapping.OVERVIEW,
-        lambda source: overview.build(source.responses, source.labels, source.config.overview.models),
+        lambda source: overview.build(source.responses, source.sizes, source.labels, source.config.overview.models),
     ),
 }
