@@ -10,6 +10,8 @@ LORA_TURNS = "tab:lora-turns"
 SHARED_T1 = "tab:shared-t1"
 BANK_PREFIXES = "tab:bank-prefix-accuracy"
 OVERVIEW = "fig:overview"
+METHOD = "fig:method"
+TRAINING_SCOPE = "fig:method-training"
 
 CONDITIONS = {
     "vanilla": "Vanilla",
