@@ -26,7 +26,8 @@ LORA = ("native", "stair", "lora", "lora_stair")
 TRAINING_FIGURE = "training_"
 """Prefix of the figures of training curves, one a model."""
 
-DIAGRAMS = ("method", "training_scope")
+TRAINING_SCOPE = "training_scope"
+DIAGRAMS = ("method", TRAINING_SCOPE)
 """Figures of STAIR's controllers, from the controllers' files alone."""
 
 

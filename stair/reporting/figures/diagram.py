@@ -59,15 +59,16 @@ class Diagram:
         widest = max(text_width(line, size, bold) for line in lines)
         if room is not None and widest > room:
             size = max(_SMALLEST, size * room / widest)
+        one = len(lines) == 1
         self.axes.text(
             x,
-            y,
+            y - 0.32 * size if one else y,  # the middle of a capital, whatever hangs below the line
             text,
             fontsize=size,
             fontweight="bold" if bold else "normal",
             color=colour,
             ha=align,
-            va="center_baseline" if len(lines) == 1 else "center",
+            va="baseline" if one else "center",
             linespacing=1.1,
         )
 

@@ -35,7 +35,15 @@ def build(models: Sequence[Controlled], labels: Labels) -> Figure:
         plane = Diagram(drawing, foot.height * 72, points)
         _block(plane, _READS + table)
         _reads(plane, table)
-        header = ("Model", "Controlled layers", "Query heads", "K/V heads", "Head dim.", "Output gate", "Learned parameters")
+        header = (
+            "Model",
+            "Controlled layers",
+            "Query heads",
+            "K/V heads",
+            "Head dim.",
+            "Output gate",
+            "Learned parameters",
+        )
         rows = [
             (
                 labels.model(each.model),
@@ -68,7 +76,7 @@ def _values(models: Sequence[Controlled]) -> Iterator[Value]:
 def _block(plane: Diagram, base: float) -> None:
     """Panel (a): above the native path of a block, below the auxiliary branch."""
     native, branch, around = base + 86, base + 30, base + 108
-    plane.title(2, base + _BLOCK - 7, "a", "A controlled block")
+    plane.title(2, base + _BLOCK - 7, "a", "A controlled block, in prefill of the current prompt")
     plane.box(2, native - 11, 42, 22, "block\ninput")
     plane.box(64, native - 11, 84, 22, "native self-attention", fill=FROZEN)
     plane.arrow((44, native), (64, native))
@@ -104,7 +112,11 @@ def _block(plane: Diagram, base: float) -> None:
     plane.arrow((262, branch + 10), (262, native - 5.5), colour=COLOURS["stair"])
     plane.text(267, branch + 30, "$\\Delta o$", align="left")
     for number, (fill, meaning) in enumerate(
-        ((FROZEN, "frozen weights of the model"), (BANK, "fixed states of earlier turns"), (LEARNED, "learned directions"))
+        (
+            (FROZEN, "frozen weights of the model"),
+            (BANK, "fixed states of earlier turns"),
+            (LEARNED, "learned directions"),
+        )
     ):
         y = branch + 10 - 12 * number
         plane.box(300, y - 3, 9, 6, fill=fill)

@@ -55,7 +55,7 @@ def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: 
     shown = [benchmark for model in models for benchmark in responses.benchmarks(model)]
     foot = Foot(notes(labels, responses, bars, shown))
     rows = -(-len(models) // 2)
-    top = _HEADER + 128 + table_row() * (len(models) + 1)
+    top = _HEADER + 133 + table_row() * (len(models) + 1)
     height = top / 72 + _ROW * rows + foot.height
     with styled() as pyplot:
         drawing = pyplot.figure(figsize=(TEXT_WIDTH, height), layout="constrained")
@@ -117,7 +117,7 @@ def _condition(
     """What a condition reads at the last turn, from the visible text below to the answer above."""
     top, reads = plane.height, condition == "stair"
     plane.title(x, top - 6, letter, f"{labels.condition(condition)} at {_LAST}")
-    text, model, upper = top - 96, top - 65, top - 34
+    text, model, upper = top - 101, top - 70, top - 34
     cell = _WIDTH / (TURNS + 1)
     for turn in range(1, TURNS + 1):
         last = turn == TURNS
@@ -142,7 +142,15 @@ def _condition(
             plane.box(x + 24 + (turn - 1) * wide, upper + 1, wide, 14, f"T{turn}", fill=BANK, size=TINY)
         plane.text(x, upper + 8, "K/V\nbank", size=TINY, align="left")
         plane.arrow((middle, upper + 1), (middle, model + 16), colour=COLOURS["stair"], line=THICK)
-        plane.text(middle + 4, upper - 7, "changed read", size=TINY, colour=COLOURS["stair"], align="left", room=44)
+        plane.text(
+            middle + 4,
+            upper - 9,
+            "changed read,\nprefill only",
+            size=TINY,
+            colour=COLOURS["stair"],
+            align="left",
+            room=44,
+        )
         what, metric = "Bank entries (median)", context_sizes.BANK
     else:
         plane.text(middle, upper + 8, "no bank: history is read\nas text alone", size=TINY, colour=MUTED)

@@ -10,6 +10,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.conversation.spans import control_span
 from stair.core import TURNS
+from stair.graph.tables import TRAINING_SCOPE
 from stair.reporting import mapping
 from stair.reporting.figures.controlled import of_models, read_controlled
 from stair.reporting.figures.diagram import BANK, CURRENT, FROZEN, LEARNED, PLAIN, Diagram, count, table_row
@@ -19,7 +20,7 @@ from stair.reporting.figures.training import read_curve
 from stair.reporting.labels import Labels
 from stair.statistics.tidy import Value
 
-_SPANS, _BANKS = 112.0, 108.0
+_SPANS, _BANKS = 108.0, 98.0
 """Points of the two panels' heights."""
 _HEADER = 1
 """Stands for the ids of `<|im_start|>user`."""
@@ -82,7 +83,7 @@ def build(models: Sequence[Trained], labels: Labels) -> Figure:
             "learned parameters": each.parameters,
         }
         values += [Value(each.model, "", "stair", "", "", metric, number, "") for metric, number in numbers.items()]
-    return Figure("training_scope", mapping.TRAINING_SCOPE, tuple(values), drawing)
+    return Figure(TRAINING_SCOPE, mapping.TRAINING_SCOPE, tuple(values), drawing)
 
 
 def _spans(plane: Diagram, base: float) -> Iterator[Value]:
@@ -121,7 +122,7 @@ def _spans(plane: Diagram, base: float) -> Iterator[Value]:
     _, first, last = next(span for span in spans if span[0])
     middle = (first + last) / 2
     plane.arrow((x, loss + 7), (middle, loss + 7), (middle, branch), colour=COLOURS["stair"], dashed=True)
-    plane.text((middle + x) / 2 + 2, loss + 1, "gradient", size=TINY, colour=COLOURS["stair"])
+    plane.text((middle + x) / 2 + 2, loss + 1, "gradient into the prefix", size=TINY, colour=COLOURS["stair"])
     plane.text(left + 2, loss + 7, "history: no loss, no gradient", size=TINY, colour=MUTED, align="left", room=92)
     plane.box(middle - 46, tokens + 30, 92, 15, "bank $\\mathcal{B}_t$ (detached)", fill=BANK)
     plane.arrow((middle, tokens + 30), (middle, tokens + 16), line=THICK, colour=COLOURS["stair"])
@@ -159,4 +160,5 @@ def _banks(plane: Diagram, base: float) -> Iterator[Value]:
         if turn < TURNS:
             down = x + 62
             plane.arrow((down, turns), (down, banks + 7), (x + step, banks + 7), dashed=True)
-            plane.text(down - 4, turns - 8, "captured,\ndetached" if turn == 1 else "", size=TINY, colour=MUTED, align="right")
+            what = ("captured,\ndetached", "appended")[turn > 1]
+            plane.text(down - 4, turns - 9, what, size=TINY, colour=MUTED, align="right")
