@@ -123,13 +123,22 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 
 @commands.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
-    """Draw a figure from scored rows, or of training curves (training_MODEL). Writes figures/NAME.pdf, .png, .csv."""
-    from stair.graph.table_inputs import TRAINING_FIGURE
+    """Draw a figure. Writes figures/NAME.pdf, .png, .csv.
+
+    overview is drawn from scored rows, method and training_scope from the controllers' files, training_MODEL from curves.
+    """
+    from stair.graph.table_inputs import DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
 
     settings, paths = open_run(run)
-    if name.startswith(TRAINING_FIGURE):
+    if name in DIAGRAMS:
+        from stair.reporting.figures import method, training_scope
+
+        open_job(run, "diagram", name)
+        draw = training_scope.of_run if name == TRAINING_SCOPE else method.of_run
+        figure, rule = draw(settings, paths), "diagram"
+    elif name.startswith(TRAINING_FIGURE):
         from stair.reporting.figures.training import of_run
 
         figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"

@@ -15,7 +15,18 @@ from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
 from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
-from stair.graph.table_inputs import FIGURES, TRAINING_FIGURE, Place, evaluated_places, run_tables, tables_of
+from stair.graph.table_inputs import (
+    DIAGRAMS,
+    FIGURES,
+    TRAINING_FIGURE,
+    TRAINING_SCOPE,
+    Place,
+    diagram_models,
+    evaluated_places,
+    run_tables,
+    stair_controller,
+    tables_of,
+)
 from stair.protocol.preflight_record import prompts_settings
 from stair.records import schemas
 
@@ -205,6 +216,15 @@ def _run_table_from(run: Run, table: str) -> Inputs:
 
 def _figure_from(run: Run, figure: str) -> Inputs:
     return _shown(run, FIGURES[figure](run.config, evaluated_places(run.config)))
+
+
+def _diagram_from(run: Run, figure: str) -> Inputs:
+    controller = stair_controller(run.config)
+    if controller is None:
+        return {}
+    folders = [run.paths.controller(model, controller) for model in diagram_models(run.config)]
+    found: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
+    return found | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
 
 
 def _results(run: Run) -> Inputs:
@@ -483,6 +503,18 @@ OUTPUTS: dict[str, OutputKind] = {
                 "curves": list(run.paths.curves(run.config, figure.removeprefix(TRAINING_FIGURE)).values())
             },
             settings=lambda run, figure: settings.training_figure(run.config, figure.removeprefix(TRAINING_FIGURE)),
+            manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "diagram",
+            rules=("diagram",),
+            target="figures",
+            wildcards=("figure",),
+            jobs=lambda run: [(name,) for name in DIAGRAMS if diagram_models(run.config)],
+            files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
+            made_from=_diagram_from,
+            settings=lambda run, figure: settings.diagram(run.config, figure),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),

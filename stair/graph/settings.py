@@ -13,6 +13,7 @@ from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
+from stair.graph.table_inputs import diagram_models
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 CODE = "code"
@@ -263,6 +264,16 @@ def training_figure(config: Config, model: str) -> Settings:
         f"models.{model}.label": config.models[model].label,
         "controllers": trained,
         CODE: modules_digest("stair.reporting.figures.training", leave_out=("stair.statistics", *_CONFIGURATION)),
+    }
+
+
+def diagram(config: Config, figure: str) -> Settings:
+    """A diagram of STAIR's controllers: labels, and the code that draws it. What it says of a controller is in its inputs."""
+    return {
+        "note": config.note,
+        **{f"models.{model}.label": config.models[model].label for model in diagram_models(config)},
+        **chosen("conditions.stair", config.conditions["stair"], "label", "controller"),
+        CODE: modules_digest(f"stair.reporting.figures.{figure}", leave_out=("stair.statistics", *_CONFIGURATION)),
     }
 
 

@@ -26,6 +26,10 @@ LORA = ("native", "stair", "lora", "lora_stair")
 TRAINING_FIGURE = "training_"
 """Prefix of the figures of training curves, one a model."""
 
+TRAINING_SCOPE = "training_scope"
+DIAGRAMS = ("method", TRAINING_SCOPE)
+"""Figures of STAIR's controllers, from the controllers' files alone."""
+
 
 def evaluated_places(config: Config) -> list[Place]:
     """Every place that a run evaluates, in the order of the configuration."""
@@ -111,3 +115,15 @@ _LORA = ("lora_comparison", "lora_turns")
 
 FIGURES: dict[str, Shows] = {"overview": _overview}
 """By name; figures of training curves have another source."""
+
+
+def stair_controller(config: Config) -> str | None:
+    """The controller that the condition `stair` reads with; None in a run without one."""
+    condition = config.conditions.get("stair")
+    return condition.controller if condition is not None and config.reads_bank("stair") else None
+
+
+def diagram_models(config: Config) -> list[str]:
+    """The models that diagrams show: those with STAIR's controller; none in a run without one."""
+    controller = stair_controller(config)
+    return [] if controller is None else config.trained(controller)

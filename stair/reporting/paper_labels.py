@@ -13,6 +13,8 @@ REPLAY_DESIGN = "tab:replay-design"
 REPLAY_TEXT = "app:replay-construction"
 """The appendix that says how the replay was made."""
 OVERVIEW = "fig:overview"
+METHOD = "fig:method"
+TRAINING_SCOPE = "fig:method-training"
 
 CONDITIONS = {
     "vanilla": "Vanilla",

@@ -24,6 +24,7 @@ from stair.reporting.tables import (
 )
 from stair.reporting.tables.table import Table
 from stair.statistics.grid import Gap, Responses
+from stair.statistics.values import Value
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Source:
     config: Config
     trained: Mapping[tuple[str, str], int | Gap] = field(default_factory=dict)
     """Parameters by (model, condition), where known."""
+    sizes: tuple[Value, ...] = ()
+    """Tokens that turns are given to read."""
 
 
 class TableBuilder(NamedTuple):
@@ -100,6 +103,6 @@ RUN_TABLES = {
 FIGURES = {
     "overview": FigureBuilder(
         paper_labels.OVERVIEW,
-        lambda source: overview.build(source.responses, source.labels, source.config.overview.models),
+        lambda source: overview.build(source.responses, source.sizes, source.labels, source.config.overview.models),
     ),
 }

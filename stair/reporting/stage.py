@@ -27,11 +27,12 @@ from stair.reporting.missing import missing_reasons
 from stair.reporting.registry import FIGURES, RUN_TABLES, Source, table_builder
 from stair.reporting.tables.table import Table, nothing
 from stair.reporting.tidy import tidy_csv
+from stair.statistics.context_sizes import CONTEXT_COLUMNS, context_sizes
 from stair.statistics.grid import COLUMNS, Gap, Responses
 
 
-def scored_rows(paths: RunPaths, places: Sequence[Place]) -> pd.DataFrame:
-    """The scored rows at some places of a run, in their order.
+def scored_rows(paths: RunPaths, places: Sequence[Place], more: Sequence[str] = ()) -> pd.DataFrame:
+    """The scored rows at some places of a run, in their order, with `more` columns than metrics need.
 
     Raises:
         ValueError: the protocol's checks have not passed on this data.
@@ -40,7 +41,7 @@ def scored_rows(paths: RunPaths, places: Sequence[Place]) -> pd.DataFrame:
         raise ValueError(
             f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
         )
-    columns = [*COLUMNS, "seed", "verdict"]
+    columns = [*COLUMNS, "seed", "verdict", *more]
     frames = [pd.read_parquet(paths.evaluation(*place), columns=columns) for place in places]
     return pd.concat(frames or [pd.DataFrame(columns=columns)], ignore_index=True)
 
@@ -134,8 +135,9 @@ def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
     if name not in FIGURES:
         raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
     places = list(table_inputs.FIGURES[name](config, evaluated_places(config)))
-    responses = _responses(config, paths, places, scored_rows(paths, places))
-    return FIGURES[name].build(Source(responses, Labels.of(config), config))
+    rows = scored_rows(paths, places, CONTEXT_COLUMNS)
+    responses = _responses(config, paths, places, rows)
+    return FIGURES[name].build(Source(responses, Labels.of(config), config, sizes=tuple(context_sizes(rows))))
 
 
 def assemble(

@@ -1,4 +1,4 @@
-# Figures from scored rows, and of training curves.
+# Figures from scored rows, of training curves, and of controllers.
 localrules:
     figures,
 
@@ -44,5 +44,25 @@ rule training_figure:
     params:
         run=run_folder,
         settings=settings_of("training_figure"),
+    shell:
+        "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
+
+
+rule diagram:
+    input:
+        unpack(made_from("diagram")),
+    output:
+        files_of("diagram"),
+    log:
+        str(paths.log("figures", "{figure}")),
+    benchmark:
+        str(paths.timing("diagram", "{figure}"))
+    wildcard_constraints:
+        figure=names_of("diagram"),
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=settings_of("diagram"),
     shell:
         "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"

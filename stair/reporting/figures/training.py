@@ -9,11 +9,11 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.table_inputs import TRAINING_FIGURE
-from stair.reporting.figures.figure import STYLE, Figure
+from stair.reporting.figures.figure import Figure
+from stair.reporting.figures.style import DASHES, LINE, MUTED, SERIES, TEXT_WIDTH, THIN, Foot, styled
 from stair.reporting.labels import Labels
 from stair.statistics.values import Value
 
-_COLOURS = ("#2f8f6b", "#d9a441", "#5b7db1", "#a8577e", "#7a7a7a")
 _SMOOTH = 25
 """Updates of the running mean that is drawn, at most a fifth of all."""
 
@@ -32,16 +32,14 @@ def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
 
 def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:
     """Left the training objective, update by update and its running mean; right what it did to the validation sessions."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     values: list[Value] = []
-    with pyplot.rc_context(STYLE):
-        drawing, (left, right) = pyplot.subplots(1, 2, figsize=(6.6, 2.4))
+    foot = Foot([labels.note] if labels.note else [])
+    height = 2.1 + foot.height
+    with styled() as pyplot:
+        drawing, (left, right) = pyplot.subplots(1, 2, figsize=(TEXT_WIDTH, height), layout="constrained")
+        drawing.get_layout_engine().set(rect=(0, foot.height / height, 1, 1 - foot.height / height), wspace=0.06)
         for number, (controller, curve) in enumerate(curves.items()):
-            colour = _COLOURS[number % len(_COLOURS)]
+            colour, dashes = SERIES[number % len(SERIES)], DASHES[number % len(DASHES)]
             for metric in ("loss", "cross_entropy", "kl", "gradient_norm", "validation_loss"):
                 values += [
                     Value(model, "", controller, f"update {int(line['update'])}", "", metric, line[metric], "")
@@ -49,23 +47,20 @@ def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], label
                     if metric in line
                 ]
             steps, losses = _series(curve, "loss")
-            left.plot(steps, losses, color=colour, alpha=0.25, linewidth=0.7)
-            left.plot(steps, _running_mean(losses), color=colour, linewidth=1.2, label=labels.condition(controller))
+            left.plot(steps, losses, color=colour, alpha=0.25, linewidth=THIN)
+            left.plot(steps, _running_mean(losses), color=colour, linestyle=dashes, label=labels.condition(controller))
             steps, losses = _series(curve, "validation_loss")
             change = [loss - losses[0] for loss in losses]
-            right.plot(steps, change, color=colour, marker="o", markersize=2.5, linewidth=1.0)
+            right.plot(steps, change, color=colour, marker="o", markersize=2.5, linestyle=dashes, linewidth=LINE)
         left.set_title(f"{labels.model(model)}: training objective")
         left.set_ylabel("CE + KL, weighted mean")
         right.set_title("Validation, change since the start")
-        right.axhline(0.0, color="#9e9e9e", linewidth=0.6)
+        right.axhline(0.0, color=MUTED, linewidth=THIN, zorder=0)
         for axis in (left, right):
             axis.set_xlabel("Updates")
             axis.xaxis.get_major_locator().set_params(integer=True)
-        drawing.tight_layout()
-        handles, names = left.get_legend_handles_labels()
-        drawing.legend(handles, names, loc="upper center", ncols=len(names), frameon=False, bbox_to_anchor=(0.5, 1.08))
-        if labels.note:
-            drawing.text(0.01, -0.02, labels.note, fontsize=5.5, va="top", wrap=True)
+        drawing.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4, handlelength=2.6)
+        foot.draw(drawing)
         pyplot.close(drawing)
     return Figure(f"{TRAINING_FIGURE}{model}", "fig:training", tuple(values), drawing)
 

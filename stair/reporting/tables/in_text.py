@@ -9,7 +9,7 @@ from stair.reporting.layout import DASH, Cell, Layout, Row
 from stair.reporting.tables import replay_design
 from stair.reporting.tables.table import Table, gap_reasons
 from stair.statistics.grid import Gap
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 
 def build(config: Config, paths: RunPaths, labels: Labels) -> Table:

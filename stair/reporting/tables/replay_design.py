@@ -15,7 +15,7 @@ from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row
 from stair.reporting.tables.table import Table, comparison_title, in_words, stacked
-from stair.statistics.tidy import Value
+from stair.statistics.values import Value
 
 _COVERAGES = {"history_coverage": "History coverage", "problem_coverage": "Problem coverage"}
 _COLUMNS = ("current problems", "histories", "sessions", "source problems")

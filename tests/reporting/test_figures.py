@@ -1,0 +1,304 @@
+"""Figures: what they draw is the run's, they print, and no type lies on other type or leaves its box."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from safetensors.numpy import save_file
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+from stair.graph.table_inputs import DIAGRAMS
+from stair.reporting.figures import method, overview, training, training_scope
+from stair.reporting.figures.controlled import Controlled, read_controlled
+from stair.reporting.figures.figure import Figure, write
+from stair.reporting.figures.style import COLOURS, TEXT_WIDTH, styled
+from stair.reporting.figures.training_scope import Trained
+from stair.reporting.labels import Labels
+from stair.statistics.context_sizes import BANK, PROMPT, context_sizes
+from stair.statistics.grid import Responses
+from stair.statistics.values import Value
+from tests.statistics.paper_rows import rows_by_turn
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("overview", "overview_of_three", "method", "training_scope", "training")
+LONG_NOTE = "Every sentence of a run's note has to be under its figures, however many words it takes. " * 4
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return resolve(ROOT, {"run": "paper", "note": LONG_NOTE})
+
+
+@pytest.fixture(scope="module")
+def responses() -> Responses:
+    return Responses.from_frame(rows_by_turn("tab:turns-.*"))
+
+
+def sizes(models: list[str]) -> Iterator[Value]:
+    for model in models:
+        for turn in range(1, 5):
+            yield Value(model, "", "native", f"T{turn}", "", PROMPT, 300.0 * turn, "tokens")
+            yield Value(model, "", "stair", f"T{turn}", "", BANK, 63_400.0 * (turn - 1), "entries")
+
+
+def controlled(model: str, heads: int = 32) -> Controlled:
+    gated, dim = model != "qwen3-4b-instruct", 4096 // heads
+    return Controlled(model, (3, 11, 19), heads, 8, dim, gated, 3 * heads * dim)
+
+
+def figure(name: str, config: Config, responses: Responses) -> Figure:
+    labels, models = Labels.of(config), list(config.models)
+    if name.startswith("overview"):
+        shown = models if name.endswith("three") else list(config.overview.models)
+        return overview.build(responses, sizes(models), labels, shown)
+    if name == "method":
+        return method.build([controlled(model) for model in models], labels)
+    if name == "training_scope":
+        trained = [Trained(model, 1851, 14_806, 44_418, 123_456_789, 12_288) for model in models]
+        return training_scope.build(trained, labels)
+    curve = [{"update": float(step), "loss": 1 / (step + 1), "validation_loss": 1 / (step + 1)} for step in range(40)]
+    return training.build(models[0], dict.fromkeys(config.controllers, curve), labels)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def drawn(request: pytest.FixtureRequest, config: Config, responses: Responses) -> Figure:
+    return figure(request.param, config, responses)
+
+
+# ---------------------------------------------------------------- what is drawn is what the run has
+
+
+def number(figure: Figure, metric: str, **keys: str) -> object:
+    (value,) = [v.value for v in figure.values if v.metric == metric and all(getattr(v, k) == keys[k] for k in keys)]
+    return value
+
+
+def lines(figure: Figure) -> list[str]:
+    """All type of a figure, in the order in which it was drawn."""
+    return [text.get_text() for text in texts(figure)]
+
+
+def test_method_draws_the_controllers_sizes(config: Config, tmp_path: Path) -> None:
+    labels, models = Labels.of(config), list(config.models)
+    facts = [controlled("qwen3-4b-instruct"), controlled("qwen3.5-4b", heads=16)]
+    drawn = method.build(facts, labels)
+    for each in facts:
+        found = [number(drawn, f"controlled layer {place}", model=each.model) for place in (1, 2, 3)]
+        assert found == [3, 11, 19]
+        assert number(drawn, "learned parameters", model=each.model) == 12_288
+        assert number(drawn, "query heads per layer", model=each.model) == each.query_heads
+        assert number(drawn, "output gate", model=each.model) == each.gated
+    shown = lines(drawn)
+    at = shown.index(labels.model(models[1]))
+    assert shown[at : at + 7] == ["Qwen3.5-4B", "3, 11, 19", "16", "8", "256", "yes", "12,288"]
+
+
+def test_training_scope_draws_the_control_span_and_the_banks(config: Config, responses: Responses) -> None:
+    drawn = figure("training_scope", config, responses)
+    spans = {
+        v.group: (v.value, number(drawn, "supervised", group=v.group))
+        for v in drawn.values
+        if v.metric == "auxiliary branch"
+    }
+    assert spans == {
+        "earlier turns": (0, 0), "user header": (1, 0), "problem": (1, 0), "assistant prefix": (1, 0), "response": (0, 1),
+    }  # fmt: skip
+    turns = [
+        (number(drawn, "supervised", turn=t), number(drawn, "turns in the bank", turn=t))
+        for t in ("T1", "T2", "T3", "T4")
+    ]
+    assert turns == [(0, 0), (1, 1), (1, 2), (1, 3)]
+    assert number(drawn, "supervised tokens", model="qwen3.5-4b") == 123_456_789
+    assert "123,456,789" in lines(drawn)
+
+
+def test_overview_draws_prompts_banks_and_scores(config: Config, responses: Responses) -> None:
+    drawn = figure("overview", config, responses)
+    shown = lines(drawn)
+    for model in config.overview.models:
+        assert number(drawn, PROMPT, model=model, turn="T4") == 1200
+        assert number(drawn, BANK, model=model, turn="T4") == 190_200
+    assert {v.model for v in drawn.values} == set(config.overview.models)
+    assert shown.count("190,200") == shown.count("1,200") == 2
+    bar = number(drawn, "Avg@4", model="qwen3-4b-instruct", benchmark="math500", condition="native")
+    assert round(float(str(bar)), 2) == 94.10
+    assert {"94.1", "95.0", "94.6"} <= set(shown)
+
+
+def test_a_model_without_rows_has_dashes(config: Config) -> None:
+    nothing = Responses.from_frame(rows_by_turn("tab:turns-qwen35_4b_thinking"))
+    drawn = overview.build(nothing, (), Labels.of(config), ["qwen3.5-4b"])
+    assert lines(drawn).count("–") == 6
+
+
+def test_context_sizes_are_medians_over_all_benchmarks() -> None:
+    rows = pd.DataFrame(
+        {
+            "model": "m",
+            "condition": ["native"] * 3 + ["stair"] * 3,
+            "turn": 2,
+            "prompt_tokens": [10, 30, 20, 1, 2, 9],
+            "bank_tokens": pd.array([None] * 3 + [5, 7, 100], dtype="Int32"),
+        }
+    )
+    found = {(v.condition, v.turn, v.metric): v.value for v in context_sizes(rows)}
+    assert found == {("native", "T2", PROMPT): 20, ("stair", "T2", PROMPT): 2, ("stair", "T2", BANK): 7}
+
+
+def test_facts_come_from_the_controllers_own_file(tmp_path: Path) -> None:
+    path = tmp_path / "controller.safetensors"
+    shape = {"query_heads": 4, "kv_heads": 2, "head_dim": 8, "gated": True}
+    header = {"kind": "reflector", "layers": "[3, 7]", "configuration": json.dumps(shape)}
+    save_file({"normals": np.zeros((2, 4, 8), np.float32)}, path, header)
+    assert read_controlled("m", path) == Controlled("m", (3, 7), 4, 2, 8, True, 64)
+    save_file({"scales": np.zeros((2, 4, 8), np.float32)}, path, header | {"kind": "bank_free"})
+    with pytest.raises(ValueError, match=r"holds 'bank_free'.*expected 'reflector'"):
+        read_controlled("m", path)
+
+
+def test_diagrams_are_made_from_nothing_but_controllers(config: Config) -> None:
+    run = Run(config, RunPaths.of(config))
+    for name in DIAGRAMS:
+        files = [file for group in OUTPUTS["diagram"].made_from(run, name).values() for file in group]
+        assert {file.parent.name for file in files} == {"stair"}
+        assert {file.name for file in files} <= {"controller.safetensors", "curve.csv"}
+        assert len({file.parent for file in files}) == len(config.models)
+
+
+def test_a_run_without_stair_has_no_diagrams(config: Config) -> None:
+    without = resolve(ROOT, {"run": "paper", "conditions": {"stair": None, "stair_null": None}})
+    assert OUTPUTS["diagram"].jobs(Run(without, RunPaths.of(without))) == []
+
+
+# ---------------------------------------------------------------- it prints
+
+
+def test_files_are_equal_bytes_of_the_texts_width_with_embedded_fonts(
+    drawn: Figure, config: Config, responses: Responses, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"figure{suffix}" for suffix in (".csv", ".pdf", ".png")]
+    write(drawn, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
+    first = [path.read_bytes() for path in paths]
+    write(drawn, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
+    assert [path.read_bytes() for path in paths] == first
+    pdf = first[1]
+    assert b"/CIDFontType2" in pdf and b"/FontFile2" in pdf, "TrueType, Type 42"
+    assert b"/Type3" not in pdf
+    assert b"Date" not in pdf
+    (box,) = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+) ", pdf)
+    assert float(box) == pytest.approx(TEXT_WIDTH * 72)
+    rows = list(csv.DictReader(io.StringIO(first[0].decode())))
+    assert len(rows) == len(drawn.values)
+
+
+def test_a_figure_drawn_again_has_the_same_bytes(
+    drawn: Figure, config: Config, responses: Responses, tmp_path: Path
+) -> None:
+    name = {"fig:training": "training"}.get(drawn.artifact, drawn.name)
+    if len([text for text in lines(drawn) if text == Labels.of(config).model("qwen3.5-9b")]) and name == "overview":
+        name = "overview_of_three"
+    again = figure(name, config, responses)
+    for place, each in (("first", drawn), ("second", again)):
+        (tmp_path / place).mkdir()
+        write(each, Labels.of(config), lambda suffix, place=place: tmp_path / place / f"figure{suffix}")  # type: ignore[misc]
+    for suffix in (".csv", ".pdf", ".png"):
+        assert (tmp_path / "first" / f"figure{suffix}").read_bytes() == (
+            tmp_path / "second" / f"figure{suffix}"
+        ).read_bytes()
+
+
+def test_conditions_differ_in_grey() -> None:
+    from matplotlib.colors import to_rgb
+
+    pixels = [tuple(round(255 * part) for part in to_rgb(colour)) for colour in COLOURS.values()]
+    greys = sorted(Image.new("RGB", (1, 1), pixel).convert("L").getpixel((0, 0)) for pixel in pixels)  # type: ignore[type-var]
+    assert all(after - before >= 40 for before, after in itertools.pairwise(greys)), greys
+
+
+# ---------------------------------------------------------------- its type
+
+
+def texts(figure: Figure) -> list[object]:
+    from matplotlib.text import Text
+
+    return [
+        text
+        for text in figure.drawing.findobj(Text)
+        if (text.get_visible() and text.get_text().strip() and text.axes is None)
+        or (text.axes and text.axes.get_visible())
+        if text.get_text().strip() and text.get_visible()
+    ]
+
+
+def extents(figure: Figure) -> dict[object, object]:
+    """Where the type of a figure lies, in pixels, of all that is really drawn."""
+    with styled():
+        figure.drawing.draw_without_rendering()
+        renderer = figure.drawing.canvas.get_renderer()
+        hidden = {
+            tick
+            for axis in figure.drawing.axes
+            for part in (axis.xaxis, axis.yaxis)
+            for ticks in [part.get_major_ticks()]
+            for tick_ in ticks
+            for tick in (tick_.label1, tick_.label2)
+            if not axis.axison or not tick.get_visible()
+        }
+        return {
+            text: text.get_window_extent(renderer)
+            for text in texts(figure)
+            if text not in hidden and (text.axes is None or text.axes.axison or text in text.axes.texts)
+        }
+
+
+def test_no_type_overlaps_and_none_leaves_the_figure(drawn: Figure) -> None:
+    boxes = list(extents(drawn).items())
+    assert len(boxes) > 10
+    page = drawn.drawing.bbox
+    for text, box in boxes:
+        inside = (
+            box.x0 >= page.x0 - 0.5 and box.x1 <= page.x1 + 0.5 and box.y0 >= page.y0 - 0.5 and box.y1 <= page.y1 + 0.5
+        )
+        assert inside, text
+    for place, (one, first) in enumerate(boxes):
+        for other, second in boxes[place + 1 :]:
+            wide = min(first.x1, second.x1) - max(first.x0, second.x0)
+            high = min(first.y1, second.y1) - max(first.y0, second.y0)
+            assert wide <= 0 or high <= 0.5, (one.get_text(), other.get_text(), wide, high)
+
+
+def test_type_is_large_enough_to_read(drawn: Figure) -> None:
+    assert min(text.get_fontsize() for text in extents(drawn)) >= 5.5
+
+
+def test_type_in_a_box_lies_within_it(drawn: Figure) -> None:
+    from matplotlib.patches import Rectangle
+
+    patches = [
+        (patch, patch.get_window_extent())
+        for axis in drawn.drawing.axes
+        if not axis.axison
+        for patch in axis.patches
+        if isinstance(patch, Rectangle)
+    ]
+    for text, box in extents(drawn).items():
+        middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
+        around = [area for _, area in patches if area.contains(*middle)]
+        if around:
+            area = min(around, key=lambda each: each.width * each.height)
+            assert area.x0 <= box.x0 and box.x1 <= area.x1, text
+            assert area.y0 <= box.y0 and box.y1 <= area.y1, text
