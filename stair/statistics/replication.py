@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import stats
 
 from stair.statistics.conditioning import GROUPS, group_cell
@@ -162,10 +161,10 @@ class _Study:
     def __init__(self, responses: Responses, model: str, benchmark: str) -> None:
         self._responses, self._place = responses, (model, benchmark)
         self.average, self.passed = f"Avg@{responses.samples}", f"Pass@{responses.samples}"
-        ids = [
-            g.sessions.ravel() for key, g in responses.grids.items() if key[:2] == self._place and isinstance(g, Grid)
-        ]
-        self._sessions = pd.Index(np.unique(np.concatenate(ids))) if ids else pd.Index([])
+        ids = [g.sessions for key, g in responses.grids.items() if key[:2] == self._place and isinstance(g, Grid)]
+        names = dict.fromkeys(name for sessions in ids for name in sessions.ravel())
+        self._row_of = {name: row for row, name in enumerate(names)}
+        self._rows: dict[int, npt.NDArray[np.int64]] = {}
 
     def grids(self, conditions: Iterable[str], turns: Iterable[int]) -> list[Grid] | None:
         """The grids of each condition at each turn; None where one is a gap."""
@@ -175,11 +174,11 @@ class _Study:
 
     def by_session(self, grid: Grid, numbers: npt.NDArray[np.generic]) -> Floats:
         """[sessions, samples] the sums of a grid's numbers [problems, samples]."""
-        sums = np.zeros((len(self._sessions), numbers.shape[1]))
-        for sample in range(numbers.shape[1]):
-            np.add.at(
-                sums[:, sample], self._sessions.get_indexer(pd.Index(grid.sessions[:, sample])), numbers[:, sample]
-            )
+        if id(grid) not in self._rows:
+            rows = [self._row_of[name] for name in grid.sessions.ravel()]
+            self._rows[id(grid)] = np.array(rows).reshape(grid.sessions.shape)
+        sums = np.zeros((len(self._row_of), numbers.shape[1]))
+        np.add.at(sums, (self._rows[id(grid)], np.arange(numbers.shape[1])), numbers)
         return sums
 
     def sums(self, conditions: Sequence[str], turns: Sequence[int]) -> Floats | None:
