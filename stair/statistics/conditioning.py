@@ -147,11 +147,13 @@ def _opened_correctly(responses: Responses, model: str, benchmark: str, turn: in
 def _look_up(first: Grid, later: Grid) -> Bools:
     result = np.zeros(later.correct.shape, dtype=np.bool_)
     for sample in range(later.correct.shape[1]):
-        row = pd.Index(first.sessions[:, sample]).get_indexer(pd.Index(later.sessions[:, sample]))
-        if (row < 0).any():
-            session = later.sessions[int(np.argmax(row < 0)), sample]
-            raise ValueError(f"session {session!r}, sample {sample} has a later turn and no T1 response")
-        result[:, sample] = first.correct[row, sample]
+        # A dictionary: an index of pandas takes ten times as long for a few hundred sessions.
+        row_of = {session: row for row, session in enumerate(first.sessions[:, sample])}
+        assert len(row_of) == len(first.sessions), "a session has two T1 responses"
+        absent = [session for session in later.sessions[:, sample] if session not in row_of]
+        if absent:
+            raise ValueError(f"session {absent[0]!r}, sample {sample} has a later turn and no T1 response")
+        result[:, sample] = first.correct[[row_of[session] for session in later.sessions[:, sample]], sample]
     return result
 
 

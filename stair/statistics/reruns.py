@@ -48,12 +48,18 @@ def pass_noise(grid: Grid) -> Noise:
     Whether a problem is passed is one draw, so its variance comes from the rates of success that are compatible with
     its answers, among all that the problems have. One problem's draw is added, as for `average_noise`.
     """
-    problems, samples = grid.correct.shape
-    counts = grid.correct.sum(axis=1)
-    none = (1.0 - _RATES) ** samples
-    variances = (_rates_given_counts(counts, samples) @ (none * (1.0 - none)))[counts]
+    problems = len(grid.correct)
+    variances = pass_variances(grid)
     error = 100.0 * float(np.sqrt(variances.sum() + 1.0)) / problems
     return Noise(error, 100.0 / problems, _degrees(variances))
+
+
+def pass_variances(grid: Grid) -> npt.NDArray[np.float64]:
+    """[problems] the variance of whether a problem is passed, in problems squared."""
+    samples = grid.correct.shape[1]
+    counts = grid.correct.sum(axis=1)
+    none = (1.0 - _RATES) ** samples
+    return np.asarray((_rates_given_counts(counts, samples) @ (none * (1.0 - none)))[counts], dtype=np.float64)
 
 
 def binomial_noise(correct: int, n: int) -> Noise:

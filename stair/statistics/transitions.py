@@ -6,12 +6,13 @@ from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.metrics import LATER_TURNS
 from stair.statistics.values import Value
 
-_KINDS = (
+TRANSITIONS = (
     ("wrong to correct", False, True),
     ("correct to wrong", True, False),
     ("correct to correct", True, True),
     ("wrong to wrong", False, False),
 )
+"""Each name, whether the reference's answer was correct, and whether the condition's is."""
 
 
 def answer_transitions(
@@ -27,7 +28,7 @@ def answer_transitions(
     for turn in LATER_TURNS:
         after = responses.grid(model, benchmark, condition, turn)
         counts = _counts(before, after)
-        for name, _, _ in _KINDS:
+        for name, _, _ in TRANSITIONS:
             count = counts if isinstance(counts, Gap) else counts[name]
             values.append(Value(model, benchmark, condition, f"T{turn}", "", name, count, "responses"))
         net = counts if isinstance(counts, Gap) else _net_change(counts)
@@ -54,7 +55,7 @@ def _counts(before: Grid | Gap, after: Grid | Gap) -> dict[str, int] | Gap:
     if isinstance(after, Gap):
         return after
     require_equal_seeds(before, after)
-    return {name: int(((before.correct == was) & (after.correct == became)).sum()) for name, was, became in _KINDS}
+    return {name: int(((before.correct == was) & (after.correct == became)).sum()) for name, was, became in TRANSITIONS}
 
 
 def _net_change(counts: dict[str, int]) -> float:

@@ -1,0 +1,297 @@
+"""How far a printed value can be from ours when both runs follow one truth: the replication interval.
+
+The problems are fixed; each run samples its own answers, so the difference of two runs has twice the variance of one
+run. The paper prints no per-problem rates, so the variance of both runs is estimated from ours. Samples of one session
+are independent and identically distributed, and so is every sum over a session's turns: the variance of a
+number that is a sum over responses comes from the spread among the samples of each session, without bias, whatever
+depends on what within a session. Pass@k is one draw for each problem; its variance comes from the distribution of
+success rates (`reruns.pass_noise`).
+
+`reruns` gives wider intervals on purpose, for use without a table of comparisons around them; those here reject one
+truth in 5% of comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from stair.statistics.conditioning import GROUPS, group_cell
+from stair.statistics.grid import Gap, Grid, Responses
+from stair.statistics.intervals import Floats
+from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.reruns import pass_variances
+from stair.statistics.shared_t1 import TURN, condition_family
+from stair.statistics.transitions import TRANSITIONS
+
+Key = tuple[str, str, str, str, str, str]
+"""Model, benchmark, condition, turn, group, metric, as in `tidy.Value`."""
+
+
+class Spread(NamedTuple):
+    """The sampling variance of one run's number, in the number's unit squared, and its degrees of freedom."""
+
+    variance: float
+    degrees: float
+
+
+class Replication(NamedTuple):
+    """Our number beside a printed one."""
+
+    low: float
+    high: float
+    """Where the number of another run of the same truth falls, with the given probability."""
+    p_value: float
+    """How often two runs of one truth differ by at least as much."""
+
+
+def replication(
+    ours: float, printed: float, spread: Spread, *, rounding: float = 0.0, level: float = 0.95
+) -> Replication:
+    """The replication interval around our number, and the two-sided p-value of a printed one.
+
+    Args:
+        ours: in the unit of `printed`.
+        spread: of our run; the other run is taken to have the same.
+        rounding: the printed value's last place, half of which it can be off.
+    """
+    error = float(np.sqrt(2.0 * spread.variance))
+    width = float(stats.t.ppf((1.0 + level) / 2.0, spread.degrees)) * error + rounding / 2.0
+    # What binary floating point adds to a decimal number must not move it across an interval's end.
+    distance = max(0.0, abs(ours - printed) - rounding / 2.0 - 1e-9)
+    p_value = float(2.0 * stats.t.sf(distance / error, spread.degrees)) if error else float(distance == 0.0)
+    return Replication(ours - width, ours + width, p_value)
+
+
+def sum_spread(influence: Floats, step: float) -> Spread:
+    """The spread of a sum over responses.
+
+    Args:
+        influence: [clusters, samples] what each sample of each cluster adds; a cluster is a problem or a session.
+        step: what one response adds. The variance is at least its square: answers that all agree
+            do not prove that another run's would.
+    """
+    samples = influence.shape[1]
+    if samples < 2:
+        raise ValueError("a replication interval needs at least two answers to each problem")
+    return _total(samples * influence.var(axis=1, ddof=1), samples - 1.0, step)
+
+
+def pass_spread(grids: Sequence[Grid]) -> Spread:
+    """The spread of the number of passed problems, summed over turns."""
+    variances = np.concatenate([pass_variances(grid) for grid in grids])
+    return _total(variances, 2.0, 1.0)
+
+
+def _total(variances: Floats, degrees: float, step: float) -> Spread:
+    """The sum of independent variance estimates of so many degrees of freedom each (Satterthwaite)."""
+    total, squares = float(variances.sum()), float((variances**2).sum())
+    return Spread(max(total, step**2), max(1.0, degrees * total**2 / squares) if squares else 1.0)
+
+
+def _scaled(spread: Spread, factor: float) -> Spread:
+    return Spread(spread.variance * factor**2, spread.degrees)
+
+
+def _together(spreads: Sequence[Spread]) -> Spread:
+    """Of a sum or difference of independent numbers."""
+    variances = np.array([each.variance for each in spreads])
+    degrees = np.array([each.degrees for each in spreads])
+    return Spread(float(variances.sum()), float(variances.sum() ** 2 / (variances**2 / degrees).sum()))
+
+
+# ---------------------------------------------------------------- every number of the tables of response rows
+
+
+def replication_spreads(
+    responses: Responses,
+    *,
+    pooled: Sequence[str] = (),
+    gains: Mapping[str, str] | None = None,
+    conditions: Sequence[str] = ("native", "stair"),
+    reference: str = "vanilla",
+) -> dict[Key, Spread]:
+    """The spreads of the numbers of `metrics`, `conditioning` and `transitions`, by their keys; none where there is a gap.
+
+    Args:
+        pooled: the benchmarks of the pooled numbers.
+        gains: conditions, and what each one's gain is counted from.
+        conditions: those that share T1 with `reference`, by whose sessions they are grouped.
+    """
+    found: dict[Key, Spread] = {}
+    for model in responses.models:
+        for benchmark in responses.benchmarks(model):
+            study = _Study(responses, model, benchmark)
+            found |= study.scores()
+            for condition, base in (gains or {}).items():
+                found |= study.gains(condition, base, LATER_TURNS, MEAN, "gain")
+            found |= study.groups(conditions, reference)
+            found |= study.transitions(conditions[0], reference)
+    return found | _pooled(responses, pooled, conditions, reference)
+
+
+def shared_t1_spreads(responses: Responses, reference: str = "native") -> dict[Key, Spread]:
+    """The spreads of the numbers of `shared_t1.shared_t1_metrics`."""
+    found: dict[Key, Spread] = {}
+    for model in responses.models:
+        for benchmark in responses.benchmarks(model):
+            study = _Study(responses, model, benchmark)
+            families: dict[str, list[str]] = {}
+            for condition in responses.conditions(model, benchmark):
+                if condition != "t1":
+                    families.setdefault(condition_family(condition), []).append(condition)
+            base = study.sums([reference], [TURN])
+            for family, members in families.items():
+                found |= study.scores_of(family, members, [TURN], f"T{TURN}")
+                ours = study.sums(members, [TURN])
+                if ours is not None and base is not None:
+                    key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
+                    factor = 100.0 / ours.size
+                    found[key] = _scaled(sum_spread(ours / len(members) - base, 1.0), factor)
+    return found
+
+
+class _Study:
+    """The responses of one model on one benchmark, clustered by session."""
+
+    def __init__(self, responses: Responses, model: str, benchmark: str) -> None:
+        self._responses, self._place = responses, (model, benchmark)
+        self.average, self.passed = f"Avg@{responses.samples}", f"Pass@{responses.samples}"
+        ids = [g.sessions for key, g in responses.grids.items() if key[:2] == self._place and isinstance(g, Grid)]
+        names = dict.fromkeys(name for sessions in ids for name in sessions.ravel())
+        self._row_of = {name: row for row, name in enumerate(names)}
+        self._rows: dict[int, npt.NDArray[np.int64]] = {}
+
+    def grids(self, conditions: Iterable[str], turns: Iterable[int]) -> list[Grid] | None:
+        """The grids of each condition at each turn; None where one is a gap."""
+        found = [self._responses.grid(*self._place, c, turn) for c in conditions for turn in turns]
+        grids = [grid for grid in found if isinstance(grid, Grid)]
+        return grids if len(grids) == len(found) else None
+
+    def by_session(self, grid: Grid, numbers: npt.NDArray[np.generic]) -> Floats:
+        """[sessions, samples] the sums of a grid's numbers [problems, samples]."""
+        if id(grid) not in self._rows:
+            rows = [self._row_of[name] for name in grid.sessions.ravel()]
+            self._rows[id(grid)] = np.array(rows).reshape(grid.sessions.shape)
+        sums = np.zeros((len(self._row_of), numbers.shape[1]))
+        np.add.at(sums, (self._rows[id(grid)], np.arange(numbers.shape[1])), numbers)
+        return sums
+
+    def sums(self, conditions: Sequence[str], turns: Sequence[int]) -> Floats | None:
+        """[sessions, samples] correct responses of all conditions and turns; None where one is a gap."""
+        grids = self.grids(conditions, turns)
+        return None if grids is None else np.sum([self.by_session(grid, grid.correct) for grid in grids], axis=0)
+
+    def scores(self) -> dict[Key, Spread]:
+        """Of Avg@k and Pass@k of every turn, and of the means over later turns."""
+        found: dict[Key, Spread] = {}
+        for condition in self._responses.conditions(*self._place):
+            turns = self._responses.turns(*self._place, condition)
+            for turn in turns:
+                found |= self.scores_of(condition, [condition], [turn], f"T{turn}")
+            if max(turns) > 1:
+                found |= self.scores_of(condition, [condition], LATER_TURNS, MEAN)
+        return found
+
+    def scores_of(self, condition: str, members: Sequence[str], turns: Sequence[int], span: str) -> dict[Key, Spread]:
+        """Of the mean scores of a condition's members over turns."""
+        grids, sums = self.grids(members, turns), self.sums(members, turns)
+        if grids is None or sums is None:
+            return {}
+        responses, problems = sum(g.correct.size for g in grids), sum(len(g.problems) for g in grids)
+        place = (*self._place, condition, span, "")
+        return {
+            (*place, self.average): _scaled(sum_spread(sums, 1.0), 100.0 / responses),
+            (*place, self.passed): _scaled(pass_spread(grids), 100.0 / problems),
+        }
+
+    def gains(self, condition: str, base: str, turns: Sequence[int], span: str, suffix: str) -> dict[Key, Spread]:
+        """Of a condition's mean scores minus a base's."""
+        sides = [self.sums([each], turns) for each in (condition, base)]
+        grids = [self.grids([each], turns) for each in (condition, base)]
+        if sides[0] is None or sides[1] is None or grids[0] is None or grids[1] is None:
+            return {}
+        responses, problems = sum(g.correct.size for g in grids[0]), sum(len(g.problems) for g in grids[0])
+        place = (*self._place, condition, span, "")
+        passed = _together([pass_spread(grids[0]), pass_spread(grids[1])])
+        return {
+            (*place, f"{self.average} {suffix}"): _scaled(sum_spread(sides[0] - sides[1], 1.0), 100.0 / responses),
+            (*place, f"{self.passed} {suffix}"): _scaled(passed, 100.0 / problems),
+        }
+
+    def group(
+        self, turn: int, condition: str, group: str, conditions: Sequence[str], reference: str
+    ) -> tuple[Floats, Floats] | None:
+        """[sessions, samples] members and correct members of a group at a turn; None where there is a gap."""
+        cell = group_cell(self._responses, *self._place, turn, condition, group, conditions, reference)
+        follower = self.grids([conditions[0] if condition == reference else condition], [turn])
+        if isinstance(cell, Gap) or follower is None:
+            return None
+        return self.by_session(follower[0], cell.members), self.by_session(follower[0], cell.correct)
+
+    def groups(self, conditions: Sequence[str], reference: str) -> dict[Key, Spread]:
+        """Of group sizes, correct counts and accuracies of each later turn."""
+        found: dict[Key, Spread] = {}
+        for turn in LATER_TURNS:
+            for group in GROUPS:
+                for condition in (reference, *conditions):
+                    sums = self.group(turn, condition, group, conditions, reference)
+                    if sums is None:
+                        continue
+                    place = (f"T{turn}", group)
+                    if condition == reference:
+                        found[*self._place, "", *place, "n"] = sum_spread(sums[0], 1.0)
+                    found[*self._place, condition, *place, "correct"] = sum_spread(sums[1], 1.0)
+                    if sums[0].any():
+                        found[*self._place, condition, *place, "accuracy"] = ratio_spread(sums[1], sums[0])
+        return found
+
+    def transitions(self, condition: str, reference: str) -> dict[Key, Spread]:
+        """Of the counts of changed answers and the net change; clustered by problem, since it pairs two sessions."""
+        found: dict[Key, Spread] = {}
+        before = self.grids([reference], [1])
+        for turn in LATER_TURNS:
+            after = self.grids([condition], [turn])
+            if before is None or after is None:
+                continue
+            was, became = before[0].correct, after[0].correct
+            place = (*self._place, condition, f"T{turn}", "")
+            for name, first, second in TRANSITIONS:
+                found[*place, name] = sum_spread(1.0 * ((was == first) & (became == second)), 1.0)
+            found[*place, "net change"] = _scaled(sum_spread(1.0 * became - 1.0 * was, 1.0), 100.0 / was.size)
+        return found
+
+
+def ratio_spread(correct: Floats, members: Floats) -> Spread:
+    """Of the share of members that are correct, in percent, where both vary: [clusters, samples] each."""
+    size = float(members.sum())
+    return _scaled(sum_spread(correct - members * (correct.sum() / size), 1.0), 100.0 / size)
+
+
+def _pooled(
+    responses: Responses, benchmarks: Sequence[str], conditions: Sequence[str], reference: str
+) -> dict[Key, Spread]:
+    """Of the numbers of `conditioning.pooled_history`."""
+    found: dict[Key, Spread] = {}
+    studies = [_Study(responses, model, benchmark) for model in responses.models for benchmark in benchmarks]
+    for group in GROUPS:
+        for condition in (reference, *conditions):
+            parts = [
+                [study.group(turn, condition, group, conditions, reference) for turn in LATER_TURNS]
+                for study in studies
+            ]
+            if not parts or any(cell is None for part in parts for cell in part):
+                continue
+            members, correct = (
+                np.concatenate([np.sum([cell[side] for cell in part if cell is not None], axis=0) for part in parts])
+                for side in (0, 1)
+            )
+            if condition == reference:
+                found["", "", "", MEAN, group, "n"] = sum_spread(members, 1.0)
+            if members.any():
+                found["", "", condition, MEAN, group, "accuracy"] = ratio_spread(correct, members)
+    return found
