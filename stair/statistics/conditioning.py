@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN
