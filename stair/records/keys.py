@@ -1,4 +1,4 @@
-"""Identities of what is generated: canonical JSON, digests, response keys."""
+"""Identities of generated responses: canonical JSON, digests, response keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PROTOCOL_VERSION = 2
-"""Raised by hand when a change of code changes what a response would be for the same settings; part of every response key.
+"""Part of every response key. Raised by hand when changed code would generate another response for the same settings.
 
 1  the first protocol
 2  the output path (appendix B.3) adds W_O (g * z) to the attention output, no longer g * z to the projection's input
@@ -21,7 +21,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def canonical_json(value: Any) -> bytes:
-    """One spelling for one value: sorted keys, no white space, UTF-8, no NaN."""
+    """The JSON text of a value with sorted keys, without white space, in UTF-8, without NaN."""
     return _ENCODER.encode(value).encode()
 
 
@@ -42,7 +42,7 @@ def file_digest(path: Path) -> str:
 
 
 def adapter_digest(folder: Path) -> str:
-    """SHA-256 (hex) of what an adapter of PEFT does: its weights, and its settings but for where its base model lay."""
+    """SHA-256 (hex) of a PEFT adapter: its weights and its settings, without the path of the base model."""
     settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     for place in ("base_model_name_or_path", "revision"):
         settings.pop(place, None)
@@ -50,7 +50,7 @@ def adapter_digest(folder: Path) -> str:
 
 
 def bank_digest(layers: Sequence[int], segments: Sequence[str]) -> str:
-    """The digest of a bank from its segments' digests in turn order: what `stair.method.Bank.digest` gives, without a bank."""
+    """The digest of a bank from its segments' digests in turn order; equals `stair.method.Bank.digest`."""
     digest = hashlib.sha256(f"bank {list(layers)}".encode()).hexdigest()
     for segment in segments:
         digest = hashlib.sha256((digest + segment).encode()).hexdigest()
@@ -72,8 +72,8 @@ def response_key(
 ) -> str:
     """The identity of a response: everything that decides its tokens, and nothing else.
 
-    `engine` holds the engine's name and version, attention path and dtype. What must not be here: a source hash, a run's
-    name, a shard, a device, a batch width, a label.
+    `engine` holds the engine's name and version, attention path and dtype. A source hash, a run's name, a shard, a device,
+    a batch width and a label are no part of it.
     """
     keys = response_keys(
         model_revision=model_revision,
