@@ -105,7 +105,9 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
         return
     # The library reads this at its import; a process that imported it offline cannot fetch.
     os.environ["HF_HUB_OFFLINE"] = "0"
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # `Progress` prints lines for all files together, which logs keep too
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = (
+        "1"  # `Progress` prints lines for all files together, which logs keep too
+    )
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -164,9 +166,8 @@ def _complete_commit(source: Source, lock: dict[str, dict[str, Any]], lock_path:
         files = {name: facts for name, facts in files.items() if name == source.file}
     if not files or (source.file is None and "config.json" not in files) or damage(source, files):
         return None
-    print(
-        f"{source.name}: reading the files in the cache, {bytes_text(sum(facts['bytes'] for facts in files.values()))}", flush=True
-    )
+    size = sum(facts["bytes"] for facts in files.values())
+    print(f"{source.name}: reading the files in the cache, {bytes_text(size)}", flush=True)
     if damage(source, files, contents=True):
         _remove_damaged(source, files)
         return None
@@ -299,8 +300,8 @@ def _check_space(plans: list[DownloadPlan], cache: Path) -> None:
     free = shutil.disk_usage(existing).free
     if needed + _SPARE_BYTES > free:
         raise ValueError(
-            f"hub.cache: {cache} needs {bytes_text(needed)} more, beside {bytes_text(_SPARE_BYTES)} that stay free, and {existing} has "
-            f"{bytes_text(free)} free"
+            f"hub.cache: {cache} needs {bytes_text(needed)} more, beside {bytes_text(_SPARE_BYTES)} that stay free, and "
+            f"{existing} has {bytes_text(free)} free; make room, or set hub.cache to a larger disk"
         )
 
 

@@ -158,13 +158,17 @@ def check_contents(config: Config, paths: RunPaths, name: str, digests: Mapping[
             continue
         mark = read_mark(source)
         if mark is None:
-            raise ConfigError(f"{name}: {source.repository} is not in {source.folder}, or not whole; fetch it: {command}")
+            raise ConfigError(
+                f"{name}: {source.repository} is not in {source.folder}, or not whole; fetch it: {command}"
+            )
         if digests is None:
             fault = damage(source, mark.files, contents=True)
         else:
             different = [file for file, facts in mark.files.items() if digests.get(file) != facts["sha256"]]
             fault = (
-                f"{source.folder / different[0]} is gone, or is not what was fetched (then delete it)" if different else None
+                f"{source.folder / different[0]} is gone, or is not what was fetched (then delete it)"
+                if different
+                else None
             )
         if fault:
             raise ConfigError(f"{name}: {fault}; fetch it again: {command}")

@@ -59,10 +59,10 @@ class PropertyError(ValueError):
 
 @dataclass(frozen=True)
 class Property:
-    """Something that was seen to hold, in words."""
+    """A property that holds, described by a text."""
 
     name: str
-    seen: str
+    text: str
 
 
 def generation_prefix(thinking: bool) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from json.encoder import encode_basestring
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,35 +74,7 @@ def response_key(
     `engine` holds the engine's name and version, attention path and dtype. A source hash, a run's name, a shard, a device,
     a batch width and a label are no part of it.
     """
-    keys = response_keys(
-        model_revision=model_revision,
-        adapter=adapter,
-        controller=controller,
-        bank=bank,
-        read=read,
-        sampling=sampling,
-        max_new_tokens=max_new_tokens,
-        engine=engine,
-    )
-    return keys(prompt_ids_sha256, seed)
-
-
-def response_keys(
-    *,
-    model_revision: str,
-    adapter: str | None,
-    controller: str | None,
-    bank: str | None,
-    read: Mapping[str, Any] | None,
-    sampling: Mapping[str, Any],
-    max_new_tokens: int,
-    engine: Mapping[str, Any],
-) -> Callable[[str, int], str]:
-    """`response_key` for many responses that differ in prompt and seed only: all else is spelled once.
-
-    The digest of one canonical JSON object with all parts; of its sorted names, `prompt_ids` stands in the middle, `seed` last.
-    """
-    before = canonical_json(
+    return digest_of(
         {
             "adapter": adapter,
             "bank": bank,
@@ -111,13 +82,10 @@ def response_keys(
             "engine": engine,
             "max_new_tokens": max_new_tokens,
             "model_revision": model_revision,
+            "prompt_ids": prompt_ids_sha256,
+            "protocol_version": PROTOCOL_VERSION,
+            "read": read,
+            "sampling": sampling,
+            "seed": seed,
         }
     )
-    between = canonical_json({"protocol_version": PROTOCOL_VERSION, "read": read, "sampling": sampling})
-
-    def key(prompt_ids_sha256: str, seed: int) -> str:
-        prompt = f'"prompt_ids":{encode_basestring(prompt_ids_sha256)}'.encode()
-        last = f'"seed":{seed}}}'.encode()
-        return hashlib.sha256(b",".join((before[:-1], prompt, between[1:-1], last))).hexdigest()
-
-    return key

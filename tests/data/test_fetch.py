@@ -69,6 +69,7 @@ def run_folder(place: Path, **changes: object) -> Path:
         "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
         "overview": {"models": ["m"]},
         "transitions": {"model": "m", "benchmark": "b"},
+        "replay": None,
     }  # fmt: skip
     overlay = paper | values
     for key, change in changes.items():
@@ -385,6 +386,7 @@ def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
         | {"vanilla": {"label": "Vanilla", "turns": 1}},
         "overview": {"models": ["m"]},
         "transitions": {"model": "m", "benchmark": "b"},
+        "replay": None,
     }  # fmt: skip
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(overlay))
     overlay["benchmarks"]["closed"] = {"repository": "lab/closed", "file": "closed.jsonl", "label": "Closed"}

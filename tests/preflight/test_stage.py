@@ -56,6 +56,7 @@ def configured(place: Path, **changes: Any) -> Config:
             "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
             "overview": {"models": [MODEL]},
             "transitions": {"model": MODEL, "benchmark": "ours"},
+            "replay": None,
         }
     )
 
@@ -188,7 +189,7 @@ def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place
 
 def test_limits_come_after_the_model_itself(place: Path) -> None:
     config = configured(place)
-    with pytest.raises(ValueError, match="is not there; look at the model itself first, without --limits"):
+    with pytest.raises(ValueError, match="does not exist; run preflight without --limits first"):
         stage.limits(config, RunPaths.of(config), MODEL, "ours")
 
 

@@ -298,7 +298,7 @@ def test_a_token_outside_the_vocabulary_is_refused_with_its_row(make: Make, tmp_
 def test_a_session_of_equal_problems_is_refused_with_its_row(make: Make, tmp_path: Path) -> None:
     paths = make(tmp_path)
     altered(paths.training_sessions(MODEL), lambda rows: rows[6].update(problem_id=rows[4]["problem_id"]))
-    with pytest.raises(ValueError, match=r"session s-\S+, turn 3: the problem p\d+ stands in it twice"):
+    with pytest.raises(ValueError, match=r"session s-\S+, turn 3 repeats the problem p\d+"):
         run(paths)
 
 
