@@ -171,7 +171,7 @@ class _Course:
         if self.workers.any(stop_requested()):
             self.workers.wait()
             check(kept)
-            raise Interrupted(f"another worker was asked to stop; {kept}; run the same command again to go on")
+            raise Interrupted(f"another worker was asked to stop; {kept}; run the same command again to resume")
 
     def _positions(self, context: int) -> dict[str, int | None] | None:
         """Auxiliary positions beyond the context, in all updates; None where no bank is read."""
