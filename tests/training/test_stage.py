@@ -224,7 +224,7 @@ def test_killed_and_resumed_the_weights_are_the_same_bits(
     latest = max(paths.work("training", MODEL, kind).glob("update-*.safetensors"))
     latest.write_bytes(latest.read_bytes()[:-7])  # a torn newest one: the one before it is taken
     done = train(paths, kind)
-    assert "going on after update" in done.stdout
+    assert "resuming after update" in done.stdout
     found, expected = weights_of(paths, kind), weights_of(trained, kind)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     timed = ("tokens_per_second", "peak_memory_mib")
@@ -279,7 +279,9 @@ def test_the_curve_lies_beside_the_checkpoints_during_training(
     paths = make(tmp_path)
     folder, lines = paths.work("training", MODEL, "stair"), []
     monkeypatch.setattr(
-        stage._Course, "_stop", lambda _, update: lines.append(len((folder / "curve.csv").read_text().splitlines()))
+        stage._TrainingRun,
+        "_check_stop",
+        lambda _, update: lines.append(len((folder / "curve.csv").read_text().splitlines())),
     )
     run(paths)
     assert lines == [update + 2 for update in range(UPDATES + 1)], "a header and the updates from 0"
