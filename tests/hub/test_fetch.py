@@ -22,7 +22,7 @@ from stair.hub.fetch import _record, bytes_text
 from stair.hub.revisions import check_contents, hub_sources
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.workflow.input_checks import check_inputs
-from tests.data.hub_server import Hub, Repository, serving
+from tests.hub.hub_server import Hub, Repository, serving
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = "a" * 40, "b" * 40
