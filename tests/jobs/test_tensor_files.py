@@ -92,7 +92,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_earlier_file(tmp_path: Path, mon
 def test_work_without_room_is_refused_before_it_begins(tmp_path: Path) -> None:
     files = TensorFiles(tmp_path / "not" / "made" / "yet")
     files.require_space(1000, "the replay of a model")
-    with pytest.raises(ValueError, match=r"the replay of a model takes 1000000000\.0 GB in .* are free .* `results`"):
+    with pytest.raises(ValueError, match=r"the replay of a model needs 1000000000\.0 GB in .* are free .* `results`"):
         files.require_space(10**18, "the replay of a model")
 
 
