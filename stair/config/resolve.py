@@ -125,9 +125,10 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
 
 def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """What null has removed is not named any more: what is for removed models or benchmarks alone is gone.
+    """The values without the names that null has removed, in `controllers`, `conditions` and `replay`.
 
-    A name that never was configured stays, and is refused as a mistake.
+    An entry for removed models or benchmarks alone is removed too. A name that never was configured stays, and is refused as
+    a mistake.
     """
     values, gone = dict(values), set()
     for section in ("controllers", "conditions"):

@@ -67,7 +67,7 @@ def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
     Args:
         histories: rows of `REPLAY_HISTORIES`.
     """
-    found = []
+    facts = []
     for ending, rows in (
         ("", histories),
         (", problem coverage", [row for row in histories if row["problem_coverage_block"] is not None]),
@@ -77,7 +77,7 @@ def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
             for group in (1, 2)
         }
         depth = len(lengths[1])
-        found += [
+        facts += [
             Fact(
                 None,
                 group,
@@ -88,12 +88,12 @@ def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
             for number in range(1, depth + 1)
             for group in (1, 2)
         ]
-        found += [
+        facts += [
             Fact(None, group, f"{name} {_TURNS[depth]}-turn history{ending}", which(lengths[group][-1]), "tokens")
             for name, which in (("shortest", min), ("longest", max))
             for group in (1, 2)
         ]
-    return found
+    return facts
 
 
 def _coverages(design: Design) -> dict[str, list[Coverage]]:
