@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from stair.conversation.renderer import Exchange, Renderer
-from stair.measurement.categories import Labelled, label
+from stair.measurement.categories import Labelled, Turn, label
 from stair.measurement.prefix import Prefix, run
 from stair.measurement.probe import Measured, Probe
 from stair.measurement.turns import Turns
@@ -90,25 +90,45 @@ def test_reads_by_category_sum_to_the_attention_output_before_the_residual(
 
 
 @architectures
+@precisions
 def test_an_empty_prefix_equals_a_plain_forward_pass(
-    renderer: Renderer, small_model: Models, architecture: str
+    renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype
 ) -> None:
-    model, found = small_model(architecture), prompts(renderer, 0)
+    model, found = small_model(architecture, dtype), prompts(renderer, 0)
     turns = Turns.pad([one.turn for one in found], **SHAPE)
     with torch.inference_mode():
         shared = run(model, turns.ids, Prefix.empty(model).cache(4), 0)
     for row, prompt in enumerate(found):
         with torch.inference_mode():
             plain = model.base_model(torch.tensor([prompt.ids]), use_cache=False).last_hidden_state[0]
-        assert (shared[row, : len(prompt.ids)] - plain).norm() / plain.norm() < 1e-5
+        assert (shared[row, : len(prompt.ids)] - plain).norm() / plain.norm() < TOLERANCE[dtype]
 
 
 @architectures
+@precisions
+@pytest.mark.parametrize("depth", [0, 2])
+def test_the_masses_of_each_query_sum_to_one(
+    renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype, depth: int
+) -> None:
+    model, prompt = small_model(architecture, dtype), prompts(renderer, depth)[2]
+    ids, kinds = prompt.history
+    turn = prompt.turn
+    single = [Turn(turn.ids, (token, token + 1)) for token in range(*turn.body)]
+    turns = Turns.pad(single, rows=len(single), columns=len(turn.ids))
+    measured = Probe(model).measure(Prefix.empty(model).extended(ids), kinds, turns)
+    assert len(measured.masses) == len(single) > 10
+    assert (measured.masses.sum(-1) - 1).abs().max() < (1e-5 if dtype == torch.float32 else 1e-12)
+    mean = Probe(model).measure(Prefix.empty(model).extended(ids), kinds, Turns.pad([turn], **SHAPE))
+    assert (measured.masses.mean(0) - mean.masses[0]).abs().max() < TOLERANCE[dtype]
+
+
+@architectures
+@precisions
 @pytest.mark.parametrize("depth", [0, 2])
 def test_results_do_not_depend_on_who_shares_the_batch(
-    renderer: Renderer, small_model: Models, architecture: str, depth: int
+    renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype, depth: int
 ) -> None:
-    model, found = small_model(architecture), prompts(renderer, depth)
+    model, found = small_model(architecture, dtype), prompts(renderer, depth)
     ids, kinds = found[0].history
     prefix, probe = Prefix.empty(model).extended(ids), Probe(model, MEASURED)
     turns = [one.turn for one in found]
@@ -116,7 +136,7 @@ def test_results_do_not_depend_on_who_shares_the_batch(
     for order, row in (([0, 1, 2], 0), ([2, 1, 1, 0], 3), ([1, 0], 1)):
         shared = probe.measure(prefix, kinds, Turns.pad([turns[number] for number in order], **SHAPE))
         assert len(shared.masses) == len(order)
-        assert max(distances(shared, alone, row).values()) < 1e-5
+        assert max(distances(shared, alone, row).values()) < TOLERANCE[dtype]
 
 
 @architectures
