@@ -1,4 +1,4 @@
-"""The replay stage: the design, shards that measure its batches, and the seal (appendix A.1 to A.3)."""
+"""The replay stage: the design, shards that measure its batches, and the seal (appendix A.1)."""
 
 from __future__ import annotations
 

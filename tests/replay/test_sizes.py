@@ -1,4 +1,4 @@
-"""The bytes of a replay, counted tensor by tensor (appendix A.1, A.2, A.6)."""
+"""The bytes of a replay, counted tensor by tensor, and its batches (appendix A.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stair replay` on a run's folder: its prompts and numbers, what it refuses, and being killed (appendix A.1 to A.3)."""
+"""`stair replay` on a run's folder: its prompts and numbers, what it refuses, and being killed (appendix A.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stair.measurement.categories import label
 from stair.measurement.probe import Measured
 from stair.measurement.whole import measure_whole
 from stair.records.keys import ids_digest
-from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, RESPONSES
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, RESPONSES
 from stair.records.tables import read_table, write_table
 from stair.replay.design.histories import History
 from stair.replay.measure import Replayer
@@ -131,6 +131,18 @@ def test_response_ids_never_enter_a_prefix(finished: RunPaths) -> None:
                 text = renderer.prompt_text(turns, "x")
                 header = text.rfind("<|im_start|>user\n")
                 assert source.ids == tuple(renderer.tokenizer.encode(text[:header], add_special_tokens=False))
+
+
+def test_history_lengths_count_the_whole_prefix(finished: RunPaths) -> None:
+    study = study_of(finished)
+    saved = {(r["session_id"], r["sample"], r["turn"]): r for r in read_table(finished.responses(*PLACE), RESPONSES)}
+    rows = list(read_table(finished.replay_histories(MODEL), REPLAY_HISTORIES))
+    assert len(rows) == 8
+    for row in rows:
+        for depth, tokens in enumerate(row["prefix_tokens"], start=1):
+            # The saved prompt of the next turn is the prefix and the current turn of that turn's problem.
+            following = saved[row["session_id"], row["sample"], depth + 1]
+            assert tokens == following["prompt_tokens"] - len(study.prompts.turn(following["problem_id"]).ids)
 
 
 def user_of(study: ReplayStudy, problem: str) -> str:
