@@ -23,7 +23,7 @@ from stair.replay.units import Unit, shared_histories
 
 
 def design(config: Config, paths: RunPaths, model: str) -> None:
-    """Chooses a model's histories and current problems, and says how much room the measurements will take.
+    """Chooses a model's histories and current problems, and prints the size of the measurements.
 
     Raises:
         ValueError: the saved responses cannot meet the design's numbers, which the message names, or the disk lacks the room.

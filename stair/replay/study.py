@@ -1,4 +1,4 @@
-"""Everything that one model's replay is made from."""
+"""The parts of one model's replay: backbone, prompts, design, shapes and files."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_columns_outside_the_bodies_count_for_nothing() -> None:
     expected = attend(layer, sources, weights, projection)
     changed = layer.k_BKTD.clone()
     changed[1, :, BODIES[1][1] :] = 7.0  # the padding of a shorter problem
-    found = attend(replace(layer, k_BKTD=changed), sources, weights, projection)
-    for one, other in zip(found, expected, strict=True):
+    attended = attend(replace(layer, k_BKTD=changed), sources, weights, projection)
+    for one, other in zip(attended, expected, strict=True):
         assert one is not None and other is not None
         assert torch.equal(one[1], other[1])

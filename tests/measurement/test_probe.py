@@ -38,11 +38,11 @@ def prompts(renderer: Renderer, depth: int) -> list[Labelled]:
     return [label(renderer, HISTORY[:depth], problem) for problem in PROBLEMS]
 
 
-def distances(found: Measured, expected: Measured, row: int, other: int = 0) -> dict[str, float]:
+def distances(measured: Measured, expected: Measured, row: int, other: int = 0) -> dict[str, float]:
     """Relative distances; masses by their largest difference."""
     result = {}
     for name in (one.name for one in fields(Measured)):
-        pair: tuple[Tensor, Tensor] = getattr(found, name)[row].double(), getattr(expected, name)[other].double()
+        pair: tuple[Tensor, Tensor] = getattr(measured, name)[row].double(), getattr(expected, name)[other].double()
         assert pair[0].shape == pair[1].shape, name
         difference = pair[0] - pair[1]
         result[name] = float(difference.abs().max() if name == "masses" else difference.norm() / pair[1].norm())
@@ -55,17 +55,17 @@ def distances(found: Measured, expected: Measured, row: int, other: int = 0) -> 
 def test_a_cell_equals_a_stock_eager_model_over_the_whole_prompt(
     renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype, depth: int
 ) -> None:
-    model, found = small_model(architecture, dtype), prompts(renderer, depth)
+    model, labelled = small_model(architecture, dtype), prompts(renderer, depth)
     eager = random_model(architecture, dtype, attn_implementation="eager")
-    ids, kinds = found[0].history
+    ids, kinds = labelled[0].history
     prefix = Prefix.empty(model)
     for turns in range(1, depth + 1):
         prefix = prefix.extended(prompts(renderer, turns)[0].history[0])
     assert prefix.ids == ids
-    measured = Probe(model, MEASURED).measure(prefix, kinds, Turns.pad([one.turn for one in found], **SHAPE))
+    measured = Probe(model, MEASURED).measure(prefix, kinds, Turns.pad([one.turn for one in labelled], **SHAPE))
     assert measured.masses.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     assert (measured.masses.sum(-1) - 1).abs().max() < TOLERANCE[dtype]
-    for row, prompt in enumerate(found):
+    for row, prompt in enumerate(labelled):
         expected = measure_whole(eager, prompt, MEASURED)
         assert max(distances(measured, expected, row).values()) < TOLERANCE[dtype]
 
@@ -75,11 +75,11 @@ def test_a_cell_equals_a_stock_eager_model_over_the_whole_prompt(
 def test_reads_by_category_sum_to_the_attention_output_before_the_residual(
     renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype
 ) -> None:
-    model, found = small_model(architecture, dtype), prompts(renderer, 2)
-    ids, kinds = found[0].history
+    model, labelled = small_model(architecture, dtype), prompts(renderer, 2)
+    ids, kinds = labelled[0].history
     outputs: list[Tensor] = []
     handle = model.base_model.layers[1].self_attn.o_proj.register_forward_hook(lambda _, args, out: outputs.append(out))
-    turns = Turns.pad([one.turn for one in found], **SHAPE)
+    turns = Turns.pad([one.turn for one in labelled], **SHAPE)
     prefix = Prefix.empty(model).extended(ids)
     measured = Probe(model, MEASURED).measure(prefix, kinds, turns)
     handle.remove()
@@ -94,11 +94,11 @@ def test_reads_by_category_sum_to_the_attention_output_before_the_residual(
 def test_an_empty_prefix_equals_a_plain_forward_pass(
     renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype
 ) -> None:
-    model, found = small_model(architecture, dtype), prompts(renderer, 0)
-    turns = Turns.pad([one.turn for one in found], **SHAPE)
+    model, labelled = small_model(architecture, dtype), prompts(renderer, 0)
+    turns = Turns.pad([one.turn for one in labelled], **SHAPE)
     with torch.inference_mode():
         shared = run(model, turns.ids, Prefix.empty(model).cache(4), 0)
-    for row, prompt in enumerate(found):
+    for row, prompt in enumerate(labelled):
         with torch.inference_mode():
             plain = model.base_model(torch.tensor([prompt.ids]), use_cache=False).last_hidden_state[0]
         assert (shared[row, : len(prompt.ids)] - plain).norm() / plain.norm() < TOLERANCE[dtype]
@@ -128,10 +128,10 @@ def test_the_masses_of_each_query_sum_to_one(
 def test_results_do_not_depend_on_who_shares_the_batch(
     renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype, depth: int
 ) -> None:
-    model, found = small_model(architecture, dtype), prompts(renderer, depth)
-    ids, kinds = found[0].history
+    model, labelled = small_model(architecture, dtype), prompts(renderer, depth)
+    ids, kinds = labelled[0].history
     prefix, probe = Prefix.empty(model).extended(ids), Probe(model, MEASURED)
-    turns = [one.turn for one in found]
+    turns = [one.turn for one in labelled]
     alone = probe.measure(prefix, kinds, Turns.pad(turns[:1], **SHAPE))
     for order, row in (([0, 1, 2], 0), ([2, 1, 1, 0], 3), ([1, 0], 1)):
         shared = probe.measure(prefix, kinds, Turns.pad([turns[number] for number in order], **SHAPE))
@@ -142,10 +142,10 @@ def test_results_do_not_depend_on_who_shares_the_batch(
 @architectures
 def test_a_prefix_stays_as_it_is(renderer: Renderer, small_model: Models, architecture: str) -> None:
     model = small_model(architecture)
-    found = prompts(renderer, 1)
-    prefix = Prefix.empty(model).extended(found[0].history[0])
+    labelled = prompts(renderer, 1)
+    prefix = Prefix.empty(model).extended(labelled[0].history[0])
     before = [state.clone() for pair in prefix.states if pair is not None for state in pair]
-    Probe(model, MEASURED).measure(prefix, found[0].history[1], Turns.pad([one.turn for one in found], **SHAPE))
+    Probe(model, MEASURED).measure(prefix, labelled[0].history[1], Turns.pad([one.turn for one in labelled], **SHAPE))
     longer = prefix.extended(prompts(renderer, 2)[0].history[0])
     after = [state for pair in prefix.states if pair is not None for state in pair]
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
@@ -168,8 +168,8 @@ def test_one_token_at_a_time_gives_the_same_prefix(small_model: Models, architec
 
 @architectures
 def test_the_model_is_left_as_it_was(renderer: Renderer, small_model: Models, architecture: str) -> None:
-    model, found = small_model(architecture), prompts(renderer, 0)
-    Probe(model, MEASURED).measure(Prefix.empty(model), [], Turns.pad([found[0].turn], **SHAPE))
+    model, labelled = small_model(architecture), prompts(renderer, 0)
+    Probe(model, MEASURED).measure(Prefix.empty(model), [], Turns.pad([labelled[0].turn], **SHAPE))
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
@@ -190,15 +190,15 @@ def test_what_cannot_be_measured_is_refused(renderer: Renderer, small_model: Mod
         Probe(small_model("qwen3_5"), (1, 3))
     with pytest.raises(ValueError, match="not a full-attention layer"):
         Probe(small_model("qwen3_5"), (0,))
-    model, found = small_model("qwen3"), prompts(renderer, 1)
-    ids, kinds = found[0].history
+    model, labelled = small_model("qwen3"), prompts(renderer, 1)
+    ids, kinds = labelled[0].history
     prefix = Prefix.empty(model).extended(ids)
     with pytest.raises(ValueError, match="do not begin with"):
         prefix.extended([*ids[:-1], 0, 1])
-    turns = Turns.pad([found[0].turn], **SHAPE)
+    turns = Turns.pad([labelled[0].turn], **SHAPE)
     with pytest.raises(ValueError, match="categories are given for a prefix"):
         Probe(model).measure(prefix, kinds[1:], turns)
     with pytest.raises(ValueError, match="do not fit a batch of 2 x 64 tokens"):
-        Turns.pad([one.turn for one in found], rows=2, columns=64)
+        Turns.pad([one.turn for one in labelled], rows=2, columns=64)
     with pytest.raises(ValueError, match="eager"):
-        measure_whole(model, found[0])
+        measure_whole(model, labelled[0])
