@@ -60,7 +60,7 @@ def text_facts(design: Design) -> list[Fact]:
 
 
 def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
-    """Tokens of whole prefixes, template included: medians by depth, and the shortest and longest at full depth.
+    """Tokens of whole prefixes, template included: median, shortest and longest by depth.
 
     Of the history coverage under the text's own names; of the problem coverage, a part of it, under names that say so.
 
@@ -89,7 +89,14 @@ def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
             for group in (1, 2)
         ]
         facts += [
-            Fact(None, group, f"{name} {_TURNS[depth]}-turn history{ending}", which(lengths[group][-1]), "tokens")
+            Fact(
+                None,
+                group,
+                f"{name} {_TURNS[number]}-turn history{ending}",
+                which(lengths[group][number - 1]),
+                "tokens",
+            )
+            for number in range(1, depth + 1)
             for name, which in (("shortest", min), ("longest", max))
             for group in (1, 2)
         ]
