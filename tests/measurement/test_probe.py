@@ -71,6 +71,26 @@ def test_a_cell_equals_a_stock_eager_model_over_the_whole_prompt(
 
 
 @architectures
+def test_in_bf16_the_error_is_at_most_twice_that_of_a_stock_eager_model(renderer: Renderer, architecture: str) -> None:
+    model = random_model(architecture, torch.bfloat16)
+    eager = random_model(architecture, torch.bfloat16, attn_implementation="eager")
+    exact = random_model(architecture, torch.bfloat16, attn_implementation="eager").double()
+    labelled = prompts(renderer, 2)
+    ids, kinds = labelled[0].history
+    turns = Turns.pad([one.turn for one in labelled], **SHAPE)
+    measured = Probe(model, MEASURED).measure(Prefix.empty(model).extended(ids), kinds, turns)
+    errors: dict[str, list[float]] = {}
+    for row, prompt in enumerate(labelled):
+        truth = measure_whole(exact, prompt, MEASURED)
+        stock = distances(measure_whole(eager, prompt, MEASURED), truth, 0)
+        for name, error in distances(measured, truth, row).items():
+            errors.setdefault(name, []).append(error / max(stock[name], 1e-6))
+    assert measured.masses.dtype == measured.reads.dtype == torch.float32
+    assert (measured.masses.sum(-1) - 1).abs().max() < 1e-5
+    assert {name: max(ratios) for name, ratios in errors.items() if max(ratios) > 2} == {}
+
+
+@architectures
 @precisions
 def test_reads_by_category_sum_to_the_attention_output_before_the_residual(
     renderer: Renderer, small_model: Models, architecture: str, dtype: torch.dtype

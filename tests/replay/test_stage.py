@@ -341,6 +341,14 @@ def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
     assert contents(copied) == contents(finished)
 
 
+def test_a_reader_names_the_file_that_it_cannot_read(copied: RunPaths) -> None:
+    states = ReplayStates(copied.replay_cells(MODEL), copied.replay_states(MODEL))
+    cut = next(path for path in written_at(copied) if "group-2/s-" in str(path) and path.stem == "0")
+    cut.write_bytes(cut.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=rf"{cut} has no readable 1/masses .* `stair replay --seal`"):
+        states.cells(2, "history_coverage", 1, "masses", 0)
+
+
 def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
     study = study_of(finished)
     shared = study.histories()[0]
