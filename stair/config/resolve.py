@@ -125,10 +125,9 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
 
 def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The values without the names that null has removed, in `controllers`, `conditions` and `replay`.
+    """What null has removed is not named any more: what is for removed models or benchmarks alone is gone.
 
-    An entry for removed models or benchmarks alone is removed too. A name that never was configured stays, and is refused as
-    a mistake.
+    A name that never was configured stays, and is refused as a mistake.
     """
     values, gone = dict(values), set()
     for section in ("controllers", "conditions"):

@@ -1,7 +1,7 @@
 """Tensors that are computed once and kept: one safetensors file for each piece of work, whole or absent.
 
-The header of a file contains the key of its work and a digest of its tensors. A piece is finished when its file has the key
-of the current settings. A file with another key is replaced. Equal tensors give equal bytes.
+A file says in its header under which key it was made, and a digest of its tensors. A piece counts as made when its file has
+the key that is wanted now; a file that was written for another key is replaced. Equal tensors give equal bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,15 @@ _HEADER = "stair"
 # One entry of the header's metadata, because safetensors writes several in any order.
 
 _SPARE_BYTES = 1 << 28
-"""Room for everything else that a run writes meanwhile."""
+"""Room that is left for all else that a run writes meanwhile."""
 
 
 class TensorFiles:
     """The files of one stage.
 
     Args:
-        folder: the folder of the files.
-        others: folders of other runs, by the run's name; their files with an equal key are linked or copied.
+        folder: where they lie.
+        others: folders of other runs, by the run's name; a file that one of them has under an equal key is taken over.
     """
 
     def __init__(self, folder: Path, others: Mapping[str, Path] | None = None) -> None:
@@ -44,7 +44,7 @@ class TensorFiles:
         return self.folder / f"{name}.safetensors"
 
     def has(self, name: str, key: str) -> bool:
-        """Whether a piece is finished under a key, here or in another run; that run's file is then linked or copied."""
+        """Whether a piece was made under a key, here or in another run, whose file is then taken over."""
         if _key_of(self.path(name)) == key:
             return True
         for folder in self._others.values():
@@ -58,17 +58,17 @@ class TensorFiles:
         """Writes a piece; it is durable when this returns.
 
         Raises:
-            OSError: the file cannot be written, because the disk is full for example; an earlier file stays.
+            OSError: it cannot be written, because the disk is full for example; an earlier file stays.
         """
         facts = json.dumps({"key": key, "sha256": _content_digest(tensors)}, sort_keys=True)
         with replacing(self.path(name)) as partial:
             save_file(dict(tensors), partial, metadata={_HEADER: facts})
 
     def verified_digest(self, name: str, key: str) -> str | None:
-        """The SHA-256 of a piece's file, after its tensors were compared with their digest; None where it is not finished.
+        """The SHA-256 of a piece's file, whose tensors are read and held to their own digest; None where it was not made.
 
         Raises:
-            ValueError: the tensors are not those that were written. The file is then renamed, and the piece counts as missing.
+            ValueError: the tensors are not those that were written. The file is then renamed, so that they are made again.
         """
         path = self.path(name)
         if _key_of(path) != key:
@@ -81,19 +81,12 @@ class TensorFiles:
             raise ValueError(f"the tensors of {path} are not those that were written; it was renamed to {damaged.name}")
         return file_digest(path)
 
-    def require_space(self, nbytes: int, what: str, replaced: Iterable[str] = ()) -> None:
+    def require_space(self, nbytes: int, what: str) -> None:
         """Refuses work that the disk has no room for.
 
-        Args:
-            nbytes: bytes of all its pieces.
-            what: names the work.
-            replaced: pieces whose files, where there are any, are kept or replaced, and so need no further room.
-
         Raises:
-            ValueError: the bytes do not fit; the message has the needed and the free ones, and the folder.
+            ValueError: `nbytes` do not fit; the message says what is lacking, and where.
         """
-        paths = [self.path(name) for name in replaced]
-        nbytes = max(0, nbytes - sum(path.stat().st_size for path in paths if path.is_file()))
         place = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
         free = shutil.disk_usage(place).free
         if nbytes + _SPARE_BYTES > free:
@@ -118,7 +111,7 @@ def _content_digest(tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def _facts_of(path: Path) -> dict[str, Any]:
-    """The key and the digest in a file's header; empty where there is no readable file."""
+    """What a file's header says of it; nothing where there is no readable file."""
     try:
         with safe_open(path, framework="np") as opened:
             facts: dict[str, Any] = json.loads((opened.metadata() or {})[_HEADER])

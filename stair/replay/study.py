@@ -59,12 +59,14 @@ class ReplayStudy:
         self.files = TensorFiles(paths.replay_states(model), others)
 
     def require_space(self, units: Sequence[Unit], what: str) -> None:
-        """Refuses to measure batches that the disk has no room for.
+        """Refuses to measure batches that the disk has no room for. Files that exist are kept or replaced.
 
         Raises:
             ValueError: with the needed and the free bytes.
         """
-        self.files.require_space(self.shapes.nbytes(units), what, [unit.name for unit in units])
+        paths = [self.files.path(unit.name) for unit in units]
+        present = sum(path.stat().st_size for path in paths if path.is_file())
+        self.files.require_space(max(0, self.shapes.nbytes(units) - present), what)
 
     @cached_property
     def design(self) -> Design:

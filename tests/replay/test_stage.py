@@ -390,7 +390,7 @@ def test_a_disk_that_is_too_small_is_refused_beforehand(
     replay(copied, "--shard", "0", "--of", "1")
     forget_states(copied)
     for words in (("--design",), ("--shard", "0", "--of", "1")):
-        with pytest.raises(ValueError, match=r"takes 0\.\d+ GB in .*/states, where 0\.27 GB are free .* make room"):
+        with pytest.raises(ValueError, match=r" 0\.\d+ GB in .*/states, where 0\.27 GB are free .* make room"):
             replay(copied, *words)
     assert not copied.replay_states(MODEL).exists()
 
