@@ -117,17 +117,17 @@ with ShardWork(folder, shard, folder / f"{shard.name}.json") as work:
 
 
 def shard(folder: Path, number: int, of: int, kill_after: int | None = None) -> list[int]:
-    """Runs a shard as a process; the pieces that it made. Killed after so many, where that is said."""
+    """Runs a shard as a process; the pieces that it finished. Killed after so many, where that is said."""
     words = [sys.executable, "-c", PROGRAM, str(folder), str(number), str(of)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        made = []
+        finished = []
         for line in process.stdout:
-            made.append(int(line))
-            if len(made) == kill_after:
+            finished.append(int(line))
+            if len(finished) == kill_after:
                 process.send_signal(signal.SIGKILL)
     assert process.returncode == (0 if kill_after is None else -signal.SIGKILL)
-    return made
+    return finished
 
 
 def test_killed_and_shared_out_anew_nothing_is_made_twice(tmp_path: Path) -> None:
