@@ -11,9 +11,9 @@ def main() -> None:
     # Everything but fetch runs with hub access off, whatever the libraries would look up. The warm process has it off too.
     if sys.argv[1:2] != ["fetch"]:
         os.environ["HF_HUB_OFFLINE"] = "1"
-        from stair.cli.warm import run_there
+        from stair.cli.warm_client import run_in_warm_process
 
-        code = run_there()
+        code = run_in_warm_process()
         if code is not None:
             raise SystemExit(code)
     from stair.cli.main import main as run_here

@@ -18,7 +18,7 @@ import psutil
 import yaml
 
 from stair.cli.context import DRIVER
-from stair.cli.warm import SOCKET, end_with_parent
+from stair.cli.warm_client import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
@@ -26,8 +26,8 @@ from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
+from stair.workflow.driver_claim import driver_at_work, forget_killed_driver, stale_locks
 from stair.workflow.input_checks import check_environments, check_inputs
-from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
@@ -146,13 +146,13 @@ def _begin_child() -> None:
 def _stop(child: subprocess.Popen[bytes]) -> None:
     """Has Snakemake start no more jobs, asks those that run to stop, and waits until all have ended."""
     child.send_signal(signal.SIGTERM)
-    asked: set[int] = set()
+    signalled: set[int] = set()
     idle = 0.0
     while child.poll() is None:
         jobs = [process for process in _descendants(child.pid) if _is_job(process)]
         for job in jobs:
-            if job.pid not in asked:
-                asked.add(job.pid)
+            if job.pid not in signalled:
+                signalled.add(job.pid)
                 with suppress(psutil.Error):
                     job.terminate()
         # Its own handling of the signal takes a lock that it may hold.

@@ -40,16 +40,16 @@ def score(
     problem's text), choices (its options), finish_reason. Writes id, answer, verdict (correct, wrong, no_answer, timeout),
     correct. Malformed lines are named and left out; the exit code is then 1.
     """
-    from stair.grading.files import compare_files, score_file
+    from stair.grading.json_lines import compare_files, score_file
 
     if compare:
         differences = compare_files(source, target)
-        for one in differences:
-            print(f"{one.id}: {one.old_verdict} ({one.old_answer}) -> {one.new_verdict} ({one.new_answer})")
+        for each in differences:
+            print(f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})")
         print(f"{len(differences)} lines differ")
         return
-    told = ScoringProgress()
-    report = score_file(source, target, progress=told, workers=threads, accept_choice_text=accept_choice_text)
+    progress = ScoringProgress()
+    report = score_file(source, target, progress=progress, workers=threads, accept_choice_text=accept_choice_text)
     print(f"{report.scored} scored: " + ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items()))
     print(report.forms)
     for line in report.malformed:
@@ -62,15 +62,15 @@ class ScoringProgress:
     """Says now and then how far a long scoring is, by the bytes read."""
 
     def __init__(self) -> None:
-        self._started = self._told = time.monotonic()
+        self._started = self._last_printed = time.monotonic()
 
     def __call__(self, read: int, total: int) -> None:
         now = time.monotonic()
-        if now - self._told < 5 or not read:
+        if now - self._last_printed < 5 or not read:
             return
-        self._told = now
-        left = (now - self._started) / read * (total - read)
-        print(f"{read / total:.0%} scored, about {duration(left)} left", file=sys.stderr)
+        self._last_printed = now
+        seconds_left = (now - self._started) / read * (total - read)
+        print(f"{read / total:.0%} scored, about {duration(seconds_left)} left", file=sys.stderr)
 
 
 @commands.command()
@@ -101,20 +101,20 @@ def tables(
         # A run's own folder says what its models are called, and what they are.
         whole_run = (responses / RESOLVED).is_file()
         order = load_run(responses) if whole_run else resolve(project_root(), {"run": "paper"})
-        made = tables_from(responses, out, order)
-        _tell_gaps(made)
-        print(f"made {len(made)} tables in {out}: {', '.join(table.name for table in made)}")
+        written = tables_from(responses, out, order)
+        _print_gap_reasons(written)
+        print(f"made {len(written)} tables in {out}: {', '.join(table.name for table in written)}")
         return
     if run is None or responses is not None or out is not None:
         raise ValueError("give --run, or --responses and --out")
     settings, paths = open_job(run, "table", name)
     table = build(settings, paths, name)
     write(table, Labels.of(settings), lambda suffix: paths.table(name, suffix))
-    _tell_gaps([table])
+    _print_gap_reasons([table])
     record_origin(run, "table", name)
 
 
-def _tell_gaps(tables: Sequence[Table]) -> None:
+def _print_gap_reasons(tables: Sequence[Table]) -> None:
     from stair.reporting.tables.table import gap_reasons
 
     for reason in dict.fromkeys(reason for table in tables for reason in gap_reasons(table.values)):

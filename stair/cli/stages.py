@@ -221,8 +221,8 @@ def train(
 
     settings, paths = open_run(run)
     # Workers of one training share a machine's GPUs among themselves.
-    wanted = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
-    with own_gpus(wanted), Workers.joined(local_device(settings.transformers.device)) as workers:
+    gpus = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
+    with own_gpus(gpus), Workers.joined(local_device(settings.transformers.device)) as workers:
         if workers.any(workers.first and copied_existing(run, "controller", model, controller)):
             return
         from stair.training import stage
@@ -342,5 +342,8 @@ def check(run: RunOption) -> None:
     settings, paths = open_run(run)
     checks = run_checks(settings, paths, trained_models(Run(settings, paths)))
     record_origin(run, "check")
-    for one in checks:
-        print(f"holds: {one.name} ({one.scope}, {one.rows} rows)" + (f": {one.detail}" if one.detail else ""))
+    for passed in checks:
+        print(
+            f"holds: {passed.name} ({passed.scope}, {passed.rows} rows)"
+            + (f": {passed.detail}" if passed.detail else "")
+        )

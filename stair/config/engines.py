@@ -97,8 +97,8 @@ class SGLangEngine(Strict):
             ValueError: an argument is the run's own.
         """
         arguments = decisive_arguments(self.arguments, self.tensor_parallel)
-        found = {"version": self.version, "attention": self.attention}
-        return found | ({"arguments": arguments} if arguments else {})
+        settings = {"version": self.version, "attention": self.attention}
+        return settings | ({"arguments": arguments} if arguments else {})
 
     @property
     def environment_folder(self) -> Path:

@@ -62,9 +62,9 @@ class Controller(Strict):
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
-        for part, wanted in (("layers", self.controls), ("optimizer", self.controls), ("adapter", self.adapts)):
-            if (getattr(self, part) is not None) != wanted:
-                raise ValueError(f"a controller of kind '{self.kind}' {'needs' if wanted else 'has no'} {part}")
+        for part, needed in (("layers", self.controls), ("optimizer", self.controls), ("adapter", self.adapts)):
+            if (getattr(self, part) is not None) != needed:
+                raise ValueError(f"a controller of kind '{self.kind}' {'needs' if needed else 'has no'} {part}")
         return self
 
     @property

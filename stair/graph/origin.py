@@ -12,10 +12,10 @@ ORIGIN = "origin"
 """The manifest's key for what an output was made from."""
 
 
-def made_under(manifest: Path, settings: Callable[[], Settings]) -> bool:
+def has_settings(manifest: Path, settings: Callable[[], Settings]) -> bool:
     """Whether a manifest exists and contains these settings."""
     try:
-        made = json.loads(manifest.read_text(encoding="utf-8"))[ORIGIN]["settings"]
+        recorded = json.loads(manifest.read_text(encoding="utf-8"))[ORIGIN]["settings"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return bool(made == json.loads(json.dumps(settings())))
+    return bool(recorded == json.loads(json.dumps(settings())))

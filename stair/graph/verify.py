@@ -55,15 +55,15 @@ class Verification:
 
     def findings(self, artifacts: Iterable[Artifact] | None = None) -> list[Finding]:
         """The state of outputs, all by default. An output is stale too when it was made from one that is not sound now."""
-        found: dict[Path, Finding] = {}
+        by_file: dict[Path, Finding] = {}
         results = []
         for artifact in self.artifacts.all if artifacts is None else artifacts:
             finding = self.finding(artifact)
             for file in artifact.inputs:
-                behind = found.get(file)
+                behind = by_file.get(file)
                 if behind is not None and behind.state != "ok":
                     finding.is_("stale", f"its input {name_in_run(file, self.paths)} is {behind.state}")
-            found |= dict.fromkeys(artifact.files, finding)
+            by_file |= dict.fromkeys(artifact.files, finding)
             results.append(finding)
         return results
 
@@ -90,11 +90,11 @@ class Verification:
         if [origin["rule"], *origin["name"]] != [artifact.output.name, *artifact.name]:
             self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
             return finding
-        self._whole(finding, origin["files"])
+        self._check_contents(finding, origin["files"])
         if finding.state != "damaged":
             if missing := missing_note(manifest):
                 finding.notes.append(missing)
-            self._current(finding, origin, "restored_from" in manifest)
+            self._check_lineage(finding, origin, "restored_from" in manifest)
             if CODE not in artifact.settings and manifest.get("source") != self._source:
                 finding.notes.append("made by other code (of a stage that generates: told, never rerun for it)")
             changed = {
@@ -107,12 +107,12 @@ class Verification:
             ]
         return finding
 
-    def _without_manifest(self, finding: Finding, what: str) -> None:
+    def _without_manifest(self, finding: Finding, fault: str) -> None:
         artifact = finding.artifact
         remedy = f"bring it back, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
-        finding.is_("damaged", f"{name_in_run(artifact.manifest, self.paths)} {what}; {remedy}")
+        finding.is_("damaged", f"{name_in_run(artifact.manifest, self.paths)} {fault}; {remedy}")
 
-    def _whole(self, finding: Finding, sealed: dict[str, Any]) -> None:
+    def _check_contents(self, finding: Finding, sealed: dict[str, Any]) -> None:
         artifact = finding.artifact
         for file in artifact.files:
             name = name_in_run(file, self.paths)
@@ -134,11 +134,11 @@ class Verification:
             finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
             return
         for column, value in artifact.constant_columns:
-            others = [other for other in pc.unique(table[column]).to_pylist() if other != value]
-            if others:
-                finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'; {_AGAIN}")
+            foreign = [entry for entry in pc.unique(table[column]).to_pylist() if entry != value]
+            if foreign:
+                finding.is_("damaged", f"{name} holds rows of the {column} '{foreign[0]}', not of '{value}'; {_AGAIN}")
 
-    def _current(
+    def _check_lineage(
         self,
         finding: Finding,
         origin: dict[str, Any],
@@ -146,16 +146,16 @@ class Verification:
     ) -> None:
         artifact = finding.artifact
         inputs, models, settings = origin["inputs"], origin["models"], origin["settings"]
-        wanted = {name_in_run(file, self.paths): file for file in artifact.inputs}
-        for name in sorted(wanted.keys() | inputs.keys()):
+        current_inputs = {name_in_run(file, self.paths): file for file in artifact.inputs}
+        for name in sorted(current_inputs.keys() | inputs.keys()):
             if name not in inputs:
                 finding.is_("stale", f"it would be made from {name} too")
-            elif name not in wanted:
+            elif name not in current_inputs:
                 finding.is_("stale", f"it was made from {name}, which it would not use now")
-            elif restored and _is_absent(wanted[name]):
+            elif restored and _is_absent(current_inputs[name]):
                 note = "restored from an archive, without all that it was made from"
                 finding.notes += [note] if note not in finding.notes else []
-            elif (digest := self._digest(wanted[name])) != inputs[name]:
+            elif (digest := self._digest(current_inputs[name])) != inputs[name]:
                 finding.is_("stale", f"its input {name} " + ("is another file now" if digest else "cannot be read"))
         for model in artifact.models:
             now = self._revision(model)

@@ -88,7 +88,7 @@ class LogHandler(LogHandlerBase):
         """Takes one event."""
         event = getattr(record, "event", None)
         with self._lock:
-            if self.common_settings.dryrun or not self._take(event, record):
+            if self.common_settings.dryrun or not self._handles(event, record):
                 self._clear()
                 self._plain.emit(record)
 
@@ -101,14 +101,14 @@ class LogHandler(LogHandlerBase):
 
     # ---------------------------------------------------------------- events
 
-    def _take(self, event: Any, record: logging.LogRecord) -> bool:
+    def _handles(self, event: Any, record: logging.LogRecord) -> bool:
         """True when the event is shown here, or is noise."""
         if event == LogEvent.RUN_INFO:
             stats = getattr(record, "stats", {})
             self._counts = {rule: count for rule, count in stats.items() if rule != "total"}
             self._started = time.monotonic()
             self._tick()
-            self._say(f"{sum(self._counts.values())} jobs to do, {self._left()}")
+            self._print_line(f"{sum(self._counts.values())} jobs to do, {self._time_left()}")
             return True
         if event == LogEvent.JOB_INFO:
             log = getattr(record, "log", None) or []
@@ -120,7 +120,7 @@ class LogHandler(LogHandlerBase):
             if job is not None:
                 self._finished[job.rule] = self._finished.get(job.rule, 0) + 1
                 if job.rule in self._counts and job.rule != "all" and _is_work(job):
-                    self._say(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
+                    self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
             return True
         if event == LogEvent.JOB_ERROR:
             self._error(record)
@@ -143,9 +143,9 @@ class LogHandler(LogHandlerBase):
         name = job.name if job else getattr(record, "rule_name", "a job")
         reason = next((line for path in logs if (line := _last_line(Path(path)))), "it left no message")
         if _STOPPED in reason:
-            self._say(f"stopped: {name}: {reason.removeprefix('stair: ')}")
+            self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
-            self._say(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
+            self._print_line(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
 
     # ---------------------------------------------------------------- how far it is
 
@@ -153,7 +153,7 @@ class LogHandler(LogHandlerBase):
         expected = driven_run.current.config.expected_seconds if driven_run.current else {}
         return expected.get(rule, _DEFAULT_SECONDS)
 
-    def _done(self) -> tuple[float, float]:
+    def _seconds_done(self) -> tuple[float, float]:
         """Expected seconds of what is done, and of everything."""
         total = sum(count * self._weight(rule) for rule, count in self._counts.items())
         done = sum(min(n, self._counts.get(rule, 0)) * self._weight(rule) for rule, n in self._finished.items())
@@ -176,17 +176,17 @@ class LogHandler(LogHandlerBase):
         fresh = state["updated"] >= time.time() - (time.monotonic() - job.started) - 1
         return min(1.0, state["done"] / state["total"]) if fresh and state["total"] else 0.0
 
-    def _left(self) -> str:
-        done, total = self._done()
+    def _time_left(self) -> str:
+        done, total = self._seconds_done()
         elapsed = time.monotonic() - self._started
         # Until something has been measured, the expected seconds themselves, over the cores.
         pace = done / elapsed if done > 0.02 * total and elapsed > 5 else min(os.cpu_count() or 1, 2)
         return f"about {duration((total - done) / pace)} left"
 
     def _state(self) -> str:
-        done, total = self._done()
+        done, total = self._seconds_done()
         share = f"{done / total:4.0%}" if total else "100%"
-        return f"{share} after {duration(time.monotonic() - self._started)}, {self._left()}"
+        return f"{share} after {duration(time.monotonic() - self._started)}, {self._time_left()}"
 
     # ---------------------------------------------------------------- the screen
 
@@ -207,14 +207,14 @@ class LogHandler(LogHandlerBase):
                     self._shown = f"{self._state()} · {running}"[:width]
                     print(self._shown, end="", file=sys.stderr, flush=True)
                 else:
-                    self._say(f"{self._state()} · running: {running}")
+                    self._print_line(f"{self._state()} · running: {running}")
 
     def _clear(self) -> None:
         if self._shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
             self._shown = ""
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._clear()
         print(line, file=sys.stderr, flush=True)
 

@@ -13,8 +13,8 @@ from stair.config.resolve import ConfigError, dump, resolve
 from stair.graph.run import Run
 from stair.jobs.claims import ClaimedError
 from stair.records.files import write_text_if_changed
+from stair.workflow.driver_claim import claim_run, hint_at_stale_locks
 from stair.workflow.input_checks import check_inputs
-from stair.workflow.lock import claim_run, hint_at_stale_locks
 
 
 @dataclass(frozen=True, eq=False)

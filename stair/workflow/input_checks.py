@@ -95,17 +95,17 @@ def _check_sizes(config: Config, paths: RunPaths) -> None:
 
 def _check_template(config: Config, paths: RunPaths, model: str) -> None:
     """Preflight's own comparison is over by the time that the configuration names a template."""
-    asked, seen = config.models[model].template_sha256, paths.preflight(model)
-    if asked is None or not seen.is_file():
+    configured, record = config.models[model].template_sha256, paths.preflight(model)
+    if configured is None or not record.is_file():
         return
     try:
-        found = read_mapping(seen).get("template_sha256")
+        recorded = read_mapping(record).get("template_sha256")
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if found != asked:
+    if recorded != configured:
         raise ConfigError(
-            f"models.{model}.template_sha256 is {asked}, but preflight has seen {found} ({seen}); set it to that, or delete "
-            "that file to have the template looked at again"
+            f"models.{model}.template_sha256 is {configured}, but preflight has seen {recorded} ({record}); "
+            "set the key to that digest, or delete the file to check the template again"
         )
 
 
@@ -122,8 +122,8 @@ def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
     except ValueError as error:
         raise ConfigError(f"models.{model}.rollout_sampling: {error}") from None
     tiny = config.models[model].tiny
-    known = None if tiny is not None else _architecture(paths.model_folder(config, model))
-    name = tiny.architecture if tiny is not None else known.name if known is not None else None
+    architecture = None if tiny is not None else _architecture(paths.model_folder(config, model))
+    name = tiny.architecture if tiny is not None else architecture.name if architecture is not None else None
     try:
         if name is not None:
             choice.check_architecture(name)
@@ -146,10 +146,10 @@ def _check_layers(
     if tiny is not None:
         full, count = _full_attention(tiny), tiny.layers
     else:
-        known = _architecture(paths.model_folder(config, model))
-        if known is None:
+        architecture = _architecture(paths.model_folder(config, model))
+        if architecture is None:
             return
-        full, count = known.full_attention_layers, known.layers
+        full, count = architecture.full_attention_layers, architecture.layers
     for layer in layers:
         if layer >= count:
             raise ConfigError(f"{place}: {model} has no layer {layer}; its {count} layers count from 0")

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stair.cli.warm import SOCKET
+from stair.cli.warm_client import SOCKET
 from stair.jobs.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 

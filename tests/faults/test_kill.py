@@ -20,7 +20,7 @@ import pytest
 from stair.jobs.claims import Claimant
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog
-from stair.workflow.lock import DRIVER
+from stair.workflow.driver_claim import DRIVER
 from tests.faults.conftest import COMMAND, SLOW, SNAKEMAKE, SNAKEMAKE_CONFIG
 from tests.workflow.conftest import RESULTS, contents, environment, run_in
 

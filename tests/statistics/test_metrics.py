@@ -9,7 +9,7 @@ import pytest
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics, verdict_counts
-from stair.statistics.shared_t1 import shared_t1_metrics, truncated_banks
+from stair.statistics.shared_t1_metrics import shared_t1_metrics, truncated_banks
 from stair.statistics.transitions import answer_transitions
 from stair.statistics.values import tidy_frame
 

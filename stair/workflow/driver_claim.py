@@ -47,17 +47,17 @@ def forget_killed_driver(paths: RunPaths) -> None:
 
 def driver_at_work(results: Path) -> str | None:
     """Who drives a run in the current folder, for people; None where nobody does."""
-    here = Path.cwd()
-    mine = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    folder = Path.cwd()
+    own_processes = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
         words = process.info["cmdline"] or []
-        if process.info["pid"] in mine or process.info["cwd"] != str(here):
+        if process.info["pid"] in own_processes or process.info["cwd"] != str(folder):
             continue
         if any(Path(word).name == "snakemake" for word in words[:3]):
             return f"process {process.info['pid']}"
     for path in sorted(results.glob(f"*/work/.{DRIVER}.claim")):
         claimant = living(path)
-        if claimant is not None and not (claimant.process in mine and claimant.runs()):
+        if claimant is not None and not (claimant.process in own_processes and claimant.runs()):
             return f"process {claimant.process} on {claimant.host}, since {claimant.since}"
     return None
 

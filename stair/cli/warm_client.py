@@ -30,7 +30,7 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
 
 
-def run_there() -> int | None:
+def run_in_warm_process() -> int | None:
     """Has this command run by the warm process, if there is one.
 
     Returns:
@@ -67,11 +67,11 @@ def run_there() -> int | None:
         if job is None:  # the process ended before the job began
             for number, handler in before.items():
                 signal.signal(number, handler)
-            for one in early:
-                signal.raise_signal(one)
+            for number in early:
+                signal.raise_signal(number)
             return None
-        for one in early:
-            pass_on(one)
+        for number in early:
+            pass_on(number)
         code = _number(connection)
     if code is None:
         print("stair: error: the process that ran this job is gone; run the workflow again to go on", file=sys.stderr)
