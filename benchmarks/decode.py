@@ -14,7 +14,6 @@ loop's tokens/s from a batch of 16 on, and STAIR with capture decodes at no less
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from benchmarks.models import SHAPES, TINY, controlled_layers, random_model
 from stair.engines.base import Capture, Read, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.method import Bank, Reflector, Segment
+from stair.records.csv_table import csv_table
 
 SAMPLING = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)
 FASTER, KEPT = 4.0, 0.9
@@ -228,10 +228,8 @@ def main() -> int:
     if gpu:
         print(PAPER)
     if arguments.out is not None:
-        with open(arguments.out, "w", newline="") as opened:
-            writer = csv.writer(opened)
-            writer.writerow(Row.__dataclass_fields__)
-            writer.writerows([getattr(row, name) for name in Row.__dataclass_fields__] for row in rows)
+        columns = list(Row.__dataclass_fields__)
+        arguments.out.write_text(csv_table(columns, ({name: getattr(row, name) for name in columns} for row in rows)))
     figures.finish()
     missed = missed_bars(rows)
     print("\n".join(missed) if missed else "every bar is met")

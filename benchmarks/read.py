@@ -13,7 +13,6 @@ controlled layers of a whole model with random weights add to the prompt of one 
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import sys
 import time
@@ -35,6 +34,7 @@ from benchmarks.models import controlled_layers, random_model
 from stair.method import differential_read
 from stair.method.reads import naive, streaming
 from stair.method.reflection import unit_normals
+from stair.records.csv_table import csv_table
 
 if TYPE_CHECKING:
     from stair.method.reads import fused
@@ -410,10 +410,8 @@ def main() -> int:
         with figures.case(f"{name}, prefill"):
             prefill(arguments, name, figures)
     if arguments.out is not None:
-        with open(arguments.out, "w", newline="") as opened:
-            writer = csv.writer(opened)
-            writer.writerow(Row.__dataclass_fields__)
-            writer.writerows([getattr(row, name) for name in Row.__dataclass_fields__] for row in rows)
+        columns = list(Row.__dataclass_fields__)
+        arguments.out.write_text(csv_table(columns, ({name: getattr(row, name) for name in columns} for row in rows)))
     missed = missed_bars(rows, arguments.device, figures)
     figures.finish()
     print("\n".join(missed) if missed else "every bar is met")

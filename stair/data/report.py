@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +16,7 @@ from stair.data.normalisation import identity
 from stair.data.paper_counts import BENCHMARK_PROBLEMS, LEFT_OUT, PROBLEMS, training_records
 from stair.data.publishing import example
 from stair.hub.revisions import hub_sources, marked_commit
+from stair.records.csv_table import csv_table
 from stair.records.files import write_json, write_text
 from stair.records.manifest import manifest_path, write_manifest
 from stair.records.markdown import markdown_table
@@ -64,9 +63,11 @@ def write_report(config: Config, paths: RunPaths) -> None:
         "choice_letters": letters,
     }
     write_json(paths.data_report(".json"), found)
-    write_text(paths.data_counts, _csv(counts, ("model", "step", "rows", "records", "problems", "paper", "why")))
+    write_text(paths.data_counts, csv_table(("model", "step", "rows", "records", "problems", "paper", "why"), counts))
     pairs = [vars(pair) for pair in near]
-    write_text(paths.near_duplicates, _csv(pairs, ("problem_id", "benchmark", "source_id", "jaccard", "containment")))
+    write_text(
+        paths.near_duplicates, csv_table(("problem_id", "benchmark", "source_id", "jaccard", "containment"), pairs)
+    )
     write_text(paths.data_report(".md"), _page(config, found, near, texts, pools))
     for path in (paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates):
         write_manifest(path, stage="data", settings={})
@@ -214,14 +215,6 @@ def _sources(config: Config, paths: RunPaths) -> list[Row]:
         )
         for name, item in sets
     ]
-
-
-def _csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _page(

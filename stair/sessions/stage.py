@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import TURNS
+from stair.records.csv_table import csv_table
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
@@ -61,13 +60,19 @@ def _told(dropped: Sequence[Dropped]) -> str:
 
 
 def _write_dropped(path: Path, dropped: Sequence[Dropped], pool: Mapping[str, Mapping[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["record_id", "problem_id", "split", "responses", "empty", "reason"])
-    for one in dropped:
-        row = pool[one.record_id]
-        writer.writerow([one.record_id, row["problem_id"], row["split"], len(one.samples), one.empty, one.reason])
-    write_text(path, text.getvalue())
+    columns = ("record_id", "problem_id", "split", "responses", "empty", "reason")
+    rows = (
+        {
+            "record_id": record.record_id,
+            "problem_id": pool[record.record_id]["problem_id"],
+            "split": pool[record.record_id]["split"],
+            "responses": len(record.samples),
+            "empty": record.empty,
+            "reason": record.reason,
+        }
+        for record in dropped
+    )
+    write_text(path, csv_table(columns, rows))
     write_manifest(path, stage="sessions", settings={}, dropped=len(dropped))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from stair.method.storage import share
+from stair.records.csv_table import csv_table
 from stair.tiny.architecture import Shape, build, short_chunks
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded
@@ -77,10 +77,7 @@ def train_backbone(
     model.to(torch.bfloat16).save_pretrained(out_dir)
     share(out_dir / "model.safetensors")
     save_tokenizer(tokenizer, out_dir)
-    with (out_dir / "training_curve.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(curve[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(curve)
+    (out_dir / "training_curve.csv").write_text(csv_table(list(curve[0]), curve))
     last = curve[-max(1, len(curve) // 10) :]
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),

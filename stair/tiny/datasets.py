@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stair.records.csv_table import csv_table
 from stair.tiny.problems import Problem, distinct, seeded
 
 DAPO_PREFIX = (
@@ -130,8 +130,8 @@ def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _write_gpqa(path: Path, problems: list[Problem]) -> None:
     names = ["Record ID", "Question", "Correct Answer", *(f"Incorrect Answer {n}" for n in (1, 2, 3))]
-    with open(path, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(names)
-        for number, problem in enumerate(problems):
-            writer.writerow([f"rec{number:04d}", problem.text, problem.answer, *problem.incorrect])
+    rows = [
+        dict(zip(names, (f"rec{number:04d}", problem.text, problem.answer, *problem.incorrect), strict=True))
+        for number, problem in enumerate(problems)
+    ]
+    path.write_text(csv_table(names, rows), encoding="utf-8")
