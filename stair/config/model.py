@@ -50,40 +50,40 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
-        def require_configured(where: str, name: str | None, among: dict, kind: str) -> None:
+        def known(where: str, name: str | None, among: dict, what: str) -> None:
             if name is not None and name not in among:
                 raise ValueError(
-                    f"{where} names the {kind} '{name}', which is not configured (there are: {', '.join(among)})"
+                    f"{where} names the {what} '{name}', which is not configured (there are: {', '.join(among)})"
                 )
 
         for key, model in self.models.items():
             for benchmark in model.evaluation_changes:
-                require_configured(f"models.{key}.evaluation_changes", benchmark, self.benchmarks, "benchmark")
+                known(f"models.{key}.evaluation_changes", benchmark, self.benchmarks, "benchmark")
         for key, item in self.benchmarks.items():
-            require_configured(f"benchmarks.{key}.prompt", item.prompt, self.prompts, "prompt")
+            known(f"benchmarks.{key}.prompt", item.prompt, self.prompts, "prompt")
         for key, prompt in self.prompts.items():
             if prompt.count(PLACEHOLDER) != 1:
                 raise ValueError(f"prompts.{key} must hold {PLACEHOLDER} exactly once")
         pool = self.training_pool
-        require_configured("training_pool.prompt", pool.prompt, self.prompts, "prompt")
+        known("training_pool.prompt", pool.prompt, self.prompts, "prompt")
         for name in pool.exclude_benchmarks:
-            require_configured("training_pool.exclude_benchmarks", name, self.benchmarks, "benchmark")
+            known("training_pool.exclude_benchmarks", name, self.benchmarks, "benchmark")
         for model_key, names in pool.exclude_more.items():
-            require_configured("training_pool.exclude_more", model_key, self.models, "model")
+            known("training_pool.exclude_more", model_key, self.models, "model")
             for name in names:
-                require_configured(f"training_pool.exclude_more.{model_key}", name, self.benchmarks, "benchmark")
+                known(f"training_pool.exclude_more.{model_key}", name, self.benchmarks, "benchmark")
         for name in self.overview.models:
-            require_configured("overview.models", name, self.models, "model")
-        require_configured("transitions.model", self.transitions.model, self.models, "model")
-        require_configured("transitions.benchmark", self.transitions.benchmark, self.benchmarks, "benchmark")
+            known("overview.models", name, self.models, "model")
+        known("transitions.model", self.transitions.model, self.models, "model")
+        known("transitions.benchmark", self.transitions.benchmark, self.benchmarks, "benchmark")
         for model_key, engines in self.evaluation.engine_changes.items():
-            require_configured("evaluation.engine_changes", model_key, self.models, "model")
+            known("evaluation.engine_changes", model_key, self.models, "model")
             for name in engines:
-                require_configured(f"evaluation.engine_changes.{model_key}", name, self.benchmarks, "benchmark")
+                known(f"evaluation.engine_changes.{model_key}", name, self.benchmarks, "benchmark")
         named = set()
         for number, lost in enumerate(self.rollouts.missing):
             where = f"rollouts.missing.{number}"
-            require_configured(f"{where}.model", lost.model, self.models, "model")
+            known(f"{where}.model", lost.model, self.models, "model")
             if (response := (lost.model, lost.record, lost.sample)) in named:
                 raise ValueError(
                     f"{where}: {lost.record}, sample {lost.sample} of {lost.model} is named twice; keep one entry"
@@ -91,31 +91,31 @@ class Config(Strict):
             named.add(response)
         for number, gap in enumerate(self.evaluation.missing):
             where = f"evaluation.missing.{number}"
-            require_configured(f"{where}.model", gap.model, self.models, "model")
-            require_configured(f"{where}.benchmark", gap.benchmark, self.benchmarks, "benchmark")
-            require_configured(f"{where}.condition", gap.condition, self.conditions, "condition")
+            known(f"{where}.model", gap.model, self.models, "model")
+            known(f"{where}.benchmark", gap.benchmark, self.benchmarks, "benchmark")
+            known(f"{where}.condition", gap.condition, self.conditions, "condition")
             self._check_missing(where, gap)
         for key, controller in self.controllers.items():
             for name in controller.models or ():
-                require_configured(f"controllers.{key}.models", name, self.models, "model")
+                known(f"controllers.{key}.models", name, self.models, "model")
             layers = controller.controlled_layers
             if len(set(layers)) != len(layers):
                 raise ValueError(f"controllers.{key}.layers lists a layer twice: {list(layers)}")
         for key, condition in self.conditions.items():
             where = f"conditions.{key}"
-            require_configured(f"{where}.controller", condition.controller, self.controllers, "controller")
-            require_configured(f"{where}.first_turn", condition.first_turn, self.conditions, "condition")
-            require_configured(f"{where}.repeats", condition.repeats, self.conditions, "condition")
+            known(f"{where}.controller", condition.controller, self.controllers, "controller")
+            known(f"{where}.first_turn", condition.first_turn, self.conditions, "condition")
+            known(f"{where}.repeats", condition.repeats, self.conditions, "condition")
             for name in condition.models or ():
-                require_configured(f"{where}.models", name, self.models, "model")
+                known(f"{where}.models", name, self.models, "model")
             for name in condition.benchmarks or ():
-                require_configured(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
+                known(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
             self._check_condition(key, condition)
         if (replay := self.replay) is not None:
             for name in replay.models:
-                require_configured("replay.models", name, self.models, "model")
-            require_configured("replay.benchmark", replay.benchmark, self.benchmarks, "benchmark")
-            require_configured("replay.condition", replay.condition, self.conditions, "condition")
+                known("replay.models", name, self.models, "model")
+            known("replay.benchmark", replay.benchmark, self.benchmarks, "benchmark")
+            known("replay.condition", replay.condition, self.conditions, "condition")
             self._check_replay(replay)
         return self
 

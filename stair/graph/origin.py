@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from stair.graph.settings import Settings
 
 ORIGIN = "origin"
 """The manifest's key for what an output was made from."""
+
+
+def as_recorded(content: Any) -> Any:
+    """The content as it comes back from a manifest's JSON: tuples are lists."""
+    return json.loads(json.dumps(content))
 
 
 def has_settings(manifest: Path, settings: Callable[[], Settings]) -> bool:
@@ -18,4 +24,4 @@ def has_settings(manifest: Path, settings: Callable[[], Settings]) -> bool:
         recorded = json.loads(manifest.read_text(encoding="utf-8"))[ORIGIN]["settings"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return bool(recorded == json.loads(json.dumps(settings())))
+    return bool(recorded == as_recorded(settings()))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
-from stair.graph.origin import ORIGIN
+from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.recorded_origin import missing_note, name_in_run, read_manifest, revision
 from stair.graph.settings import CODE
 from stair.records.keys import file_digest
@@ -161,7 +161,7 @@ class Verification:
             now = self._revision(model)
             if now is not None and models.get(model) != now:
                 finding.is_("stale", f"the model {model} has other contents now")
-        now_settings = json.loads(json.dumps(artifact.settings))
+        now_settings = as_recorded(artifact.settings)
         changes = [
             change for key in sorted(settings.keys() | now_settings.keys())
             for change in differences(key, settings.get(key), now_settings.get(key))
