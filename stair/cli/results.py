@@ -1,4 +1,4 @@
-"""Commands that make or show results: verdicts, tables, figures, what may be published."""
+"""Commands that make or show results: verdicts, tables, figures, copies for publication."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def score(
     source: Annotated[
         Path, typer.Argument(help="JSON lines with id, kind, response, reference; or scored lines, with --compare.")
     ],
-    target: Annotated[Path, typer.Argument(help="Where scored lines go; or other scored lines, with --compare.")],
+    target: Annotated[Path, typer.Argument(help="The file to write scored lines to; or other scored lines, with --compare.")],
     compare: Annotated[
         bool, typer.Option("--compare", help="List the lines on which two scored files differ.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: the processors).")] = None,
     accept_choice_text: Annotated[
-        bool, typer.Option("--accept-choice-text", help="Accept an option's own text beside its letter.")
+        bool, typer.Option("--accept-choice-text", help="Accept a letter followed by that option's own text.")
     ] = False,
 ) -> None:
     """Give verdicts on responses in a file, or compare two scored files.
 
     Reads one JSON object a line: id, kind (math, integer, choice), response, reference, and optionally problem_hint (the
     problem's text), choices (its options), finish_reason. Writes id, answer, verdict (correct, wrong, no_answer, timeout),
-    correct. Malformed lines are named and left out; the exit code is then 1.
+    correct. Malformed lines are reported and skipped; the exit code is then 1.
     """
     from stair.grading.json_lines import compare_files, score_file
 
@@ -59,7 +59,7 @@ def score(
 
 
 class ScoringProgress:
-    """Says now and then how far a long scoring is, by the bytes read."""
+    """Prints the progress of a long scoring every five seconds, by the bytes read."""
 
     def __init__(self) -> None:
         self._started = self._last_printed = time.monotonic()
@@ -80,11 +80,11 @@ def tables(
     ] = None,
     name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary",
     responses: Annotated[
-        Path | None, typer.Option(help="A folder of scored rows, in place of a run.", metavar="FOLDER")
+        Path | None, typer.Option(help="A folder of scored rows, instead of a run.", metavar="FOLDER")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the tables go, with --responses.", metavar="FOLDER")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder for the tables, with --responses.", metavar="FOLDER")] = None,
 ) -> None:
-    """Lay tables out from scored rows: one of a run (--run), or all that a folder of rows gives (--responses --out).
+    """Make tables from scored rows: one table of a run (--run), or all tables of a folder of rows (--responses --out).
 
     With --run, writes tables/NAME.csv, .md and .tex. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
     MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
@@ -98,7 +98,7 @@ def tables(
         from stair.config.resolve import RESOLVED, load_run, resolve
         from stair.reporting.from_rows import tables_from
 
-        # A run's own folder says what its models are called, and what they are.
+        # A run's own folder names its models.
         whole_run = (responses / RESOLVED).is_file()
         order = load_run(responses) if whole_run else resolve(project_root(), {"run": "paper"})
         written = tables_from(responses, out, order)
@@ -123,9 +123,9 @@ def _print_gap_reasons(tables: Sequence[Table]) -> None:
 
 @commands.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
-    """Draw a figure. Writes figures/NAME.pdf, .png, .csv.
+    """Draw a figure. Writes figures/NAME.pdf, .png and .csv.
 
-    overview is drawn from scored rows, method and training_scope from the controllers' files, training_MODEL from curves.
+    overview shows scored rows, method and training_scope show the controllers, training_MODEL shows training curves.
     """
     from stair.graph.table_inputs import DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write
@@ -169,9 +169,9 @@ def export(
     run: RunOption,
     out: Annotated[Path, typer.Option(help="A new folder.", metavar="FOLDER")],
 ) -> None:
-    """Write what may be published of a run: scored rows, tables, figures, reports.
+    """Write a copy of a run for publication: scored rows, tables, figures, reports.
 
-    Of benchmarks with publish_text: false, responses become digests; ids, letters and verdicts stay.
+    For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay.
     """
     from stair.reporting.export import export as write
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-import pandas as pd
-
 from stair.core import TURNS
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.values import Value

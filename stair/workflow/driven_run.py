@@ -1,4 +1,4 @@
-"""The run that a Snakefile is about: the one place that touches Snakemake's own objects."""
+"""The run of a Snakefile. No other module touches Snakemake's own objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DrivenRun(Run):
 
 
 current: DrivenRun | None = None
-"""The run that this process has opened last, for the display."""
+"""The last run that this process opened, for the display."""
 
 
 def open_run(workflow: Any) -> DrivenRun:
