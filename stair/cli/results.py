@@ -25,7 +25,9 @@ def score(
     source: Annotated[
         Path, typer.Argument(help="JSON lines with id, kind, response, reference; or scored lines, with --compare.")
     ],
-    target: Annotated[Path, typer.Argument(help="The file to write scored lines to; or other scored lines, with --compare.")],
+    target: Annotated[
+        Path, typer.Argument(help="The file to write scored lines to; or other scored lines, with --compare.")
+    ],
     compare: Annotated[
         bool, typer.Option("--compare", help="List the lines on which two scored files differ.")
     ] = False,
@@ -82,7 +84,9 @@ def tables(
     responses: Annotated[
         Path | None, typer.Option(help="A folder of scored rows, instead of a run.", metavar="FOLDER")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder for the tables, with --responses.", metavar="FOLDER")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for the tables, with --responses.", metavar="FOLDER")
+    ] = None,
 ) -> None:
     """Make tables from scored rows: one table of a run (--run), or all tables of a folder of rows (--responses --out).
 

@@ -243,7 +243,9 @@ def evaluate(
     condition: Annotated[str, typer.Option(help="The condition's key; not with --card.")] = "",
     shard: ShardOption = 0,
     of: OfOption = 1,
-    seal: Annotated[bool, typer.Option("--seal", help="Write the responses from the work logs, without a model.")] = False,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="Write the responses from the work logs, without a model.")
+    ] = False,
     card: Annotated[bool, typer.Option("--card", help="Write the data card responses/MODEL.README.md.")] = False,
     threads: ThreadsOption = 1,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The backbones: where they lie, how they sample."""
+"""The backbones: their folders and their sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two engines: their settings, and what of those the configuration must know without an engine."""
+"""The settings of the two engines, and the facts about engines that the configuration checks."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ class SGLangEngine(Strict):
 
     @property
     def environment_folder(self) -> Path:
-        """Where the server's environment is looked for."""
+        """The folder of the server's environment."""
         return Path(self.environment or f".venv-sglang-{self.device}")

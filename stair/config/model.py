@@ -205,7 +205,7 @@ class Config(Strict):
                 )
 
     def missing_from(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], tuple[int, str]]:
-        """What `evaluation.missing` names for one condition: (turn, reason) by (session, sample)."""
+        """The entries of `evaluation.missing` for one condition: (turn, reason) by (session, sample)."""
         return {
             (gap.session, gap.sample): (gap.turn, gap.reason)
             for gap in self.evaluation.missing

@@ -1,4 +1,4 @@
-"""From `config.yaml`, a run's overlay and the command line to one resolved configuration."""
+"""Resolves `config.yaml`, a run's overlay and the command line into one configuration."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one readable line that names the key."""
 
 
-# libyaml's parser, where PyYAML was built with it, is ten times faster. Every job reads what `dump` has written by it; what
-# people write is read by PyYAML's own, which says more of a mistake and is the same everywhere.
+# libyaml's parser, where PyYAML has it, is ten times faster, so every job reads the output of `dump` with it. PyYAML's own
+# parser reads files of users: its messages are better, and the same everywhere.
 _DUMPED_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -125,9 +125,9 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
 
 def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """What null has removed is not named any more: what is for removed models or benchmarks alone is gone.
+    """Removes the names of entries that null removed, and controllers and conditions of removed models or benchmarks alone.
 
-    A name that never was configured stays, and is refused as a mistake.
+    A name that was never configured stays, and validation rejects it.
     """
     values, removed = dict(values), set()
     for section in ("controllers", "conditions"):
@@ -155,7 +155,7 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
 
 
 def _only_present(item: Any, kind: str, removed: set[str]) -> Any:
-    """The item with the removed names taken from its list, None where none is left."""
+    """The item without the removed names in its list; None if the list would be empty."""
     names = item.get(kind) if isinstance(item, Mapping) else None
     if not isinstance(names, list) or not removed & {str(name) for name in names}:
         return item
@@ -164,16 +164,16 @@ def _only_present(item: Any, kind: str, removed: set[str]) -> Any:
 
 
 def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:
-    """An overlay with everything that it extends below it."""
+    """An overlay, merged over the overlays that it extends."""
     path = Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
     if not path.is_file():
         runs = sorted(p.stem for p in (root / "workflow" / "runs").glob("*.yaml"))
         raise ConfigError(f"run '{run}' does not exist: there is no {path} (runs: {', '.join(runs)})")
     if depth > _MAX_EXTENDS:
-        raise ConfigError(f"{path}: 'extends' goes round in a circle")
+        raise ConfigError(f"{path}: 'extends' forms a circle; remove one of them")
     values = read_yaml(path)
     if "run" in values:
-        raise ConfigError(f"{path}: 'run' is not an overlay's to set: a run is named after its file")
+        raise ConfigError(f"{path}: an overlay cannot set 'run', because its file names the run; remove the key")
     extends = values.pop("extends", None)
     if extends is None:
         return values
@@ -209,10 +209,10 @@ def _typed(value: Any) -> Any:
 
 
 def validate(values: Mapping[str, Any], source: str) -> Config:
-    """Holds values to the typed model.
+    """Validates values against the typed model.
 
     Raises:
-        ConfigError: one line, with every key that is wrong and why.
+        ConfigError: one line with every wrong key and the reason.
     """
     try:
         return Config.model_validate(values)
@@ -261,7 +261,7 @@ def value_at(config: Config, key: str) -> str:
     above, rest = "the configuration", key
     while rest:
         names = list(value) if isinstance(value, dict) else []
-        # A model's key can hold dots itself; the longest name that fits is meant.
+        # A model's key can contain dots: the longest matching name counts.
         part = max((name for name in names if f"{rest}.".startswith(f"{name}.")), key=len, default=None)
         if part is None:
             has = f"it has: {', '.join(names)}" if isinstance(value, dict) else "it is a value"

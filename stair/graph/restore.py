@@ -132,7 +132,7 @@ class _Restorer:
             if not source.is_file():
                 return f"{name} is not in the archive"
             if file_digest(source) != recorded["files"][name]:
-                return f"{name} is not what was sealed (its checksum differs)"
+                return f"{name} does not match its sealed checksum"
         now = as_recorded(artifact.settings)
         for key in sorted(recorded["settings"].keys() | now.keys()):
             if changes := differences(key, recorded["settings"].get(key), now.get(key)):

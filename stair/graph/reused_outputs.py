@@ -96,7 +96,7 @@ def _match(
                 file_digest(other.folder / file.relative_to(paths.folder))
                 != recorded["files"][name_in_run(file, paths)]
             ):
-                return f"{file.name} is not what was sealed"
+                return f"{file.name} does not match its sealed checksum"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"it cannot be read ({type(error).__name__})"
     return manifest

@@ -39,7 +39,7 @@ def scored_rows(paths: RunPaths, places: Sequence[Place], more: Sequence[str] = 
     """
     if not paths.checks.is_file():
         raise ValueError(
-            f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
+            f"{paths.checks} does not exist: the protocol's checks have not passed; run: stair check --run {paths.folder}"
         )
     columns = [*COLUMNS, "seed", "verdict", *more]
     frames = [pd.read_parquet(paths.evaluation(*place), columns=columns) for place in places]

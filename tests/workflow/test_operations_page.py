@@ -367,7 +367,7 @@ def test_a_damaged_output(whole: Path, project: Path) -> None:
     content[100] ^= 1
     (project / damaged).write_bytes(bytes(content))
     done = DAMAGED(project, damaged_output=str(damaged))
-    assert f"evaluation/{MODEL}/{BENCHMARK}/native.parquet is not what was sealed" in done.stdout
+    assert f"evaluation/{MODEL}/{BENCHMARK}/native.parquet does not match its sealed checksum" in done.stdout
     assert results(project) == results(whole)
 
 

@@ -71,7 +71,7 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     assert would_run(tmp_path) == {}
     told = run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in told
-    assert "restored from an archive, without all that it was made from" in told
+    assert "restored from an archive, without all of its inputs" in told
 
     # A change of mind makes the graph what it is without an archive, as far as it reaches.
     jobs = would_run(tmp_path, "training={kl: 0.5}")
@@ -124,10 +124,10 @@ def test_what_does_not_fit_is_not_taken_and_told_why(finished_run: Path, tmp_pat
         for line in done.stdout.splitlines()
         if "not restored: " in line
     )
-    assert "controller.safetensors is not what was sealed" in reasons[CONTROLLER]
+    assert "controller.safetensors does not match its sealed checksum" in reasons[CONTROLLER]
     assert "its manifest cannot be read" in reasons[f"{PLACE}/vanilla.parquet"]
     assert f"{PLACE}/vanilla.parquet exists neither here nor in the archive" in reasons[f"{PLACE}/native.parquet"]
-    assert "stair.parquet is not what was sealed" in reasons[f"{PLACE}/stair.parquet"]
+    assert "stair.parquet does not match its sealed checksum" in reasons[f"{PLACE}/stair.parquet"]
     assert f"made from another data/training/{MODEL}.parquet than the archive's" in reasons[f"rollouts/{MODEL}.parquet"]
     assert "Traceback" not in done.stderr
 
@@ -185,4 +185,7 @@ def test_a_restored_output_that_fits_no_more_is_said_so_by_its_job(finished_run:
         tmp_path, "stair", "train", "--run", "results/smoke", "--model", MODEL, "--controller", "stair", check=False
     )
     assert done.returncode == 2
-    assert "was restored and cannot be used: controller.safetensors is not what was sealed; delete" in done.stderr
+    assert (
+        "was restored and cannot be used: controller.safetensors does not match its sealed checksum; delete"
+        in done.stderr
+    )
