@@ -1,10 +1,10 @@
-"""What each rule depends on: exactly the configuration keys that it uses, each under its place in the configuration.
+"""The settings of each rule: a change of any of them makes the rule's outputs stale.
 
-Labels, resources, shard counts and batch widths are in none of the settings of rules that generate, but for conditions
-that ask whether the latter two matter. The cheap rules that
-only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun when
-their code changes; those that generate add `protocol_version`, which is raised by hand. A rule's params are the digest of
-its settings; a manifest keeps the settings themselves.
+They are exactly the configuration keys that the rule uses, each under its place in the configuration. Settings of generating
+rules contain no labels, resources, shard counts or batch widths; repeat conditions contain the latter two. The cheap rules
+that only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun
+when their code changes. Generating rules add `protocol_version`, which is raised by hand. A rule's params are the digest of
+its settings; a manifest contains the settings themselves.
 """
 
 from __future__ import annotations

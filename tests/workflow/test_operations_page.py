@@ -74,7 +74,7 @@ CLAIMED = on_page("A dead process seems to hold a shard or the run")
 DAMAGED = on_page("An output is damaged, or was changed by hand")
 STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
 SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
-LOOK = on_page("What is sound, and what would run")
+LOOK = on_page("Checking a run")
 RESTORE, COMPUTE = (on_page("An archive's work: `stair restore`", number) for number in (0, 1))
 SUMMARY = on_page("The run in one file")
 
