@@ -155,7 +155,7 @@ def text(content: str) -> Callable[[Path], object]:
 
 DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
     (on(STAIR, truncate), STAIR, "damaged", "checksum"),
-    (on(STAIR, Path.unlink), STAIR, "missing", "not there"),
+    (on(STAIR, Path.unlink), STAIR, "missing", "does not exist"),
     (on(SCORED, truncate), SCORED, "damaged", "checksum"),
     (on(SCORED, text("")), SCORED, "damaged", "checksum"),
     (other_columns, SCORED, "damaged", "does not have the columns"),
@@ -180,7 +180,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
         f"{WEIGHTS} does not match its sealed checksum",
     ),
     (on("checks.csv", text("name\n")), "checks.csv", "damaged", "checksum"),
-    (on("tables/intervals.md", text("?")), "tables/intervals.csv", "damaged", "tables/intervals.md is not what"),
+    (on("tables/intervals.md", text("?")), "tables/intervals.csv", "damaged", "tables/intervals.md does not match"),
     (on("figures/overview.png", Path.unlink), "figures/overview.pdf", "missing", "figures/overview.png does not exist"),
 ]
 
