@@ -53,7 +53,10 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     assert lines[-1].startswith("7 restored, 0 not restored")
     (line,) = [line for line in lines if CONTROLLER in line]
     assert f"the contents of the model {MODEL} were not compared" in line
-    assert f"rollouts/{MODEL}.parquet" in line and "inputs not compared, as they exist neither here nor in the archive" in line
+    assert (
+        f"rollouts/{MODEL}.parquet" in line
+        and "inputs not compared, as they exist neither here nor in the archive" in line
+    )
 
     assert not GENERATING & would_run(tmp_path).keys()
     run_in(tmp_path, "stair", "reproduce", "--run", str(SMOKE))
@@ -167,7 +170,7 @@ def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path)
         ("empty", "empty is not laid out as a run's folder"),
         ("evil.zip", "evil.zip cannot be unpacked (it contains a path outside of itself"),
         ("evil.tar", "evil.tar cannot be unpacked (it contains a path outside of itself"),
-        ("link.tar", "link.tar cannot be unpacked (it holds something that is no plain file, weights)"),
+        ("link.tar", "link.tar cannot be unpacked (it contains weights, which is no plain file)"),
     ):
         done = run_in(tmp_path, "stair", "restore", name, "--run", "results/smoke", check=False)
         assert (done.returncode, done.stdout) == (2, "")
