@@ -206,7 +206,7 @@ class Config(Strict):
                 )
 
     def missing_from(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], tuple[int, str]]:
-        """What `evaluation.missing` names for one condition: (turn, reason) by (session, sample)."""
+        """The entries of `evaluation.missing` for one condition: (turn, reason) by (session, sample)."""
         return {
             (gap.session, gap.sample): (gap.turn, gap.reason)
             for gap in self.evaluation.missing
@@ -249,8 +249,8 @@ class Config(Strict):
 
     def benchmarks_of(self, model: str) -> list[str]:
         """The benchmarks that a model answers."""
-        asked = {pair for condition in self.conditions for pair in self.evaluated(condition)}
-        return [benchmark for benchmark in self.benchmarks if (model, benchmark) in asked]
+        evaluated_pairs = {pair for condition in self.conditions for pair in self.evaluated(condition)}
+        return [benchmark for benchmark in self.benchmarks if (model, benchmark) in evaluated_pairs]
 
     def engine_section(self, engine: EngineName) -> TransformersEngine | SGLangEngine:
         """The settings of an engine."""

@@ -19,8 +19,8 @@ def inputs(run: Run, output: OutputKind, *name: str) -> Inputs:
     """
     groups = output.made_from(run, *name)
     if output.is_restored(run, *name):
-        made_here = set(target_files(run))
-        return {group: [file for file in files if file in made_here] for group, files in groups.items()}
+        produced = set(target_files(run))
+        return {group: [file for file in files if file in produced] for group, files in groups.items()}
     marks = _marks_by_file(run)
     return {group: [marks.get(file, file) for file in files] for group, files in groups.items()}
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from stair.graph.origin import made_under
+from stair.graph.origin import has_settings
 from stair.graph.run import Run, manifest_beside
 from stair.graph.settings import Settings, digest
 
@@ -111,5 +111,5 @@ class OutputKind:
             return False
         if (self.name, *name) not in run.restored_jobs:
             manifest = self.pieces(run.archive, *name)[0].manifest
-            run.restored_jobs[self.name, *name] = made_under(manifest, lambda: self.settings(run, *name))
+            run.restored_jobs[self.name, *name] = has_settings(manifest, lambda: self.settings(run, *name))
         return run.restored_jobs[self.name, *name]

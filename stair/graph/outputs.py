@@ -63,8 +63,8 @@ def used_models(run: Run) -> list[str]:
 
     def used(model: str) -> bool:
         outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay")]
-        made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
-        return any(not output.is_restored(run, *job) for output, job in made)
+        jobs = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
+        return any(not output.is_restored(run, *job) for output, job in jobs)
 
     return [model for model in run.config.models if run.include_unneeded or used(model)]
 
@@ -75,8 +75,8 @@ def generated_sets(run: Run) -> list[Job]:
     benchmarks = [
         k for k, item in config.benchmarks.items() if item.tiny is not None and not _is_restored(run, "benchmark", k)
     ]
-    wanted = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
-    pool = ["training_pool"] if config.training_pool.tiny is not None and wanted else []
+    pool_needed = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
+    pool = ["training_pool"] if config.training_pool.tiny is not None and pool_needed else []
     return [(name,) for name in (*pool, *benchmarks)]
 
 
@@ -183,12 +183,12 @@ def _design_from(run: Run, model: str) -> Inputs:
 
 
 def _checked(run: Run) -> Inputs:
-    found: Inputs = {"benchmarks": _every_benchmark(run)}
+    inputs: Inputs = {"benchmarks": _every_benchmark(run)}
     for model in trained_models(run):
         for group, files in _training_data(run, model).items():
-            found[group] = [*found.get(group, []), *files]
-    found["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
-    return found | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
+            inputs[group] = [*inputs.get(group, []), *files]
+    inputs["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
+    return inputs | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
 
 
 def _shown(run: Run, places: Iterable[Place]) -> Inputs:
@@ -223,15 +223,15 @@ def _diagram_from(run: Run, figure: str) -> Inputs:
     if controller is None:
         return {}
     folders = [run.paths.controller(model, controller) for model in diagram_models(run.config)]
-    found: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
-    return found | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
+    inputs: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
+    return inputs | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
 
 
 def _results(run: Run) -> Inputs:
     """The files of every job from which nothing else is made: the run is finished when they are."""
     # Responses and controllers are made with a small backbone, though its weights are no part of the lineage.
-    others = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
-    jobs = [(output, job) for output in others for job in output.jobs(run)]
+    outputs = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
+    jobs = [(output, job) for output in outputs for job in output.jobs(run)]
     used = {file for output, job in jobs for group in output.made_from(run, *job).values() for file in group}
     last: Inputs = {}
     for output, job in jobs:

@@ -1,10 +1,10 @@
-"""What each rule depends on: exactly the configuration keys that it uses, each under its place in the configuration.
+"""The settings of each rule: a change of any of them makes the rule's outputs stale.
 
-Labels, resources, shard counts and batch widths are in none of the settings of rules that generate, but for conditions
-that ask whether the latter two matter. The cheap rules that
-only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun when
-their code changes; those that generate add `protocol_version`, which is raised by hand. A rule's params are the digest of
-its settings; a manifest keeps the settings themselves.
+They are exactly the configuration keys that the rule uses, each under its place in the configuration. Settings of generating
+rules contain no labels, resources, shard counts or batch widths; repeat conditions contain the latter two. The cheap rules
+that only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun
+when their code changes. Generating rules add `protocol_version`, which is raised by hand. A rule's params are the digest of
+its settings; a manifest contains the settings themselves.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def data_report(config: Config) -> Settings:
         ("training_pool", config.training_pool),
         *((f"benchmarks.{k}", item) for k, item in config.benchmarks.items()),
     ]
-    found: Settings = {"note": config.note, CODE: modules_digest("stair.data.report", leave_out=_CONFIGURATION)}
+    settings: Settings = {"note": config.note, CODE: modules_digest("stair.data.report", leave_out=_CONFIGURATION)}
     for place, item in sets:
-        found |= source(place, item) | chosen(place, item, "publish_text", "exclude_ids")
-    return found
+        settings |= source(place, item) | chosen(place, item, "publish_text", "exclude_ids")
+    return settings
 
 
 def rollouts(config: Config, model: str) -> Settings:
@@ -180,7 +180,7 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         f"models.{model}.evaluation_sampling.{key}": value
         for key, value in config.models[model].sampling_for(benchmark).model_dump().items()
     }
-    found = {
+    decisive = {
         **_model(config, model),
         **sampling,
         f"prompts.{prompt}": config.prompts[prompt],
@@ -190,14 +190,14 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         "protocol_version": PROTOCOL_VERSION,
         **_engine(config, config.engine_for(model, benchmark)),
     }
-    found |= {f"conditions.{condition}.{key}": value for key, value in settings.layout.items()}
+    decisive |= {f"conditions.{condition}.{key}": value for key, value in settings.layout.items()}
     for name in (condition, settings.first_turn):
         if name is not None and (lost := config.missing_from(model, benchmark, name)):
-            found[f"evaluation.missing.{name}"] = [[*place, *told] for place, told in sorted(lost.items())]
+            decisive[f"evaluation.missing.{name}"] = [[*place, *gap] for place, gap in sorted(lost.items())]
     if settings.controller is not None:
         controller = config.controllers[settings.controller]
-        found |= chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")
-    return found
+        decisive |= chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")
+    return decisive
 
 
 def replay_design(config: Config, model: str) -> Settings:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 
+from stair.records.csv_table import csv_table
 from stair.reporting.labels import Labels
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
@@ -15,21 +14,18 @@ COLUMNS = ("artifact", "model", "benchmark", "condition", "turn", "group", "metr
 
 def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
     """The numbers of one artifact at full precision; a gap has an empty value."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for value in values:
-        writer.writerow(
-            [
-                value.artifact or artifact,
-                labels.model(value.model) if value.model else labels.pooled(),
-                labels.benchmark(value.benchmark),
-                labels.condition(value.condition),
-                value.turn,
-                value.group,
-                value.metric,
-                "" if isinstance(value.value, Gap) else repr(value.value),
-                value.unit,
-            ]
+    rows = (
+        (
+            value.artifact or artifact,
+            labels.model(value.model) if value.model else labels.pooled(),
+            labels.benchmark(value.benchmark),
+            labels.condition(value.condition),
+            value.turn,
+            value.group,
+            value.metric,
+            None if isinstance(value.value, Gap) else repr(value.value),
+            value.unit,
         )
-    return text.getvalue()
+        for value in values
+    )
+    return csv_table(COLUMNS, rows)

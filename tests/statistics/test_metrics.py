@@ -8,8 +8,8 @@ import pytest
 
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
-from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics, verdict_counts
-from stair.statistics.shared_t1 import shared_t1_metrics, truncated_banks
+from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics
+from stair.statistics.shared_t1_metrics import shared_t1_metrics, truncated_banks
 from stair.statistics.transitions import answer_transitions
 from stair.statistics.values import tidy_frame
 
@@ -193,20 +193,6 @@ def test_any_prefix_tells_the_bank_lengths_where_the_full_bank_has_no_rows() -> 
     assert long.value == 4
     unknown = {value.value for value in truncated_banks(rows.assign(bank_tokens=None), MODEL, BENCHMARK)}
     assert unknown == {Gap(f"{MODEL}, {BENCHMARK}: no rows of stair, whose bank lengths count")}
-
-
-def test_timeouts_are_counted_apart() -> None:
-    rows = pd.DataFrame(
-        {
-            "model": MODEL,
-            "benchmark": BENCHMARK,
-            "condition": "native",
-            "turn": 1,
-            "verdict": ["correct", "timeout", "timeout"],
-        }
-    )
-    (counts,) = verdict_counts(rows).to_dict("records")
-    assert (counts["correct"], counts["wrong"], counts["no_answer"], counts["timeout"]) == (1, 0, 0, 2)
 
 
 def test_the_gaps_of_a_condition_have_one_reason(rows: pd.DataFrame) -> None:

@@ -21,7 +21,7 @@ from stair.reporting.tables.table import (
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import at_turn, metric_names
-from stair.statistics.shared_t1 import TURN, condition_family, shared_t1_metrics, truncated_banks
+from stair.statistics.shared_t1_metrics import TURN, condition_family, shared_t1_metrics, truncated_banks
 from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
@@ -50,8 +50,8 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     blocks: list[tuple[str, list[Row]]] = []
     pairs = studied(responses)
     for pair in pairs:
-        found = [value for value in shared_t1_metrics(responses, *pair) if value.condition in SHOWN]
-        of_pair = sorted(found, key=lambda value: SHOWN.index(value.condition))
+        shown = [value for value in shared_t1_metrics(responses, *pair) if value.condition in SHOWN]
+        of_pair = sorted(shown, key=lambda value: SHOWN.index(value.condition))
         values += of_pair
         blocks.append((comparison_title(labels, *pair), _rows(of_pair, responses, labels)))
     if not pairs:

@@ -53,14 +53,14 @@ def truncated_banks(frame: pd.DataFrame, model: str, benchmark: str, *, full: st
     conditions share their banks.
     """
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
-    there = (rows["condition"] == full).any()
-    told = rows["condition"] == full if there else rows["condition"].str.fullmatch(_PREFIX)
+    has_full = (rows["condition"] == full).any()
+    counted = rows["condition"] == full if has_full else rows["condition"].str.fullmatch(_PREFIX)
     banks = None
     if "bank_tokens" in rows.columns:
-        banks = rows[told].drop_duplicates(["problem_id", "sample"])["bank_tokens"]
+        banks = rows[counted].drop_duplicates(["problem_id", "sample"])["bank_tokens"]
     unknown = Gap(
         "bank lengths are not recorded in these rows"
-        if there or banks is None
+        if has_full or banks is None
         else f"{model}, {benchmark}: no rows of {full}, whose bank lengths count"
     )
     values = []
