@@ -125,9 +125,10 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure. Writes figures/NAME.pdf, .png, .csv.
 
-    overview is drawn from scored rows, method and training_scope from the controllers' files, training_MODEL from curves.
+    overview is drawn from scored rows, method and training_scope from the controllers' files, training_MODEL from curves,
+    bank_cost_MODEL from runtime measurements.
     """
-    from stair.graph.table_inputs import DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
+    from stair.graph.table_inputs import BANK_COST_FIGURE, DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
 
@@ -142,6 +143,11 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
         from stair.reporting.figures.training import of_run
 
         figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"
+    elif name.startswith(BANK_COST_FIGURE):
+        from stair.reporting.figures import bank_cost
+
+        open_job(run, "bank_cost_figure", name)
+        figure, rule = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE)), "bank_cost_figure"
     else:
         from stair.reporting.stage import build_figure
 

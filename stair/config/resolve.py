@@ -151,6 +151,14 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
         values["replay"] = _only_present(
             replay, "models", set(base.get("models") or {}) - set(values.get("models") or {})
         )
+    if isinstance(runtime := values.get("runtime"), Mapping):
+        saved = {"benchmarks": "benchmark", "conditions": "condition", "controllers": "controller"}
+        for kind, single in saved.items() if runtime.get("synthetic") is None else ():
+            if runtime.get(single) in set(base.get(kind) or {}) - set(values.get(kind) or {}):
+                return values | {"runtime": None}
+        values["runtime"] = _only_present(
+            runtime, "models", set(base.get("models") or {}) - set(values.get("models") or {})
+        )
     return values
 
 
