@@ -21,10 +21,10 @@ _MIB, _GIB = 2.0**20, 2.0**30
 _ABOUT = "≈ "
 
 VARIANTS: dict[Variant, str] = {
-    "fast-serial": "fast read, transfer before the prefill",
-    "fast-overlapped": "fast read, transfer beside the prefill",
-    "printed-serial": "equations as printed, transfer before the prefill",
-    "printed-overlapped": "equations as printed, transfer beside the prefill",
+    "fast-serial": "fast, serial",
+    "fast-overlapped": "fast, overlapped",
+    "printed-serial": "printed, serial",
+    "printed-overlapped": "printed, overlapped",
 }
 
 
@@ -59,10 +59,13 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     for model in study.models:
         measured = read_lines(paths.runtime(model))
         lines += measured
+        subject = _subject(measured, model, labels)
         for variant in study.variants:
             found = _values(measured, model, variant, main=variant == study.variants[0])
             values += found
-            title = f"{_subject(measured, model, labels)}: {VARIANTS[variant]}"
+            title = VARIANTS[variant].capitalize()
+            if len(study.models) > 1:
+                title = f"{subject}: {VARIANTS[variant]}"
             blocks.append((title, _rows(found, small=_small(measured))))
     header = (
         (("Bank", 1), *((column.heading, 1) for column in _COLUMNS)),
@@ -70,7 +73,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     )
     layout = Layout(
         paper_labels.BANK_RUNTIME,
-        _caption(lines, study.histories),
+        _caption(lines, f" of {subject}" if len(study.models) == 1 else ""),
         header,
         stacked(blocks, "midrule"),
         tuple(_notes(lines, values, labels)),
@@ -189,27 +192,31 @@ def _small(lines: Sequence[Line]) -> bool:
 
 
 def _subject(lines: Sequence[Line], model: str, labels: Labels) -> str:
-    shape = shape_of(lines)
-    if shape:
-        return f"{labels.printed_model(model)}, {shape}"
-    return comparison_title(labels, model, lines[0].benchmark)
+    if not shape_of(lines):
+        return comparison_title(labels, model, lines[0].benchmark)
+    return labels.printed_model(model) + (" (reduced)" if "reduced" in shape_of(lines) else "")
 
 
-def _caption(lines: Sequence[Line], wanted: int) -> str:
-    histories = {line.history for line in lines if line.part == "row"}
-    counts = {line.tokens for line in lines if line.part == "row" and line.tokens}
+def _caption(lines: Sequence[Line], of: str) -> str:
+    measured = [line for line in lines if line.part == "row"]
+    by_model = {
+        line.model: len({other.history for other in measured if other.model == line.model}) for line in measured
+    }
+    across = f" across {in_words(max(by_model.values()))} histories" if by_model else ""
+    counts = {line.tokens for line in measured if line.tokens}
     tokens = f"{counts.pop():,}-token" if len(counts) == 1 else "fixed-length"
     return (
-        f"Bank-size and fixed-workload costs across {in_words(len(histories) or wanted)} histories. Transfer moves the bank to "
-        f"the device; total includes transfer, prefill of the visible T2 prompt, and a {tokens} decode. Entries summarize "
-        "each history before taking the median across histories."
+        f"Bank-size and fixed-workload costs{of}{across}. Transfer moves the bank to the device; total includes transfer, "
+        f"prefill of the visible T2 prompt, and a {tokens} decode. Entries summarize each history before taking the median "
+        "across histories."
     )
 
 
 def _notes(lines: Sequence[Line], values: Sequence[Value], labels: Labels) -> Iterator[str]:
     yield from (f"{shape[0].upper()}{shape[1:]}." for shape in dict.fromkeys(line.shape for line in lines) if shape)
+    yield "Fast is the read of the evaluation; printed is the paper's equations as they stand. Serial is transfer, then prefill."
     if any(line.variant.endswith("overlapped") for line in lines):
-        yield "Where the transfer runs beside the prefill, the prefill contains it."
+        yield "Overlapped: the transfer runs beside the first layers, so the prefill contains it."
     if any(line.memory == "resident" for line in lines):
         yield (
             "Measured on a CPU: the bank is copied within host memory, and peak is the resident memory of the whole process, "
