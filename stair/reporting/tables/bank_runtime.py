@@ -219,8 +219,8 @@ def _notes(lines: Sequence[Line], values: Sequence[Value], labels: Labels) -> It
         yield "Overlapped: the transfer runs beside the first layers, so the prefill contains it."
     if any(line.memory == "resident" for line in lines):
         yield (
-            "Measured on a CPU: the bank is copied within host memory, and peak is the resident memory of the whole process, "
-            "not what an allocator gave out."
+            "Measured on a CPU, whose seconds say nothing about the paper's GPU. The bank is copied within host memory, and peak "
+            "is the resident memory of the whole process, not what an allocator gave out."
         )
     if devices := sorted({line.device for line in lines}):
         yield f"Device: {', '.join(devices)}."
