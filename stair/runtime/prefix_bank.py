@@ -1,4 +1,4 @@
-"""A bank of which only a prefix is stored and transferred, read as if the rest were there (appendix C.4)."""
+"""A bank prefix: its entries alone are stored and transferred, and read as if the rest were there (appendix C.4)."""
 
 from __future__ import annotations
 
