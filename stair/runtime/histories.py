@@ -77,7 +77,7 @@ def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Rende
         if turn == 1 and (name := f"{session}-{sample}") in wanted:
             responses[name], places[name] = tuple(response), session
     users, problems = _conversations(config, paths, settings)
-    found = []
+    histories = []
     for name in chosen:
         first, second = (users[problem] for problem in problems[places[name]][:2])
         history = [Exchange(first, renderer.visible_answer(responses[name]))]
@@ -89,8 +89,8 @@ def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Rende
                     "now; make the responses again"
                 )
         span = control_span(both[1], renderer.user_header)
-        found.append(History(name, both[0], responses[name], both[1], span, entries[name]))
-    return found
+        histories.append(History(name, both[0], responses[name], both[1], span, entries[name]))
+    return histories
 
 
 def bank_entries(response: Iterable[int], renderer: Renderer) -> int:
@@ -130,7 +130,7 @@ def synthetic_histories(settings: Runtime, *, histories: int, divisor: int, voca
     assert sizes is not None
     prompt, question = (max(size // divisor, 1) for size in (sizes.prompt_tokens, sizes.question_tokens))
     lengths = synthetic_lengths(sizes.median_entries // divisor, sizes.most_entries // divisor, histories)
-    found = []
+    drawn_histories = []
     for number, entries in enumerate(lengths, start=1):
         name = f"synthetic-{number}"
         drawn = np.random.default_rng(seed_of(settings.seed, name))
@@ -138,5 +138,5 @@ def synthetic_histories(settings: Runtime, *, histories: int, divisor: int, voca
         first, response, ids = (
             tuple(drawn.integers(vocabulary, size=size).tolist()) for size in (question, entries + 1, prompt)
         )
-        found.append(History(name, first, response, ids, (prompt - question, prompt), entries))
-    return found
+        drawn_histories.append(History(name, first, response, ids, (prompt - question, prompt), entries))
+    return drawn_histories

@@ -141,7 +141,7 @@ class Measurer:
             bank = PrefixBank(self._layers, segments, unit.entries)
             if self._device.type == "cuda":
                 bank.pin()
-        found = []
+        repetitions = []
         try:
             for number in range(self._method.warmups + self._method.repetitions):
                 one = (
@@ -150,14 +150,14 @@ class Measurer:
                     else self._answer(unit, history, bank, tokens)
                 )
                 if number >= self._method.warmups:
-                    found.append(asdict(one))
+                    repetitions.append(asdict(one))
         except torch.OutOfMemoryError:
             return {"gap": f"{_named(unit)}: the device's memory does not suffice"}
         finally:
             gc.collect()
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()
-        return {"repetitions": found}
+        return {"repetitions": repetitions}
 
     def _construction(self, history: History) -> Repetition:
         self._watch.start()

@@ -15,7 +15,11 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.records.worklog import WorkLog
-from stair.runtime.table import read_lines
+from stair.runtime import stage
+from stair.runtime.study import Study
+from stair.runtime.table import read_lines, write_lines
+from stair.runtime.units import resolved_sizes
+from tests.runtime.runtime_cases import METHOD, history
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3.5-4b"
@@ -89,3 +93,22 @@ def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths) -> None
     finished(paths)
     assert paths.runtime(MODEL).read_bytes() == content
     assert len(WorkLog(folder)) == UNITS
+
+
+def test_too_few_long_banks_are_one_line_with_the_count(tmp_path: Path) -> None:
+    settings = resolve(ROOT, {"run": "paper"}).runtime
+    assert settings is not None
+    sizes = resolved_sizes(settings, [])
+    engine = {"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "bfloat16"}
+    histories = tuple(history(name=f"s-{number}") for number in range(7))
+    study = Study(
+        settings, "", "math500", histories, 16, sizes, METHOD, "GPU", {"engine": engine}, load=lambda: pytest.fail("loaded")
+    )  # fmt: skip
+    reason = (
+        "7 of the 16 histories have a bank longer than 32,768 entries; set runtime.histories or runtime.longer_than"
+    )
+    assert study.gap == reason
+    assert study.units() == []
+    write_lines(tmp_path / "m.csv", stage._lines(study, "m", [], {}, WorkLog(tmp_path)))
+    (line,) = read_lines(tmp_path / "m.csv")
+    assert (line.gap, line.part, line.benchmark, line.device, line.prefill_s) == (reason, "", "math500", "GPU", None)

@@ -73,7 +73,7 @@ def build(model: str, lines: Sequence[Line], labels: Labels) -> Figure:
 
 
 def _values(model: str, lines: Sequence[Line]) -> list[Value]:
-    found = []
+    values = []
     for part in ("curve", "growth"):
         here = selected(lines, part=part)
         for row, variant in dict.fromkeys((line.row, line.variant) for line in here):
@@ -81,8 +81,8 @@ def _values(model: str, lines: Sequence[Line]) -> list[Value]:
             for metric, column, size, unit in _METRICS:
                 number = median_over_histories(selected(here, row=row, variant=variant), column)
                 if number is not None:
-                    found.append(Value(model, here[0].benchmark, row, "T2", group, metric, number / size, unit))
-    return found
+                    values.append(Value(model, here[0].benchmark, row, "T2", group, metric, number / size, unit))
+    return values
 
 
 def _points(lines: Sequence[Line], variant: str, column: str, size: float) -> list[tuple[int, float]]:
@@ -124,11 +124,11 @@ def _short(entries: float) -> str:
 
 
 def _notes(lines: Sequence[Line], shape: str, labels: Labels) -> list[str]:
-    found = [f"{labels.model(lines[0].model)}, {shape}." if shape else ""] if lines else []
-    found += ["The bank holds random states; its transfer comes before the prefill and is not in it."]
+    notes = [f"{labels.model(lines[0].model)}, {shape}." if shape else ""] if lines else []
+    notes += ["The bank holds random states; its transfer comes before the prefill and is not in it."]
     if any(line.memory == "resident" for line in lines):
-        found += ["Measured on a CPU; memory is the resident memory of the whole process."]
-    found += sorted({f"Not drawn: {line.gap}." for line in lines if line.gap and line.part in ("", "curve", "growth")})[
+        notes += ["Measured on a CPU; memory is the resident memory of the whole process."]
+    notes += sorted({f"Not drawn: {line.gap}." for line in lines if line.gap and line.part in ("", "curve", "growth")})[
         :3
     ]
-    return [note for note in (*found, labels.note) if note]
+    return [note for note in (*notes, labels.note) if note]

@@ -61,12 +61,12 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         lines += measured
         subject = _subject(measured, model, labels)
         for variant in study.variants:
-            found = _values(measured, model, variant, main=variant == study.variants[0])
-            values += found
+            block = _values(measured, model, variant, main=variant == study.variants[0])
+            values += block
             title = VARIANTS[variant].capitalize()
             if len(study.models) > 1:
                 title = f"{subject}: {VARIANTS[variant]}"
-            blocks.append((title, _rows(found, small=_small(measured))))
+            blocks.append((title, _rows(block, small=_small(measured))))
     header = (
         (("Bank", 1), *((column.heading, 1) for column in _COLUMNS)),
         (("", 1), *((f"({column.unit})", 1) for column in _COLUMNS)),
@@ -147,7 +147,7 @@ def _reported(number: float | None, size: float, lines: Sequence[Line], row: Seq
 def _values(lines: Sequence[Line], model: str, variant: Variant, *, main: bool) -> list[Value]:
     group = _group(lines, variant, main=main)
     benchmark = lines[0].benchmark if lines else ""
-    found = []
+    values = []
     # Native reads nothing: it is the first variant's row, and no other's.
     for name in (name for name in _names(lines) if main or name != NATIVE):
         row = _row(lines, name, variant)
@@ -157,8 +157,8 @@ def _values(lines: Sequence[Line], model: str, variant: Variant, *, main: bool) 
                 if column.measured == "transfer_s" and variant.endswith("overlapped"):
                     continue  # it is part of the prefill
                 number = Gap(_unmeasured(column))
-            found.append(Value(model, benchmark, row_label(name), "T2", group, column.metric, number, column.unit))
-    return found
+            values.append(Value(model, benchmark, row_label(name), "T2", group, column.metric, number, column.unit))
+    return values
 
 
 def _unmeasured(column: _Column) -> str:
