@@ -231,9 +231,8 @@ def _show(config: Config, paths: RunPaths) -> None:
     from stair.reporting.layout import terminal
     from stair.reporting.stage import build
 
+    main = "bank_runtime" if config.only_measures else "continuous_summary"
     console = Console()
     console.print()
-    console.print(terminal(build(config, paths, "continuous_summary").layout, console.width))
-    console.print(
-        f"Made: {paths.table('continuous_summary', '.md')} (also .csv and .tex); everything is in {paths.folder}"
-    )
+    console.print(terminal(build(config, paths, main).layout, console.width))
+    console.print(f"Made: {paths.table(main, '.md')} (also .csv and .tex); everything is in {paths.folder}")

@@ -129,9 +129,10 @@ def _print_gap_reasons(tables: Sequence[Table]) -> None:
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure. Writes figures/NAME.pdf, .png and .csv.
 
-    overview shows scored rows, method and training_scope show the controllers, training_MODEL shows training curves.
+    overview shows scored rows, method and training_scope show the controllers, training_MODEL shows training curves,
+    bank_cost_MODEL shows runtime measurements.
     """
-    from stair.graph.table_inputs import DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
+    from stair.graph.table_inputs import BANK_COST_FIGURE, DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
 
@@ -146,6 +147,11 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
         from stair.reporting.figures.training import of_run
 
         figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"
+    elif name.startswith(BANK_COST_FIGURE):
+        from stair.reporting.figures import bank_cost
+
+        open_job(run, "bank_cost_figure", name)
+        figure, rule = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE)), "bank_cost_figure"
     else:
         from stair.reporting.stage import build_figure
 

@@ -315,6 +315,22 @@ def replay(
 
 
 @commands.command()
+def runtime(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
+    """Measure what reading a bank costs: transfer, prefill, decoding, memory. Writes runtime/MODEL.csv.
+
+    Measurements that are finished are taken from the work log.
+    """
+    set_threads(threads)
+    from stair.jobs.gpus import own_gpus
+    from stair.runtime import stage
+
+    settings, paths = open_job(run, "runtime", model)
+    with own_gpus(settings.gpus_for("transformers")):
+        stage.run(settings, paths, model)
+    record_origin(run, "runtime", model)
+
+
+@commands.command()
 def scores(
     run: RunOption,
     model: ModelOption,

@@ -12,6 +12,7 @@ from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions
 from stair.config.replay import Replay
+from stair.config.runtime import Runtime
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
 from stair.core import PLACEHOLDER
@@ -36,10 +37,11 @@ class Config(Strict):
     sessions: Sessions = Field(default_factory=Sessions, description="Orders of sessions.")
     controllers: dict[Key, Controller] = Field(description="What is trained.")
     training: Training = Field(description="Settings that all controllers share.")
-    conditions: dict[Key, Condition] = Field(min_length=1, description="What is evaluated.")
+    conditions: dict[Key, Condition] = Field(description="What is evaluated; none in a run that only measures.")
     evaluation: Evaluation = Field(description="Continuous evaluation.")
     # Optional, so that runs that were resolved before it existed are still read.
     replay: Replay | None = Field(None, description="The crossed replay; null is none.")
+    runtime: Runtime | None = Field(None, description="The runtime study; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
@@ -117,7 +119,26 @@ class Config(Strict):
             known("replay.benchmark", replay.benchmark, self.benchmarks, "benchmark")
             known("replay.condition", replay.condition, self.conditions, "condition")
             self._check_replay(replay)
+        if (runtime := self.runtime) is not None:
+            for name in runtime.models:
+                known("runtime.models", name, self.models, "model")
+            if runtime.synthetic is None:
+                known("runtime.benchmark", runtime.benchmark, self.benchmarks, "benchmark")
+                known("runtime.condition", runtime.condition, self.conditions, "condition")
+                known("runtime.controller", runtime.controller, self.controllers, "controller")
+                self._check_runtime(runtime)
+        if not self.conditions and not self.only_measures:
+            raise ValueError(
+                "conditions is empty; name one, or remove all controllers too and set runtime.synthetic, "
+                "which needs neither"
+            )
         return self
+
+    @property
+    def only_measures(self) -> bool:
+        """Whether the run has no stage but the runtime study of random weights: no data, training or responses."""
+        synthetic = self.runtime is not None and self.runtime.synthetic is not None
+        return synthetic and not self.conditions and not self.controllers
 
     def _check_missing(self, where: str, gap: MissingResponse) -> None:
         condition = self.conditions[gap.condition]
@@ -148,6 +169,27 @@ class Config(Strict):
                 raise ValueError(
                     f"replay.models: '{replay.condition}' is not run for {model} on {replay.benchmark}, so there are no "
                     "histories; name other models there, or set replay to null"
+                )
+
+    def _check_runtime(self, runtime: Runtime) -> None:
+        if self.conditions[runtime.condition].turns == 1:
+            raise ValueError(f"runtime.condition: '{runtime.condition}' has one turn, and a T2 prompt needs two")
+        controller = self.controllers[runtime.controller]
+        if controller.kind != "stair":
+            raise ValueError(
+                f"runtime.controller: '{runtime.controller}' is of kind '{controller.kind}'; expected a controller of "
+                "kind 'stair'"
+            )
+        for model in runtime.models:
+            if (model, runtime.benchmark) not in self.evaluated(runtime.condition):
+                raise ValueError(
+                    f"runtime.models: '{runtime.condition}' is not run for {model} on {runtime.benchmark}, so there are no "
+                    "histories; name another model, or set runtime to null"
+                )
+            if model not in self.trained(runtime.controller):
+                raise ValueError(
+                    f"runtime.models: the controller '{runtime.controller}' is not trained for {model}; name another "
+                    "model, or train it"
                 )
 
     def _check_condition(self, key: str, condition: Condition) -> None:

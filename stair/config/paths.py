@@ -145,6 +145,10 @@ class RunPaths:
         """The folder of a model's measurements, a file for each batch."""
         return self.folder / "replay" / model / "states"
 
+    def runtime(self, model: str) -> Path:
+        """A model's runtime measurements, a line for each repetition."""
+        return self.folder / "runtime" / f"{model}.csv"
+
     @property
     def checks(self) -> Path:
         """The invariants of the protocol, a line each; there only when all hold."""

@@ -144,14 +144,25 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
                 remaining[key] = item
         values[section] = remaining
         removed = removed if section == "controllers" else set()
-    if isinstance(replay := values.get("replay"), Mapping):
-        for kind, single in (("benchmarks", "benchmark"), ("conditions", "condition")):
-            if replay.get(single) in set(base.get(kind) or {}) - set(values.get(kind) or {}):
-                return values | {"replay": None}
-        values["replay"] = _only_present(
-            replay, "models", set(base.get("models") or {}) - set(values.get("models") or {})
-        )
+    saved = {"benchmarks": "benchmark", "conditions": "condition", "controllers": "controller"}
+    for section in ("replay", "runtime"):
+        if isinstance(study := values.get(section), Mapping):
+            values[section] = _study_of_present(study, saved, values, base)
     return values
+
+
+def _study_of_present(
+    study: Mapping[str, Any], saved: Mapping[str, str], values: Mapping[str, Any], base: Mapping[str, Any]
+) -> Any:
+    """A study without the removed models; None where none is left, or where what its saved turns are of was removed."""
+
+    def removed(kind: str) -> set[str]:
+        return set(base.get(kind) or {}) - set(values.get(kind) or {})
+
+    # A synthetic study has no saved turns.
+    if study.get("synthetic") is None and any(study.get(single) in removed(kind) for kind, single in saved.items()):
+        return None
+    return _only_present(study, "models", removed("models"))
 
 
 def _only_present(item: Any, kind: str, removed: set[str]) -> Any:

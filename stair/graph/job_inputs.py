@@ -36,8 +36,8 @@ def _marks_by_file(run: Run) -> dict[Path, Path]:
 
 
 def weights(run: Run, output: OutputKind, *name: str) -> list[Path]:
-    """The files of the model that a job uses; none for a restored output, which is copied."""
-    if output.is_restored(run, *name):
+    """The files of the model that a job uses; none for a restored output, which is copied, or with random weights."""
+    if output.is_restored(run, *name) or output.random_weights(run):
         return []
     model = dict(zip(output.wildcards, name, strict=True))["model"]
     folder = run.paths.model_folder(run.config, model)

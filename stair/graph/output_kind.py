@@ -64,6 +64,8 @@ class OutputKind:
     """The wildcards that are columns, with the job's own value in every row."""
     uses_model: bool = False
     """Whether it depends on the weights of the model that its wildcard names."""
+    random_weights: Callable[[Run], bool] = lambda run: False
+    """Whether a run takes random weights in place of that model's."""
     restorable: bool = False
     """Whether `stair restore` takes it from an archive; all others are computed in moments from these."""
     work: str = ""

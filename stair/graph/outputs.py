@@ -7,15 +7,18 @@ rules, a folder, a settings function and its entries here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from stair.config.paths import BACKBONE_FILES
 from stair.config.replay import Replay
+from stair.config.runtime import Runtime
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
 from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
 from stair.graph.table_inputs import (
+    BANK_COST_FIGURE,
     DIAGRAMS,
     FIGURES,
     TRAINING_FIGURE,
@@ -62,7 +65,7 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay")]
+        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay", "runtime")]
         jobs = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
         return any(not output.is_restored(run, *job) for output, job in jobs)
 
@@ -109,6 +112,18 @@ def checked_prompts(run: Run) -> list[Job]:
 def replayed_models(run: Run) -> list[Job]:
     """The models whose histories are replayed."""
     return [] if run.config.replay is None else [(model,) for model in run.config.replay.models]
+
+
+def timed_models(run: Run) -> list[Job]:
+    """The models of the runtime study."""
+    return [] if run.config.runtime is None else [(model,) for model in run.config.runtime.models]
+
+
+def drawn_costs(run: Run) -> list[Job]:
+    """The figures of prefill cost against bank length."""
+    if run.config.runtime is None or not run.config.runtime.curve:
+        return []
+    return [(BANK_COST_FIGURE + model,) for (model,) in timed_models(run)]
 
 
 def drawn_curves(run: Run) -> list[str]:
@@ -182,6 +197,23 @@ def _design_from(run: Run, model: str) -> Inputs:
     }
 
 
+def _runtime(run: Run) -> Runtime:
+    assert run.config.runtime is not None, "the run has no runtime study"
+    return run.config.runtime
+
+
+def _runtime_from(run: Run, model: str) -> Inputs:
+    study, paths = _runtime(run), run.paths
+    if study.synthetic is not None:
+        return {}
+    return {
+        "benchmark": [paths.benchmark(study.benchmark)],
+        "sessions": [paths.evaluation_sessions(study.benchmark)],
+        "responses": [paths.responses(model, study.benchmark, study.condition)],
+        "controller": paths.controller_weights(run.config, model, study.controller),
+    }
+
+
 def _checked(run: Run) -> Inputs:
     inputs: Inputs = {"benchmarks": _every_benchmark(run)}
     for model in trained_models(run):
@@ -208,10 +240,11 @@ def _table_from(run: Run, table: str) -> Inputs:
 
 
 def _run_table_from(run: Run, table: str) -> Inputs:
-    models = [model for (model,) in replayed_models(run)]
-    return {
-        "design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)],
-    }
+    design = [file for job in replayed_models(run) for file in OUTPUTS["replay_design"].files(run, *job)]
+    times = [run.paths.runtime(model) for (model,) in timed_models(run)]
+    shown = {"design": design, "runtime": times}
+    names = {"replay_design": ("design",), "bank_runtime": ("runtime",)}.get(table, tuple(shown))
+    return {name: shown[name] for name in names if shown[name]}
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
@@ -243,8 +276,20 @@ def _results(run: Run) -> Inputs:
 
 # ---------------------------------------------------------------- the table
 
+_MEASURING = ("runtime", "tables", "figures", "provenance")
+"""The targets of a run that only measures."""
+
+
+def _unless_only_measuring(output: OutputKind) -> OutputKind:
+    """The entry, without jobs in a run that only measures where it belongs to another target."""
+    if output.target in _MEASURING:
+        return output
+    jobs = output.jobs
+    return replace(output, jobs=lambda run: [] if run.config.only_measures else jobs(run))
+
+
 OUTPUTS: dict[str, OutputKind] = {
-    output.name: output
+    output.name: _unless_only_measuring(output)
     for output in (
         OutputKind(
             "raw",
@@ -471,6 +516,19 @@ OUTPUTS: dict[str, OutputKind] = {
             shards=Shards("replay_shard", lambda run, model: _replay(run).shards),
         ),
         OutputKind(
+            "runtime",
+            rules=("measure_runtime",),
+            target="runtime",
+            wildcards=("model",),
+            jobs=timed_models,
+            files=lambda run, model: [run.paths.runtime(model)],
+            made_from=_runtime_from,
+            settings=lambda run, model: settings.runtime(run.config, model),
+            uses_model=True,
+            random_weights=lambda run: _runtime(run).synthetic is not None,
+            work="runtime/{model}",
+        ),
+        OutputKind(
             "check",
             rules=("check",),
             target="check",
@@ -507,6 +565,18 @@ OUTPUTS: dict[str, OutputKind] = {
             stage_writes_manifest=False,
         ),
         OutputKind(
+            "bank_cost_figure",
+            rules=("bank_cost_figure",),
+            target="figures",
+            wildcards=("figure",),
+            jobs=drawn_costs,
+            files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
+            made_from=lambda run, figure: {"runtime": [run.paths.runtime(figure.removeprefix(BANK_COST_FIGURE))]},
+            settings=lambda run, figure: settings.runtime_figure(run.config, figure.removeprefix(BANK_COST_FIGURE)),
+            manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
             "diagram",
             rules=("diagram",),
             target="figures",
@@ -523,7 +593,7 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("figure",),
             target="figures",
             wildcards=("figure",),
-            jobs=lambda run: [(name,) for name in FIGURES],
+            jobs=lambda run: [(name,) for name in FIGURES] if run.config.conditions else [],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=_figure_from,
             settings=lambda run, figure: settings.tables(run.config),

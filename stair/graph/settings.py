@@ -235,6 +235,38 @@ def replay(config: Config, model: str) -> Settings:
     }
 
 
+def runtime(config: Config, model: str) -> Settings:
+    """The runtime measurements of a model."""
+    study = config.runtime
+    assert study is not None
+    sampling = config.models[model].sampling_for(study.benchmark).model_dump()
+    found = {
+        **chosen(f"models.{model}", config.models[model], "dtype"),
+        **{f"runtime.{key}": value for key, value in study.model_dump(mode="json", exclude={"models"}).items()},
+        **{f"models.{model}.evaluation_sampling.{key}": value for key, value in sampling.items()},
+        **chosen("transformers", config.transformers, "device", "attention", "prefill_chunk", "cache_block"),
+        "protocol_version": PROTOCOL_VERSION,
+    }
+    if study.synthetic is not None:
+        return found
+    prompt, controller = config.benchmarks[study.benchmark].prompt, config.controllers[study.controller]
+    return {
+        **found,
+        **_model(config, model),
+        f"prompts.{prompt}": config.prompts[prompt],
+        **chosen(f"controllers.{study.controller}", controller, "kind", "layers", "smoothing"),
+    }
+
+
+def runtime_figure(config: Config, model: str) -> Settings:
+    """The figure of a model's prefill cost against bank length."""
+    return {
+        "note": config.note,
+        f"models.{model}.label": config.models[model].label,
+        CODE: modules_digest("stair.reporting.figures.bank_cost", leave_out=_CONFIGURATION),
+    }
+
+
 def scores(config: Config, benchmark: str) -> Settings:
     """Verdicts on one benchmark's responses, and the code that gives them."""
     # Nothing imports the worker: it is started as a program.

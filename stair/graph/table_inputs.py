@@ -26,6 +26,9 @@ LORA = ("native", "stair", "lora", "lora_stair")
 TRAINING_FIGURE = "training_"
 """Prefix of the figures of training curves, one a model."""
 
+BANK_COST_FIGURE = "bank_cost_"
+"""Prefix of the figures of prefill cost against bank length, one a model of the runtime study."""
+
 TRAINING_SCOPE = "training_scope"
 DIAGRAMS = ("method", TRAINING_SCOPE)
 """Figures of STAIR's controllers, from the controllers' files alone."""
@@ -55,13 +58,17 @@ def tables(config: Config, places: Sequence[Place], models: Iterable[str]) -> di
 
 
 def tables_of(config: Config) -> dict[str, Shows]:
-    """The tables of a run."""
+    """The tables of a run; none where it has no responses."""
+    if not config.conditions:
+        return {}
     return tables(config, evaluated_places(config), config.models)
 
 
 def run_tables(config: Config) -> tuple[str, ...]:
     """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
-    return ("replay_design", "in_text") if config.replay is not None else ()
+    found = ["replay_design"] if config.replay is not None else []
+    found += ["bank_runtime"] if config.runtime is not None else []
+    return (*found, "in_text") if found else ()
 
 
 # ---------------------------------------------------------------- which rows

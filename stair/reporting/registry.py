@@ -13,6 +13,7 @@ from stair.reporting.figures import overview
 from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
 from stair.reporting.tables import (
+    bank_runtime,
     continuous_summary,
     history,
     in_text,
@@ -98,6 +99,7 @@ _TABLES = {
 }
 RUN_TABLES = {
     "replay_design": RunTableBuilder(paper_labels.REPLAY_DESIGN, replay_design.build),
+    "bank_runtime": RunTableBuilder(paper_labels.BANK_RUNTIME, bank_runtime.build),
     "in_text": RunTableBuilder("in_text", in_text.build),
 }
 FIGURES = {
