@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
 TURNS = 4
 """Turns of a session (section 2 of the paper), each on another problem."""
 
@@ -12,3 +15,66 @@ PLACEHOLDER = "{problem}"
 def user_message(prompt: str, problem: str) -> str:
     """The user message that asks a problem: the prompt with the problem's text in it."""
     return prompt.replace(PLACEHOLDER, problem)
+
+
+# ---------------------------------------------------------------- how a bank is read
+
+Readout = Literal["differential", "direct"]
+"""What a read computes: r^R - r^ref (Eq. 9), or the reflected read r^R alone (appendix C.4)."""
+ReadVariant = Literal[Readout, "zero"]
+"""What a read adds; `zero` computes the differential readout and multiplies it by zero."""
+
+SMOOTHING = 1e-6
+LEAST_SMOOTHING = 1e-12
+
+_VARIANTS_IN_KEYS = {"zero": "null"}
+"""How response keys spell a variant, where they spell it otherwise: finished responses have such keys."""
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Raise ValueError outside [1e-12, 1]. Below, quotients of the two distributions could leave float32."""
+    if not LEAST_SMOOTHING <= smoothing <= 1.0:
+        raise ValueError(f"smoothing lies from {LEAST_SMOOTHING} to 1, not {smoothing}")
+
+
+@dataclass(frozen=True)
+class ReadSpecification:
+    """How a bank is read (section 3.2, appendix C.4). Which bank, controller and tokens belongs to one request.
+
+    Attributes:
+        variant: `differential` (Eq. 9), `direct` (the reflected read alone), `zero` (the readout times zero).
+        limit: read the first `limit` entries only, in historical order; None reads all. Queries keep position M + p, M
+            being the full length; the softmax and epsilon / M run over the entries read.
+        permutation_seed: pair each key with the value of another entry, by layer and K/V head; None leaves the pairs.
+        smoothing: the paper's epsilon (Eq. 6), from 1e-12 to 1.
+
+    Raises:
+        ValueError: an unknown variant, a limit below one entry, or smoothing out of range.
+    """
+
+    variant: ReadVariant = "differential"
+    limit: int | None = None
+    permutation_seed: int | None = None
+    smoothing: float = SMOOTHING
+
+    def __post_init__(self) -> None:
+        if self.variant not in get_args(ReadVariant):
+            raise ValueError(f"a read variant is 'differential', 'direct' or 'zero', not {self.variant!r}")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"a prefix limit is at least 1 entry, not {self.limit}")
+        check_smoothing(self.smoothing)
+
+    @property
+    def readout(self) -> Readout:
+        """What is computed; under `zero` it is then multiplied by zero."""
+        return "direct" if self.variant == "direct" else "differential"
+
+    def readable(self, entries: int) -> int:
+        """How many of a bank's entries are read."""
+        return entries if self.limit is None else min(entries, self.limit)
+
+    def as_key(self) -> dict[str, Any]:
+        """The read's part of response keys."""
+        variant = _VARIANTS_IN_KEYS.get(self.variant, self.variant)
+        permutation = {} if self.permutation_seed is None else {"permutation_seed": self.permutation_seed}
+        return {"variant": variant, "smoothing": self.smoothing, "limit": self.limit, **permutation}

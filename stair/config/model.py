@@ -14,7 +14,7 @@ from stair.config.evaluation import Condition, Evaluation, MissingResponse, Over
 from stair.config.replay import Replay
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
-from stair.core import PLACEHOLDER
+from stair.core import PLACEHOLDER, ReadSpecification
 
 
 class Config(Strict):
@@ -176,6 +176,11 @@ class Config(Strict):
                 f"conditions.{key} cannot reuse the first turns of '{condition.first_turn}': the adapter of "
                 f"'{condition.controller}' acts at T1 too"
             )
+        if condition.controller and self.reads_bank(key):
+            try:
+                self.read_specification(key)
+            except ValueError as error:
+                raise ValueError(f"conditions.{key}: {error}") from None
         for model, benchmark in self.evaluated(key) if condition.controller else ():
             if not self.engine_section(self.engine_for(model, benchmark)).reads:
                 raise ValueError(
@@ -230,6 +235,16 @@ class Config(Strict):
         """Whether a condition's controller reads a bank."""
         controller = self.conditions[condition].controller
         return controller is not None and self.controllers[controller].reads
+
+    def read_specification(self, condition: str) -> ReadSpecification:
+        """How a condition reads its bank.
+
+        Raises:
+            ValueError: its controller's smoothing is out of range.
+        """
+        settings = self.conditions[condition]
+        assert settings.controller is not None
+        return ReadSpecification(settings.variant, smoothing=self.controllers[settings.controller].smoothing)
 
     def shards_of(self, condition: str) -> int:
         """How many jobs share a condition."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stair.conversation.renderer import Exchange, Renderer
 from stair.conversation.spans import control_span
-from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings, Variant
+from stair.core import ReadSpecification
+from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing, Step
 from stair.records.keys import bank_digest, digest_of, ids_digest, response_key
@@ -34,8 +35,7 @@ class ControllerUse:
 
     digest: str
     layers: tuple[int, ...]
-    variant: Variant
-    smoothing: float
+    read: ReadSpecification
     weights: Reflector | BankFree | None = None
     """Loaded when something is to be generated; sealing does without."""
 
@@ -66,6 +66,16 @@ class Protocol:
     def seed(self, problem_id: str, sample: int) -> int:
         """Depends on benchmark, problem and sample alone (appendix C.2)."""
         return seed_of(self.study, self.benchmark, problem_id, sample)
+
+    def read(self, problem_id: str, sample: int) -> ReadSpecification | None:
+        """How the bank is read for one answer; a permutation of values is another one for each (appendix C.4)."""
+        if self.control is None:
+            return None
+        read = self.control.read
+        if read.permutation_seed is None:
+            return read
+        seed = seed_of("kv_permutation", read.permutation_seed, self.benchmark, problem_id, sample)
+        return replace(read, permutation_seed=seed)
 
     def capture(self) -> Capture | None:
         """What is captured of a turn that has a successor."""
@@ -203,22 +213,16 @@ class SessionChain:
     def _segments(self) -> tuple[str, ...]:
         return tuple(turn.segment for turn in self._turns if turn.segment is not None)
 
-    def _read_key(self, digests: tuple[str, ...]) -> dict[str, Any] | None:
-        control = self.protocol.control
-        if control is None or not digests:
-            return None
-        return {"variant": control.variant, "smoothing": control.smoothing, "limit": None}
-
     def _response_key(self) -> str:
         protocol, control, digests = self.protocol, self.protocol.control, self._segments()
-        read = self._read_key(digests)
+        read = self.protocol.read(self._problem().problem_id, self.sample) if digests else None
         key = response_key(
             model_revision=protocol.model_revision,
             prompt_ids_sha256=ids_digest(self._prompt_ids()),
             adapter=protocol.adapter,
             controller=control.digest if control and read else None,
             bank=bank_digest(control.layers, digests) if control and read else None,
-            read=read,
+            read=read.as_key() if read else None,
             sampling=protocol.sampling.as_dict(),
             seed=protocol.seed(self._problem().problem_id, self.sample),
             max_new_tokens=protocol.max_new_tokens,
@@ -335,13 +339,14 @@ class SessionChain:
 
         segments = [self._load(earlier, engine) for earlier in range(number)]
         prompt = self._prompt_ids() if number == len(self._turns) else self._turns[number].prompt_ids
+        specification = self.protocol.read(self.problems[number].problem_id, self.sample)
+        assert specification is not None
         assert control.weights is not None, "a controller is loaded before anything is generated"
         return Read(
             bank=Bank(control.layers, segments),
             controller=control.weights,
             span=control_span(prompt, self.protocol.renderer.user_header),
-            variant=control.variant,
-            smoothing=control.smoothing,
+            specification=specification,
         )
 
     def _load(self, number: int, engine: Engine) -> Segment:

@@ -12,7 +12,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
 from stair.core import user_message
-from stair.engines.base import Engine, Variant
+from stair.engines.base import Engine
 from stair.engines.choice import Needs
 from stair.protocol.backbone import Backbone
 from stair.protocol.banks import BankStore
@@ -96,7 +96,8 @@ class Study:
             from stair.method import load_controller
 
             weights = load_controller(path, self.backbone.architecture)
-        return ControllerUse(file_digest(path), trained.controlled_layers, self.variant, trained.smoothing, weights)
+        read = self.config.read_specification(self.condition)
+        return ControllerUse(file_digest(path), trained.controlled_layers, read, weights)
 
     def protocol(self, *, load: bool) -> Protocol:
         """What all chains share; `load` reads the controller's weights too."""
@@ -183,11 +184,6 @@ class Study:
     def layers(self) -> tuple[int, ...]:
         """The layers whose states are captured or controlled."""
         return self.controller.controlled_layers if self.controller else ()
-
-    @property
-    def variant(self) -> Variant:
-        """How the bank is read, as engines call it."""
-        return "null" if self.settings.variant == "zero" else self.settings.variant
 
     @property
     def controller(self) -> Controller | None:

@@ -43,7 +43,8 @@ def test_the_readout_times_zero_gives_natives_tokens(
     assert len(read) > 10
     assert all(row["controlled_tokens"] > 0 and row["readout_norm"] == 0.0 for row in read)
     assert len(engine.replays) == 5
-    assert all(request.read is not None and request.read.variant == "null" for request in engine.requests.values())
+    reads = [request.read for request in engine.requests.values()]
+    assert all(read is not None and read.specification.variant == "zero" for read in reads)
 
 
 def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: Study, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.config.resolve import resolve
 from stair.conversation.renderer import Renderer
+from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
@@ -91,7 +92,7 @@ def rollout(plain: Renderer) -> RolloutChain:
 
 
 def session(plain: Renderer, folder: Path, *, reads: bool) -> SessionChain:
-    control = ControllerUse("c" * 64, (1, 3), "differential", 1e-6, None) if reads else None
+    control = ControllerUse("c" * 64, (1, 3), ReadSpecification()) if reads else None
     protocol = Protocol(
         model="m",
         benchmark="b",

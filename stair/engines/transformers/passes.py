@@ -149,7 +149,5 @@ def row_control(read: Read) -> RowControl:
         controller=read.controller,
         bank=read.bank,
         span=read.span,
-        variant=read.variant,
-        limit=read.limit,
-        smoothing=read.smoothing,
+        specification=read.specification,
     )
