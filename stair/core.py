@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 TURNS = 4
 """Turns of a session (section 2 of the paper), each on another problem."""
@@ -15,6 +16,42 @@ PLACEHOLDER = "{problem}"
 def user_message(prompt: str, problem: str) -> str:
     """The user message that asks a problem: the prompt with the problem's text in it."""
     return prompt.replace(PLACEHOLDER, problem)
+
+
+# ---------------------------------------------------------------- conditions
+
+SEEDED = ("random_reflector", "kv_permutation")
+"""The paper's families of conditions that differ by a test-time seed (appendix C.4)."""
+PREFIXED = ("stair_prefix",)
+"""Those that differ by how many of the bank's first entries are readable."""
+
+
+@dataclass(frozen=True)
+class ConditionName:
+    """What names a condition: its family and, in a family of several, its test-time seed or readable entries."""
+
+    family: str
+    seed: int | None = None
+    prefix: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of files and in rows: `kv_permutation-2`, `stair_prefix-2048`."""
+        return "-".join(str(part) for part in (self.family, self.seed, self.prefix) if part is not None)
+
+    @property
+    def averaged(self) -> str:
+        """The key of what tables show: conditions that differ by their seed alone have one, and are averaged."""
+        return ConditionName(self.family, prefix=self.prefix).key
+
+    @classmethod
+    def of_key(cls, key: str) -> Self:
+        """The inverse of `key` for the paper's families: rows without a configuration carry keys alone."""
+        match = re.fullmatch(rf"({'|'.join(SEEDED + PREFIXED)})-(\d+)", key)
+        if match is None:
+            return cls(key)
+        family, number = match[1], int(match[2])
+        return cls(family, seed=number) if family in SEEDED else cls(family, prefix=number)
 
 
 # ---------------------------------------------------------------- how a bank is read

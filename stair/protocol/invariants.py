@@ -107,7 +107,7 @@ def condition_checks(
         "problems follow the schedule": lambda: _follows(rows, schedule),
         "token counts agree with the ids": lambda: _counts(rows),
         "bank tokens equal the sum of captured spans": lambda: _bank(rows, reads),
-        "the bank is read after T1 and nowhere else": lambda: _read(rows, reads, settings.variant == "zero"),
+        "the bank is read after T1 and nowhere else": lambda: _read(rows, settings, reads),
     }
     return [whole, *(verdict(name, scope, len(rows), offenders()) for name, offenders in named.items())]
 
@@ -232,7 +232,7 @@ def _bank(rows: Sequence[CheckedTurn], reads: bool) -> Iterator[str]:
             stored += row.captured_tokens or 0
 
 
-def _read(rows: Sequence[CheckedTurn], condition_reads: bool, times_zero: bool) -> Iterator[str]:
+def _read(rows: Sequence[CheckedTurn], settings: Condition, condition_reads: bool) -> Iterator[str]:
     for row in rows:
         # Where the context had no room left, the prompt was never processed.
         asked = row.finish_reason != "context" or row.response_tokens > 0
@@ -243,7 +243,8 @@ def _read(rows: Sequence[CheckedTurn], condition_reads: bool, times_zero: bool) 
         if not reads and (controlled or norm):
             yield f"{row} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"
         # An empty bank (every earlier answer ended at once) has nothing to read, and of one entry both reads are the same.
-        sound = norm == 0.0 if times_zero else 0 < norm < float("inf") or (norm == 0.0 and row.bank_tokens == 1)
+        single = 1 in (row.bank_tokens, settings.prefix)
+        sound = norm == 0.0 if settings.variant == "zero" else 0 < norm < float("inf") or (norm == 0.0 and single)
         if reads and row.bank_tokens and not sound:
             yield f"{row} has the readout norm {norm}"
 

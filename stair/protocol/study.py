@@ -20,7 +20,7 @@ from stair.protocol.chain import Missing
 from stair.protocol.invariants import ENGINE_COLUMNS, engine_of
 from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
 from stair.records.files import read_mapping, write_json
-from stair.records.keys import adapter_digest, file_digest
+from stair.records.keys import adapter_digest, digest_of, file_digest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table
 
@@ -90,14 +90,23 @@ class Study:
         if trained is None or not trained.controls:
             return None
         assert self.settings.controller is not None
-        path = self.paths.weights(self.model, self.settings.controller)
+        path, layers = self.paths.weights(self.model, self.settings.controller), trained.controlled_layers
+        architecture, random = self.backbone.architecture, self.settings.randomised == "reflector"
         weights = None
         if load:
-            from stair.method import load_controller
+            from stair.method import load_controller, random_reflector
 
-            weights = load_controller(path, self.backbone.architecture)
-        read = self.config.read_specification(self.condition)
-        return ControllerUse(file_digest(path), trained.controlled_layers, read, weights)
+            if random:
+                heads, seed = architecture.query_heads, self.settings.seed
+                assert seed is not None
+                weights = random_reflector(layers, heads, architecture.head_dim, seed)
+            else:
+                weights = load_controller(path, architecture)
+        # Random directions are the same whatever was trained.
+        digest = (
+            digest_of({"random_reflector": self.settings.seed, "layers": list(layers)}) if random else file_digest(path)
+        )
+        return ControllerUse(digest, layers, self.config.read_specification(self.condition), weights)
 
     def protocol(self, *, load: bool) -> Protocol:
         """What all chains share; `load` reads the controller's weights too."""
