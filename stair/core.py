@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 TURNS = 4
 """Turns of a session (section 2 of the paper), each on another problem."""
@@ -16,6 +17,65 @@ PLACEHOLDER = "{problem}"
 def user_message(prompt: str, problem: str) -> str:
     """The user message that asks a problem: the prompt with the problem's text in it."""
     return prompt.replace(PLACEHOLDER, problem)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem of a benchmark as it is asked."""
+
+    problem_id: str
+    user: str
+    """The user message: the prompt with the problem's text in it."""
+
+
+class Place(NamedTuple):
+    """Responses of one condition, by the keys of model, benchmark and condition."""
+
+    model: str
+    benchmark: str
+    condition: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+# ---------------------------------------------------------------- engines
+
+
+@dataclass(frozen=True, slots=True)
+class EngineIdentity:
+    """The engine that generates a response, as far as it can change the response."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("engine", "engine_version", "attention", "dtype", "device")
+    """The columns of generated rows that identify their engine."""
+
+    name: str
+    version: str
+    attention: str
+    """The attention path, as the engine calls it."""
+    dtype: str
+    device: str | None = None
+    """The kind of device, known of an engine that is loaded: rows have it, response keys do not."""
+    arguments: str | None = None
+    """Further options of a server that can change a response: response keys have them, rows do not."""
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """The engine of a generated row."""
+        return cls(*(row[name] for name in cls.COLUMNS))
+
+    def as_columns(self) -> dict[str, str | None]:
+        """The columns of a row that it generates."""
+        return dict(zip(self.COLUMNS, (self.name, self.version, self.attention, self.dtype, self.device), strict=True))
+
+    def as_key(self) -> dict[str, str]:
+        """The engine's part of response keys."""
+        key = {"name": self.name, "version": self.version, "attention": self.attention, "dtype": self.dtype}
+        return key if self.arguments is None else key | {"arguments": self.arguments}
+
+    def __str__(self) -> str:
+        parts = (self.name, self.version, self.attention, self.dtype, self.device)
+        return " ".join(part for part in parts if part is not None)
 
 
 # ---------------------------------------------------------------- conditions

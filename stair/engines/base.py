@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from stair.core import ReadSpecification
+from stair.core import EngineIdentity, ReadSpecification
 
 if TYPE_CHECKING:
     from stair.method import Bank, BankFree, Receipt, Reflector, Segment
@@ -128,13 +128,10 @@ class Capabilities:
 
 
 class Engine(Protocol):
-    """Generates responses. Rows of a response say which engine, version, attention path, dtype and device made them."""
+    """Generates responses."""
 
-    name: str
-    version: str
-    attention: str
-    dtype: str
-    device: str
+    identity: EngineIdentity
+    """What rows say of the engine; its device is known."""
     replays_at_once: int
     """How many replays are best asked for together."""
     watch: Callable[[int, int], None] | None

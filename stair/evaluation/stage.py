@@ -78,11 +78,12 @@ def _checked(
     reads = study.config.reads_bank(study.condition)
     cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
     for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps):
-        turns.append(CheckedTurn.of(row))
-        wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads, cut=cut)
+        turns.append(turn := CheckedTurn.of(row))
+        renderer, ids = study.backbone.renderer, row["response_ids"]
+        wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads, cut=cut)
         positions.add(row)
         yield row
-    scope = f"{study.model}/{study.benchmark}/{study.condition}"
+    scope = str(study.place)
     samples = study.config.evaluation.samples
     checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, cut=cut)
     for check in [*checks, capture_check(wrong, len(turns), scope)]:

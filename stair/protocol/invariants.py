@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
 
 from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.conversation.thinking import last_position
+from stair.core import EngineIdentity
 from stair.protocol.check import Check, Row, verdict
+from stair.records.schemas import RESPONSES
 
 Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""
@@ -19,8 +21,6 @@ Schedule = Mapping[str, Sequence[str]]
 
 Cut = Mapping[tuple[str, int], int]
 """The first turn that may be missing, by (session, sample)."""
-
-ENGINE_COLUMNS = ("engine", "engine_version", "attention", "dtype", "device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +46,26 @@ class CheckedTurn:
     bank_tokens: int | None
     controlled_tokens: int
     readout_norm: float
-    engine: tuple[str, ...]
-    """What made the row, as far as it can change the numbers."""
+    engine: EngineIdentity
 
     @classmethod
     def of(cls, row: Row) -> CheckedTurn:
+        """What the checks keep of a row."""
         ids = row["response_ids"]
         return cls(
-            condition=row["condition"],
-            session_id=row["session_id"],
-            turn=row["turn"],
-            sample=row["sample"],
-            problem_id=row["problem_id"],
-            seed=row["seed"],
-            finish_reason=row["finish_reason"],
-            response_tokens=row["response_tokens"],
+            **{name: row[name] for name in _KEPT},
             ids=len(ids),
             first_ids=sha256(array("i", ids).tobytes()).digest() if row["turn"] == 1 else None,
             ends_thinking="</think>" in row["response"],
-            history_retokenised=row["history_retokenised"],
-            captured_tokens=row["captured_tokens"],
-            bank_tokens=row["bank_tokens"],
-            controlled_tokens=row["controlled_tokens"],
-            readout_norm=row["readout_norm"],
-            engine=engine_of(row),
+            engine=EngineIdentity.of_row(row),
         )
 
     def __str__(self) -> str:
         return f"{self.condition} {self.session_id} turn {self.turn} sample {self.sample}"
 
 
-def engine_of(row: Row) -> tuple[str, ...]:
-    """What made a row, as far as it can change the numbers."""
-    return tuple(row[name] for name in ENGINE_COLUMNS)
+_KEPT = tuple(field.name for field in fields(CheckedTurn) if field.name in RESPONSES.names and field.name != "engine")
+"""The columns that are kept as they are."""
 
 
 def condition_checks(
@@ -120,23 +107,24 @@ def capture_check(offenders: Sequence[str], rows: int, scope: str) -> Check:
     return verdict(CAPTURED, scope, rows, offenders)
 
 
-def wrongly_captured(row: Row, renderer: Renderer, turns: int, *, reads: bool, cut: Cut | None = None) -> Iterator[str]:
+def wrongly_captured(
+    turn: CheckedTurn, ids: Sequence[int], renderer: Renderer, turns: int, *, reads: bool, cut: Cut | None = None
+) -> Iterator[str]:
     """Whether a turn gave the bank the states that appendix B.1 names, and no other turn gave any.
 
-    Counted from its ids, apart from the code that captures. `cut` has the first missing turn of each cut trajectory.
+    Counted from its `ids`, apart from the code that captures. `cut` has the first missing turn of each cut trajectory.
     """
-    missing_next = (cut or {}).get((row["session_id"], row["sample"])) == row["turn"] + 1
-    if missing_next and row["turn"] == 1 and row["captured_tokens"] is None:
+    missing_next = (cut or {}).get((turn.session_id, turn.sample)) == turn.turn + 1
+    if missing_next and turn.turn == 1 and turn.captured_tokens is None:
         return  # T2 is missing, so nothing reads the states of a reused T1
     expected = None
-    if reads and row["turn"] < turns:
-        ids = row["response_ids"]
+    if reads and turn.turn < turns:
         body = renderer.body_ids(ids)
         marker = None if renderer.end_of_thinking is None else last_position(body, renderer.end_of_thinking)
         # Without a marker, what has been processed: the token drawn last has no state.
         expected = min(len(body), max(len(ids) - 1, 0)) if marker is None else marker
-    if row["captured_tokens"] != expected:
-        yield f"{CheckedTurn.of(row)} says {row['captured_tokens']} captured tokens, its ids give {expected}"
+    if turn.captured_tokens != expected:
+        yield f"{turn} says {turn.captured_tokens} captured tokens, its ids give {expected}"
 
 
 def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Check]:
@@ -183,7 +171,7 @@ def _one_engine(rows: Sequence[CheckedTurn], scope: str, allow_mixed: bool) -> C
     check = verdict(ONE_ENGINE, scope, len(rows), _engines(rows))
     if check.passed or not allow_mixed:
         return check
-    names = dict.fromkeys(" ".join(row.engine) for row in rows)
+    names = dict.fromkeys(str(row.engine) for row in rows)
     return Check(ONE_ENGINE, scope, True, len(rows), MIXED + "; ".join(names))
 
 
@@ -271,7 +259,6 @@ def _seeds(rows: Sequence[CheckedTurn]) -> Iterator[str]:
 
 
 def _engines(rows: Sequence[CheckedTurn]) -> Iterator[str]:
-    first = rows[0].engine if rows else ()
     for row in rows:
-        if (found := row.engine) != first:
-            yield f"{row} was made by {found}, others by {first}"
+        if row.engine != rows[0].engine:
+            yield f"{row} was made by {row.engine}, others by {rows[0].engine}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stair.conversation.renderer import Exchange, Renderer
 from stair.conversation.spans import control_span
-from stair.core import ReadSpecification
+from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing, Step
@@ -18,15 +18,6 @@ from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:
     from stair.method import BankFree, Reflector, Segment
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A problem of the benchmark as it is asked."""
-
-    problem_id: str
-    user: str
-    """The user message: the prompt with the problem's text in it."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +39,7 @@ class Protocol:
     benchmark: str
     condition: str
     model_revision: str
-    engine: Mapping[str, str]
-    """The engine's part of response keys: name, version, attention, dtype."""
+    engine: EngineIdentity
     renderer: Renderer
     sampling: SamplingSettings
     max_new_tokens: int
@@ -226,7 +216,7 @@ class SessionChain:
             sampling=protocol.sampling.as_dict(),
             seed=protocol.seed(self._problem().problem_id, self.sample),
             max_new_tokens=protocol.max_new_tokens,
-            engine=protocol.engine,
+            engine=protocol.engine.as_key(),
         )
         return digest_of({"response": key, "layout": dict(protocol.layout)}) if protocol.layout else key
 
@@ -243,7 +233,7 @@ class SessionChain:
                 "response_ids": ids_digest(turn.response_ids),
                 "layers": list(capture.layers),
                 "end_of_thinking": capture.end_of_thinking,
-                "engine": dict(self.protocol.engine),
+                "engine": self.protocol.engine.as_key(),
             }
             | ({"adapter": self.protocol.adapter} if self.protocol.adapter else {})
         )
@@ -419,9 +409,5 @@ def response_columns(completion: Completion, engine: Engine, renderer: Renderer)
         response=renderer.text(completion.response_ids),
         finish_reason=completion.finish_reason,
         response_ids=array("i", completion.response_ids),
-        engine=engine.name,
-        engine_version=engine.version,
-        attention=engine.attention,
-        dtype=engine.dtype,
-        device=engine.device,
+        **engine.identity.as_columns(),
     )

@@ -7,22 +7,26 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
-from stair.core import user_message
+from stair.core import EngineIdentity, Place, Problem, user_message
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
 from stair.protocol.backbone import Backbone
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing
-from stair.protocol.invariants import ENGINE_COLUMNS, engine_of
-from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import adapter_digest, digest_of, file_digest
-from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
+from stair.records.rows import read_benchmark, read_sessions
+from stair.records.schemas import RESPONSES
 from stair.records.tables import SavedRows, read_table
+
+if TYPE_CHECKING:
+    from stair.method import BankFree, Reflector
 
 
 class Study:
@@ -62,12 +66,12 @@ class Study:
         self.work = paths.work("evaluation", model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
-            row["problem_id"]: Problem(row["problem_id"], user_message(prompt, row["problem"]))
-            for row in read_table(paths.benchmark(benchmark), BENCHMARK)
+            row.problem_id: Problem(row.problem_id, user_message(prompt, row.problem))
+            for row in read_benchmark(paths.benchmark(benchmark))
         }
         self.sessions: dict[str, list[str]] = defaultdict(list)
-        for row in read_table(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS):
-            self.sessions[row["session_id"]].append(row["problem_id"])
+        for row in read_sessions(paths.evaluation_sessions(benchmark)):
+            self.sessions[row.session_id].append(row.problem_id)
         self.first_rows = self._first_rows()
         self.missing = config.missing_from(model, benchmark, condition)
         source = self.settings.first_turn
@@ -86,27 +90,27 @@ class Study:
         return SavedRows(path, RESPONSES, ("problem_id", "sample"))
 
     def _control(self, load: bool) -> ControllerUse | None:
-        trained = self.controller
+        trained, settings = self.controller, self.settings
         if trained is None or not trained.controls:
             return None
-        assert self.settings.controller is not None
-        path, layers = self.paths.weights(self.model, self.settings.controller), trained.controlled_layers
-        architecture, random = self.backbone.architecture, self.settings.randomised == "reflector"
-        weights = None
-        if load:
-            from stair.method import load_controller, random_reflector
-
-            if random:
-                heads, seed = architecture.query_heads, self.settings.seed
-                assert seed is not None
-                weights = random_reflector(layers, heads, architecture.head_dim, seed)
-            else:
-                weights = load_controller(path, architecture)
-        # Random directions are the same whatever was trained.
-        digest = (
-            digest_of({"random_reflector": self.settings.seed, "layers": list(layers)}) if random else file_digest(path)
-        )
+        assert settings.controller is not None
+        path, layers = self.paths.weights(self.model, settings.controller), trained.controlled_layers
+        if settings.randomised == "reflector":
+            # Random directions are the same whatever was trained.
+            digest = digest_of({"random_reflector": settings.seed, "layers": list(layers)})
+        else:
+            digest = file_digest(path)
+        weights = self._weights(path, layers) if load else None
         return ControllerUse(digest, layers, self.config.read_specification(self.condition), weights)
+
+    def _weights(self, path: Path, layers: tuple[int, ...]) -> Reflector | BankFree:
+        from stair.method import load_controller, random_reflector
+
+        architecture, settings = self.backbone.architecture, self.settings
+        if settings.randomised != "reflector":
+            return load_controller(path, architecture)
+        assert settings.seed is not None
+        return random_reflector(layers, architecture.query_heads, architecture.head_dim, settings.seed)
 
     def protocol(self, *, load: bool) -> Protocol:
         """What all chains share; `load` reads the controller's weights too."""
@@ -173,12 +177,11 @@ class Study:
         engine = ended.enter_context(self.backbone.running(needs))
         if self.first_rows is None or self.config.evaluation.allow_mixed_engines:
             return engine
-        ours = (engine.name, engine.version, engine.attention, engine.dtype, engine.device)
-        theirs = {engine_of(row) for row in read_table(self.first_rows.path, RESPONSES, ENGINE_COLUMNS)} - {ours}
-        if theirs:
+        rows = read_table(self.first_rows.path, RESPONSES, EngineIdentity.COLUMNS)
+        if others := {EngineIdentity.of_row(row) for row in rows} - {engine.identity}:
             raise ValueError(
-                f"{self.first_rows.path} was made by {' '.join(min(theirs))}, and {self.condition} would be by "
-                f"{' '.join(ours)}: conditions of one comparison come from one engine; make the first turns again, or set "
+                f"{self.first_rows.path} was made by {min(map(str, others))}, and {self.condition} would be by "
+                f"{engine.identity}: conditions of one comparison come from one engine; make the first turns again, or set "
                 "evaluation.allow_mixed_engines"
             )
         return engine
@@ -188,6 +191,11 @@ class Study:
         limit = read_mapping(self.paths.preflight_limits(self.model, self.benchmark))
         whole = limit["longest_prompt"] + limit["max_new_tokens"] if self.settings.turns == 1 else limit["four_turns"]
         return min(self.backbone.architecture.context, int(whole))
+
+    @property
+    def place(self) -> Place:
+        """The keys of its model, benchmark and condition."""
+        return Place(self.model, self.benchmark, self.condition)
 
     @property
     def layers(self) -> tuple[int, ...]:

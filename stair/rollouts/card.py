@@ -9,6 +9,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import EngineIdentity
 from stair.hub.revisions import hub_sources, marked_commit
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
@@ -16,7 +17,7 @@ from stair.records.markdown import markdown_table
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import read_table
 
-_MADE_BY = ("engine", "engine_version", "attention", "dtype", "device", "batch_invariant")
+_MADE_BY = (*EngineIdentity.COLUMNS, "batch_invariant")
 
 _MEANINGS = {
     "model": "the model's key",

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.conversation.renderer import Renderer
-from stair.core import user_message
+from stair.core import EngineIdentity, user_message
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
 from stair.protocol.chain import Missing, Step
 from stair.protocol.session import response_columns
@@ -33,7 +33,7 @@ class RolloutSettings:
     model: str
     data_set: str
     model_revision: str
-    engine: Mapping[str, str]
+    engine: EngineIdentity
     renderer: Renderer
     sampling: SamplingSettings
     max_new_tokens: int
@@ -53,7 +53,7 @@ class RolloutSettings:
             read=None,
             sampling=self.sampling.as_dict(),
             max_new_tokens=self.max_new_tokens,
-            engine=self.engine,
+            engine=self.engine.as_key(),
         )
 
     @cached_property
@@ -62,7 +62,7 @@ class RolloutSettings:
         return digest_of(
             dict(
                 model=self.model_revision,
-                engine=dict(self.engine),
+                engine=self.engine.as_key(),
                 sampling=self.sampling.as_dict(),
                 max_new_tokens=self.max_new_tokens,
                 prompt=self.prompt,

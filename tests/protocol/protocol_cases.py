@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from stair.conversation.renderer import Renderer
-from stair.core import ReadSpecification
+from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import Completion, Replay, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.jobs.progress import Progress
@@ -19,7 +19,7 @@ from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.failures import Failed, Failures
 from stair.protocol.runner import run_chains
-from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.evaluation import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS
@@ -99,7 +99,7 @@ class Study:
             benchmark="b",
             condition=condition,
             model_revision="revision",
-            engine={"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"},
+            engine=EngineIdentity("transformers", "1", "sdpa", "float32"),
             renderer=self.renderer,
             sampling=self.sampling,
             max_new_tokens=9,

@@ -15,11 +15,11 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.config.resolve import resolve
 from stair.conversation.renderer import Renderer
-from stair.core import ReadSpecification
+from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
-from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.protocol.shards import sealed_rows
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.schemas import RESPONSES, ROLLOUTS
@@ -32,7 +32,7 @@ from stair.sessions.training import training_sessions
 from tests.statistics.paper_rows import rows_by_first_answer, write_rows
 
 ROOT = Path(__file__).parents[2]
-ENGINE = {"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"}
+ENGINE = EngineIdentity("transformers", "1", "sdpa", "float32")
 LAW = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)
 PROBLEMS = [Problem(f"p{number}", f"What is {number} + {number}?") for number in range(4)]
 PROMPT = "{problem} Put the answer into a box."

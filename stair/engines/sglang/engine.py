@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stair.backbones.architecture import describe
+from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.launch import Launch
@@ -39,7 +40,6 @@ class SGLangEngine:
         ValueError: there is no such environment, or the model cannot be run there.
     """
 
-    name = "sglang"
     replays_at_once = 1
 
     def __init__(
@@ -58,8 +58,8 @@ class SGLangEngine:
         facts = describe(content)
         check_architecture(facts.name, launch.device)
         launch.check()
-        self.version, self.attention, self.dtype = launch.version, launch.attention, launch.dtype
-        self.device = "cpu" if launch.device == "cpu" else _gpu_name()
+        device = "cpu" if launch.device == "cpu" else _gpu_name()
+        self.identity = EngineIdentity("sglang", launch.version, launch.attention, launch.dtype, device)
         self._tokens, self._ends, self._width = tokens, _ends(launch.folder), width
         self._context, self._launch_device = facts.context, launch.device
         asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
