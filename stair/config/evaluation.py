@@ -56,7 +56,7 @@ class Condition(Strict):
     repeats: Key | None = Field(
         None,
         description="The condition that this one asks again: their paired differences are noise, and no response is "
-        "taken over between them.",
+        "reused between them.",
     )
     batch_width: Positive | None = Field(
         None, description="Rows of this condition's decoding batches, in place of transformers.batch_width."

@@ -174,13 +174,13 @@ class SGLangChoice(EngineChoice):
 
     def check_sampling(self, sampling: SamplingSettings) -> None:
         """See `EngineChoice`."""
-        from stair.engines.sglang.limits import check_sampling
+        from stair.engines.sglang.supported import check_sampling
 
         check_sampling(sampling)
 
     def check_architecture(self, name: str) -> None:
         """See `EngineChoice`."""
-        from stair.engines.sglang.limits import check_architecture
+        from stair.engines.sglang.supported import check_architecture
 
         check_architecture(name, self._options.device)
 

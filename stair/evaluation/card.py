@@ -87,10 +87,10 @@ def _endings(rows: list[dict[str, Any]], missing: int) -> list[str]:
     return [f"{len(rows):,}", f"{missing:,}", *ended, *of_lengths]
 
 
-def _positions(rows: list[dict[str, Any]], found: AuxiliaryPositions | None) -> list[str]:
+def _positions(rows: list[dict[str, Any]], counted: AuxiliaryPositions | None) -> list[str]:
     longest = f"{max((row['bank_tokens'] for row in rows), default=0):,}"
-    if found is None:
+    if counted is None:
         return [longest, *["not recorded"] * 5]
-    counts = (found.context, found.responses, found.queries, found.entries)
+    counts = (counted.context, counted.responses, counted.queries, counted.entries)
     context, *beyond = (f"{count:,}" for count in counts)
-    return [longest, "none" if found.largest is None else f"{found.largest:,}", context, *beyond]
+    return [longest, "none" if counted.largest is None else f"{counted.largest:,}", context, *beyond]

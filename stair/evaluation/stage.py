@@ -10,11 +10,11 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.jobs.shards import Shard
+from stair.protocol.chain_shards import run_shard, sealed_rows, tidy
 from stair.protocol.failures import report_entries
 from stair.protocol.invariants import CheckedTurn, capture_check, condition_checks, wrongly_captured
 from stair.protocol.positions import KEY as POSITIONS
 from stair.protocol.positions import AuxiliaryPositions
-from stair.protocol.shards import run_shard, sealed_rows, tidy
 from stair.protocol.study import Study
 from stair.records.manifest import write_manifest
 from stair.records.schemas import RESPONSES

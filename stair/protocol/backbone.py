@@ -18,7 +18,7 @@ from stair.conversation.renderer import Renderer
 from stair.core import EngineIdentity
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
-from stair.protocol.preflight_record import check_seen, require_seen
+from stair.protocol.preflight_record import check_model_files, require_preflight
 from stair.records.files import read_mapping
 
 
@@ -64,11 +64,11 @@ class Backbone:
         """
         settings, choice = config.models[model], engine_choice(config, engine)
         if generating is not None:
-            require_seen(config, paths, model, generating)
+            require_preflight(config, paths, model, generating)
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
         renderer = Renderer.load(folder, thinking=settings.thinking)
-        check_seen(config, paths, model, revision, renderer.template_sha256)
+        check_model_files(config, paths, model, revision, renderer.template_sha256)
         return cls(
             key=model,
             settings=settings,

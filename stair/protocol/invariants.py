@@ -141,9 +141,9 @@ def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Chec
     return [check for check in checks if check.rows]
 
 
-def _share(name: str, scope: str, found: Sequence[bool]) -> Check:
-    detail = f"{sum(found)} of {len(found)} ({sum(found) / len(found):.1%})" if found else ""
-    return Check(name, scope, True, len(found), detail)
+def _share(name: str, scope: str, outcomes: Sequence[bool]) -> Check:
+    detail = f"{sum(outcomes)} of {len(outcomes)} ({sum(outcomes) / len(outcomes):.1%})" if outcomes else ""
+    return Check(name, scope, True, len(outcomes), detail)
 
 
 ONE_ENGINE = "one engine for the comparison"
@@ -178,20 +178,20 @@ def _one_engine(rows: Sequence[CheckedTurn], scope: str, allow_mixed: bool) -> C
 def _grid(
     rows: Sequence[CheckedTurn], settings: Condition, schedule: Schedule, samples: int, cut: Cut
 ) -> Iterator[str]:
-    found = Counter((row.session_id, row.turn, row.sample) for row in rows)
+    counts = Counter((row.session_id, row.turn, row.sample) for row in rows)
     for session in schedule:
         for turn in range(1, settings.turns + 1):
             for sample in range(samples):
-                if (count := found.pop((session, turn, sample), 0)) == 1:
+                if (count := counts.pop((session, turn, sample), 0)) == 1:
                     continue
                 if not count and cut.get((session, sample), settings.turns + 1) <= turn:
                     # A trajectory that was cut has nothing behind the cut.
-                    later = [t for t in range(turn + 1, settings.turns + 1) if found[session, t, sample]]
+                    later = [t for t in range(turn + 1, settings.turns + 1) if counts[session, t, sample]]
                     if later:
                         yield f"{session} turn {later[0]} sample {sample} stands behind a missing turn"
                     continue
                 yield f"{session} turn {turn} sample {sample} stands {count} times"
-    yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in found)
+    yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in counts)
 
 
 def _follows(rows: Sequence[CheckedTurn], schedule: Schedule) -> Iterator[str]:

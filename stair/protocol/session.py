@@ -257,8 +257,8 @@ class SessionChain:
         self._turns.append(_Turn(self._prompt_ids(), tuple(row["response_ids"])))
         self._prompt = None
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """See `Chain.take`."""
+    def append_record(self, record: Mapping[str, Any]) -> None:
+        """See `Chain.append_record`."""
         if self._wants_replay():
             turn = self._turns[0]
             turn.segment, turn.captured, turn.source = record["segment"], record["captured_tokens"], "replayed"
@@ -357,8 +357,8 @@ class SessionChain:
 
     def remade(self) -> list[tuple[str, dict[str, Any]]]:
         """See `Chain.remade`."""
-        made, self._remade = self._remade, []
-        return made
+        records, self._remade = self._remade, []
+        return records
 
     def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
         """See `Chain.substitute`."""

@@ -145,8 +145,8 @@ class Study:
                 first, missing = None, self._missing(session, sample)
                 if self.first_rows is not None:
                     first = self.first_rows.get((problems[0], sample))
-                    if first is None and (told := self.missing_first.get((session, sample))) is not None:
-                        missing = Missing(1, told[1], reused=True)
+                    if first is None and (gap := self.missing_first.get((session, sample))) is not None:
+                        missing = Missing(1, gap[1], reused=True)
                     elif first is None:
                         raise ValueError(
                             f"{self.first_rows.path} has no response to {problems[0]}, sample {sample}; "
@@ -157,8 +157,8 @@ class Study:
 
     def _missing(self, session: str, sample: int) -> Missing | None:
         """The response of a trajectory that the configuration names as missing."""
-        told = self.missing.get((session, sample))
-        return None if told is None else Missing(*told)
+        gap = self.missing.get((session, sample))
+        return None if gap is None else Missing(*gap)
 
     def load_engine(self, shard: str, ended: ExitStack) -> Engine:
         """The engine of a shard, closed with `ended`; it must be the one that gave the first turns.

@@ -133,8 +133,8 @@ class RolloutChain:
             return None
         return Step(self.settings.key(self.prompt.digest, self.seed))
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """See `Chain.take`."""
+    def append_record(self, record: Mapping[str, Any]) -> None:
+        """See `Chain.append_record`."""
         self.rows.append(
             dict(
                 model=self.settings.model,

@@ -10,7 +10,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.resolve import resolve
 from stair.engines.choice import engine_choice
-from stair.engines.sglang.limits import capabilities
+from stair.engines.sglang.supported import capabilities
 
 ROOT = Path(__file__).parents[2]
 

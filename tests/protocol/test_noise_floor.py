@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from stair.conversation.renderer import Renderer
 from stair.jobs.shards import Shard
 from stair.protocol.chain import Chain
-from stair.protocol.shards import run_shard
+from stair.protocol.chain_shards import run_shard
 from tests.protocol.conftest import STOP_IDS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, rows_of
 
@@ -68,7 +68,7 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
         while (step := chain.next()) is not None:
             record = again.log("native").get(step.key)
             assert record is not None
-            chain.take(record)
+            chain.append_record(record)
     assert tokens_of(rows_of(found)) == tokens_of(expected)
 
 

@@ -19,8 +19,8 @@ from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
+from stair.protocol.chain_shards import sealed_rows
 from stair.protocol.session import ControllerUse, Protocol, SessionChain
-from stair.protocol.shards import sealed_rows
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.schemas import RESPONSES, ROLLOUTS
 from stair.records.tables import read_table, write_table
@@ -76,7 +76,7 @@ def logged(chain: Chain, work: Path, record_of: Callable[[int, bool], dict[str, 
         while (step := chain.next()) is not None:
             record = record_of(len(keys), step.replay)
             log.append(step.key, record)
-            chain.take(record)
+            chain.append_record(record)
             keys.append(step.key)
     return keys
 

@@ -20,7 +20,7 @@ from stair.engines.identity import transformers_version
 from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits
 from stair.engines.transformers.passes import PAD_BLOCK, Passes
 from stair.engines.transformers.prefill import Prefill
-from stair.engines.transformers.replay import replay_states
+from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Segment, load_adapter
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -175,9 +175,9 @@ class TransformersEngine:
 
     def ended(self) -> list[Completion]:
         """What ended in the last step and was not given yet; see `Engine.ended`."""
-        found = list(self._ended)
+        completions = list(self._ended)
         self._ended.clear()
-        return found
+        return completions
 
     @property
     def _current(self) -> Batch:
