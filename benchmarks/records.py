@@ -27,6 +27,7 @@ import numpy as np
 from stair.conversation.renderer import Renderer
 from stair.engines.base import SamplingSettings
 from stair.protocol.chain_shards import sealed_rows
+from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS
 from stair.records.tables import write_table
 from stair.records.worklog import WorkLog, WorkLogWriter
@@ -64,8 +65,8 @@ def chains(responses: int) -> Iterator[RolloutChain]:
     shared = settings()
     for number in range(responses // SAMPLES):
         problem = PROBLEM.format(hour=number % 24, distance=number, speed=1 + number % 97)
-        record = {"record_id": f"{number:064x}", "problem_id": f"{number:064x}", "problem": problem}
-        yield from (RolloutChain(shared, record, sample) for sample in range(SAMPLES))
+        source = SourceRecord(f"{number:064x}", f"{number:064x}", problem, reference="", split="train")
+        yield from (RolloutChain(shared, source, sample) for sample in range(SAMPLES))
 
 
 def responses_of(tokens: int) -> Iterator[dict[str, Any]]:

@@ -30,6 +30,7 @@ from stair.engines.sglang.engine import SGLangEngine
 from stair.engines.sglang.launch import Launch
 from stair.jobs.progress import Progress
 from stair.protocol.runner import run_chains
+from stair.records.rows import SourceRecord
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.rollouts.chain import RolloutChain, RolloutSettings
 from stair.tiny.architecture import Shape, build
@@ -65,7 +66,7 @@ def chains(folder: Path, responses: int, tokens: int) -> list[RolloutChain]:
         seed_name="benchmark",
     )
     records = [
-        {"record_id": str(number), "problem_id": str(number), "problem": f"What is {number} + {number % 7}?"}
+        SourceRecord(str(number), str(number), f"What is {number} + {number % 7}?", reference="", split="train")
         for number in range(responses)
     ]
     return [RolloutChain(settings, record, 0) for record in records]

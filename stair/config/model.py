@@ -152,7 +152,8 @@ class Config(Strict):
         for model in replay.models:
             if (model, replay.benchmark) not in self.evaluated(replay.condition):
                 raise ValueError(
-                    f"replay.models: '{replay.condition}' is not run for {model} on {replay.benchmark}, so there are no histories"
+                    f"replay.models: '{replay.condition}' is not run for {model} on {replay.benchmark}, so there are no "
+                    "histories; name other models there, or set replay to null"
                 )
 
     def _check_condition(self, key: str, condition: Condition) -> None:

@@ -21,9 +21,9 @@ from stair.protocol.chain import Missing
 from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import adapter_digest, digest_of, file_digest
-from stair.records.rows import read_benchmark, read_sessions
-from stair.records.schemas import RESPONSES
-from stair.records.tables import SavedRows, read_table
+from stair.records.rows import BenchmarkProblem, ScheduledTurn
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
+from stair.records.tables import SavedRows, read_table, rows_as
 
 if TYPE_CHECKING:
     from stair.method import BankFree, Reflector
@@ -67,10 +67,10 @@ class Study:
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
             row.problem_id: Problem(row.problem_id, user_message(prompt, row.problem))
-            for row in read_benchmark(paths.benchmark(benchmark))
+            for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)
         }
         self.sessions: dict[str, list[str]] = defaultdict(list)
-        for row in read_sessions(paths.evaluation_sessions(benchmark)):
+        for row in rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn):
             self.sessions[row.session_id].append(row.problem_id)
         self.first_rows = self._first_rows()
         self.missing = config.missing_from(model, benchmark, condition)

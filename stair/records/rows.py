@@ -1,16 +1,12 @@
-"""Rows of tables with typed fields, each the columns of its schema (`records/schemas.py`)."""
+"""Typed rows of the tables that several stages read, for `rows_as`; a field is a column of the schema of its table."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
-from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS
-from stair.records.tables import read_table
 
-
-class BenchmarkRow(NamedTuple):
-    """A problem of a benchmark, with its reference."""
+class BenchmarkProblem(NamedTuple):
+    """A row of `BENCHMARK`."""
 
     problem_id: str
     source_id: str
@@ -20,19 +16,39 @@ class BenchmarkRow(NamedTuple):
     choices: list[str] | None
 
 
-class SessionRow(NamedTuple):
-    """A turn of an evaluation session."""
+class SourceRecord(NamedTuple):
+    """A row of `TRAINING_POOL`."""
+
+    record_id: str
+    problem_id: str
+    problem: str
+    reference: str
+    split: str
+
+
+class Rollout(NamedTuple):
+    """A row of `ROLLOUTS` without the response itself: sixty thousand responses do not fit in memory."""
+
+    record_id: str
+    problem_id: str
+    sample: int
+    response_tokens: int
+
+
+class ScheduledTurn(NamedTuple):
+    """A row of `EVALUATION_SESSIONS`."""
 
     session_id: str
     turn: int
     problem_id: str
 
 
-def read_benchmark(path: Path) -> list[BenchmarkRow]:
-    """A benchmark's problems. Raises as `read_table` does."""
-    return [BenchmarkRow(**row) for row in read_table(path, BENCHMARK)]
+class TrainingTurn(NamedTuple):
+    """A row of `TRAINING_SESSIONS`."""
 
-
-def read_sessions(path: Path) -> list[SessionRow]:
-    """The turns of a benchmark's evaluation sessions. Raises as `read_table` does."""
-    return [SessionRow(**row) for row in read_table(path, EVALUATION_SESSIONS)]
+    session_id: str
+    turn: int
+    record_id: str
+    problem_id: str
+    sample: int
+    weight: float

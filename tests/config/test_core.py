@@ -96,8 +96,8 @@ def test_an_engine_has_one_identity_in_keys_and_in_rows() -> None:
 
 
 def test_typed_rows_have_the_columns_of_their_tables() -> None:
-    assert rows.BenchmarkRow._fields == tuple(schemas.BENCHMARK.names)
-    assert rows.SessionRow._fields == tuple(schemas.EVALUATION_SESSIONS.names)
+    assert rows.BenchmarkProblem._fields == tuple(schemas.BENCHMARK.names)
+    assert rows.ScheduledTurn._fields == tuple(schemas.EVALUATION_SESSIONS.names)
 
 
 def test_a_place_is_written_as_its_folder() -> None:

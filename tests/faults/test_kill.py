@@ -160,7 +160,7 @@ def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     assert "Traceback" not in told
     lines = told.splitlines()
     assert (
-        lines[-1] == f"stair: stopped by {number.name}; what was finished is kept; run the same command again to go on"
+        lines[-1] == f"stair: stopped by {number.name}; what was finished is kept; run the same command again to resume"
     )
     stopped = [line for line in lines if line.startswith("stopped: rollout_shard")]
     assert any("responses are in the log" in line for line in stopped)

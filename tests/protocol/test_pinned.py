@@ -22,6 +22,7 @@ from stair.protocol.chain import Chain
 from stair.protocol.chain_shards import sealed_rows
 from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
+from stair.records.rows import Rollout, SourceRecord
 from stair.records.schemas import RESPONSES, ROLLOUTS
 from stair.records.tables import read_table, write_table
 from stair.records.worklog import WorkLogWriter
@@ -36,7 +37,7 @@ ENGINE = EngineIdentity("transformers", "1", "sdpa", "float32")
 LAW = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)
 PROBLEMS = [Problem(f"p{number}", f"What is {number} + {number}?") for number in range(4)]
 PROMPT = "{problem} Put the answer into a box."
-RECORDS = [{"record_id": f"r{number}", "problem_id": f"p{number}", "problem": f"{number} + 1"} for number in range(4)]
+RECORDS = [SourceRecord(f"r{number}", f"p{number}", f"{number} + 1", "", "train") for number in range(4)]
 
 
 @pytest.fixture
@@ -170,13 +171,9 @@ def test_a_session(plain: Renderer, tmp_path: Path, reads: bool, keys: list[str]
 def test_the_order_of_sessions() -> None:
     schedule = evaluation_sessions([problem.problem_id for problem in PROBLEMS], "b", "sessions")
     assert digest_of(schedule) == "a55bf514583436ac09cb965d96ea7078f756f83296c8a6d47c765b7bf2788f81"
-    rows = [
-        {"record_id": record["record_id"], "problem_id": record["problem_id"], "sample": sample}
-        for record in RECORDS
-        for sample in range(4)
-    ]
     grouped = {
-        record["record_id"]: [row for row in rows if row["record_id"] == record["record_id"]] for record in RECORDS
+        record.record_id: [Rollout(record.record_id, record.problem_id, sample, 1) for sample in range(4)]
+        for record in RECORDS
     }
     found = training_sessions(grouped, "sessions", "train", "m")
     assert digest_of(found) == "55bc2d9a353f8eeff1ab8e5a879c94a03c0ed295f615b7d953a8faa572af9627"

@@ -141,6 +141,6 @@ def test_a_manifest_that_does_not_say_what_was_tried_is_refused(run: Path, tmp_p
     manifest.write_text("{}")
     (mine,) = trained(smoke(tmp_path), RunPaths(run))
     with pytest.raises(
-        ValueError, match=r"manifest\.json does not say what was tried; `make tiny-backbones` trains anew"
+        ValueError, match=r"manifest\.json has no key 'tried'; `make tiny-backbones` trains the backbone again"
     ):
         _ = mine.accuracies
