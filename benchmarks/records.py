@@ -26,7 +26,7 @@ import numpy as np
 
 from stair.conversation.renderer import Renderer
 from stair.engines.base import SamplingSettings
-from stair.protocol.shards import sealed_rows
+from stair.protocol.chain_shards import sealed_rows
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS
 from stair.records.tables import write_table

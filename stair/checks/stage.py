@@ -51,9 +51,10 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                 renderer = renderers.get(model)
                 kept, wrong = turns.setdefault(condition, []), list[str]()
                 for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
-                    kept.append(CheckedTurn.of(row))
+                    kept.append(turn := CheckedTurn.of(row))
                     if renderer is not None:
-                        wrong += wrongly_captured(row, renderer, settings.turns, reads=reads, cut=cut)
+                        ids = row["response_ids"]
+                        wrong += wrongly_captured(turn, ids, renderer, settings.turns, reads=reads, cut=cut)
                 samples = config.evaluation.samples
                 checks += condition_checks(kept, settings, schedule, samples, scope, reads=reads, cut=cut)
                 if renderer is not None:

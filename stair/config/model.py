@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from stair.config.backbones import Model
 from stair.config.base import Key, Strict, Text, Texts
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
-from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions
+from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions, expanded
 from stair.config.replay import Replay
 from stair.config.runtime import Runtime
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
-from stair.core import PLACEHOLDER
+from stair.core import PLACEHOLDER, ReadSpecification
 
 
 class Config(Strict):
@@ -49,6 +50,11 @@ class Config(Strict):
     expected_seconds: dict[str, float] = Field(
         default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
     )
+
+    @field_validator("conditions", mode="before")
+    @classmethod
+    def _families(cls, conditions: Any) -> Any:
+        return expanded(conditions) if isinstance(conditions, Mapping) else conditions
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
@@ -219,6 +225,15 @@ class Config(Strict):
                 f"conditions.{key} cannot reuse the first turns of '{condition.first_turn}': the adapter of "
                 f"'{condition.controller}' acts at T1 too"
             )
+        if condition.intervention and not self.reads_bank(key):
+            raise ValueError(
+                f"conditions.{key} sets {', '.join(condition.intervention)} and reads no bank; name a controller that reads"
+            )
+        if self.reads_bank(key):
+            try:
+                self.read_specification(key)
+            except ValueError as error:
+                raise ValueError(f"conditions.{key}: {error}") from None
         for model, benchmark in self.evaluated(key) if condition.controller else ():
             if not self.engine_section(self.engine_for(model, benchmark)).reads:
                 raise ValueError(
@@ -273,6 +288,21 @@ class Config(Strict):
         """Whether a condition's controller reads a bank."""
         controller = self.conditions[condition].controller
         return controller is not None and self.controllers[controller].reads
+
+    def read_specification(self, condition: str) -> ReadSpecification:
+        """How a condition reads its bank.
+
+        Raises:
+            ValueError: its controller's smoothing is out of range.
+        """
+        settings = self.conditions[condition]
+        assert settings.controller is not None
+        return ReadSpecification(
+            settings.variant,
+            limit=settings.prefix,
+            permutation_seed=settings.seed if settings.randomised == "values" else None,
+            smoothing=self.controllers[settings.controller].smoothing,
+        )
 
     def shards_of(self, condition: str) -> int:
         """How many jobs share a condition."""

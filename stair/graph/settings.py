@@ -190,7 +190,9 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         "protocol_version": PROTOCOL_VERSION,
         **_engine(config, config.engine_for(model, benchmark)),
     }
-    decisive |= {f"conditions.{condition}.{key}": value for key, value in settings.layout.items()}
+    decisive |= {
+        f"conditions.{condition}.{key}": value for key, value in (settings.intervention | settings.layout).items()
+    }
     for name in (condition, settings.first_turn):
         if name is not None and (lost := config.missing_from(model, benchmark, name)):
             decisive[f"evaluation.missing.{name}"] = [[*place, *gap] for place, gap in sorted(lost.items())]
@@ -322,6 +324,11 @@ def tables(config: Config) -> Settings:
             for name, value in (("label", item.label), ("mathematical", item.mathematical))
         },
         **_conditions(config, "label", "repeats", "controller", "models", "benchmarks"),
+        **{
+            place: value
+            for place, value in _conditions(config, "family", "seed", "prefix").items()
+            if value is not None
+        },
         **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         CODE: modules_digest("stair.reporting.stage", leave_out=_CONFIGURATION),
     }

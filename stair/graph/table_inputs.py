@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from stair.config.model import Config
-
-
-class Place(NamedTuple):
-    """Responses of one condition."""
-
-    model: str
-    benchmark: str
-    condition: str
-
+from stair.core import Place
 
 Shows = Callable[[Config, Sequence[Place]], Iterable[Place]]
 """Of the places that have responses, those that a table or figure shows."""

@@ -25,11 +25,11 @@ class Check:
     """What was found; for a failure, the first offender."""
 
 
-def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], found: str = "") -> Check:
+def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], summary: str = "") -> Check:
     """A check that passes when there are no offenders."""
     wrong = list(offenders)
     if not wrong:
-        return Check(name, scope, True, rows, found)
+        return Check(name, scope, True, rows, summary)
     return Check(name, scope, False, rows, f"{len(wrong)} wrong, first: {wrong[0]}")
 
 

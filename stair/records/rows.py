@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class BenchmarkProblem(NamedTuple):
@@ -12,7 +12,7 @@ class BenchmarkProblem(NamedTuple):
     source_id: str
     problem: str
     reference: str
-    kind: str
+    kind: Literal["math", "integer", "choice"]
     choices: list[str] | None
 
 

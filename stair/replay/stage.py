@@ -155,7 +155,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
         stage="replay",
         settings=study.settings.model_dump(mode="json", exclude={"shards"}),
         model_revision=study.backbone.revision,
-        engine=study.backbone.engine,
+        engine=study.backbone.engine.as_key(),
         cells=count,
         states_bytes=size,
     )

@@ -101,7 +101,7 @@ class ReplayStudy:
             "measurement": "replay",
             "protocol_version": PROTOCOL_VERSION,
             "model": self.backbone.revision,
-            "engine": self.backbone.engine,
+            "engine": self.backbone.engine.as_key(),
             "layers": self.settings.layers,
             "shape": [self.settings.batch_problems, self.columns],
         }

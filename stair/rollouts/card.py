@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import EngineIdentity
 from stair.hub.revisions import hub_sources, marked_commit
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
@@ -33,7 +34,7 @@ class _Response(NamedTuple):
     batch_invariant: bool | None
 
 
-_MADE_BY = ("engine", "engine_version", "attention", "dtype", "device", "batch_invariant")
+_MADE_BY = (*EngineIdentity.COLUMNS, "batch_invariant")
 
 _MEANINGS = {
     "model": "the model's key",

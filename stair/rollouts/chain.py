@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.conversation.renderer import Renderer
-from stair.core import user_message
+from stair.core import EngineIdentity, user_message
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
 from stair.protocol.chain import Missing, Step
 from stair.protocol.session import response_columns
@@ -34,7 +34,7 @@ class RolloutSettings:
     model: str
     data_set: str
     model_revision: str
-    engine: Mapping[str, str]
+    engine: EngineIdentity
     renderer: Renderer
     sampling: SamplingSettings
     max_new_tokens: int
@@ -55,7 +55,7 @@ class RolloutSettings:
             sampling=self.sampling.as_dict(),
             seed=seed,
             max_new_tokens=self.max_new_tokens,
-            engine=self.engine,
+            engine=self.engine.as_key(),
         )
 
     @cached_property
@@ -64,7 +64,7 @@ class RolloutSettings:
         return digest_of(
             dict(
                 model=self.model_revision,
-                engine=dict(self.engine),
+                engine=self.engine.as_key(),
                 sampling=self.sampling.as_dict(),
                 max_new_tokens=self.max_new_tokens,
                 prompt=self.prompt,
@@ -134,8 +134,8 @@ class RolloutChain:
             return None
         return Step(self.settings.key(self.prompt.digest, self.seed))
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """See `Chain.take`."""
+    def append_record(self, record: Mapping[str, Any]) -> None:
+        """See `Chain.append_record`."""
         self.rows.append(
             dict(
                 model=self.settings.model,

@@ -14,8 +14,8 @@ from stair.engines.choice import Needs
 from stair.jobs.shards import Shard
 from stair.protocol.backbone import Backbone
 from stair.protocol.chain import Missing
+from stair.protocol.chain_shards import run_shard, sealed_rows, tidy
 from stair.protocol.failures import report_entries
-from stair.protocol.shards import run_shard, sealed_rows, tidy
 from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
 from stair.records.rows import SourceRecord

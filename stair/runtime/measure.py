@@ -10,11 +10,12 @@ from typing import Any
 import psutil
 import torch
 
+from stair.core import ReadSpecification
 from stair.engines.base import Capture, Read, Replay, Request, SamplingSettings
 from stair.engines.transformers.batch import Batch
 from stair.engines.transformers.passes import Pass, Passes
 from stair.engines.transformers.prefill import Prefilled
-from stair.engines.transformers.replay import replay_states
+from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Bank, Reflector, Segment
 from stair.method.differential import Backend
 from stair.runtime.histories import History
@@ -59,7 +60,8 @@ class Method:
     block: int
     decode: int
     """Tokens that are decoded, exactly."""
-    smoothing: float
+    read: ReadSpecification
+    """How banks are read; a prefix is a bank of its own, which is read in full."""
     warmups: int
     repetitions: int
 
@@ -172,7 +174,7 @@ class Measurer:
         kind, _, transfer = unit.variant.partition("-")
         read = None
         if bank is not None:
-            read = Read(bank, self._controller, history.span, smoothing=self._method.smoothing)
+            read = Read(bank, self._controller, history.span, self._method.read)
             bank.release()
         watch = self._watch
         watch.start()

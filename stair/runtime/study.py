@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.runtime import Runtime
+from stair.core import ReadSpecification
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest, ids_digest
 from stair.records.manifest import hardware
@@ -131,14 +132,14 @@ def _saved(config: Config, paths: RunPaths, model: str) -> Study:
         chunk=config.transformers.prefill_chunk,
         block=config.transformers.cache_block,
         decode=sizes.tokens,
-        smoothing=controller.smoothing,
+        read=ReadSpecification(smoothing=controller.smoothing),
         warmups=settings.warmups,
         repetitions=settings.repetitions,
     )
     identity = {
         "model": backbone.revision,
         "controller": file_digest(weights),
-        "engine": backbone.engine,
+        "engine": backbone.engine.as_key(),
         "device": name,
         "context": backbone.architecture.context,
     }
@@ -184,7 +185,7 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
         chunk=config.transformers.prefill_chunk,
         block=config.transformers.cache_block,
         decode=sizes.tokens,
-        smoothing=1e-6,
+        read=ReadSpecification(),
         warmups=settings.warmups,
         repetitions=settings.repetitions,
     )
@@ -196,13 +197,13 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
     identity = {
         "model": digest_of(shape),
         "controller": list(layers),
-        "engine": engine,
+        "engine": engine.as_key(),
         "device": name,
         "context": facts.context,
     }
 
     def load() -> tuple[Any, Reflector]:
-        made: Any = random_model(shape, device, DTYPES[dtype], engine["attention"])
+        made: Any = random_model(shape, device, DTYPES[dtype], engine.attention)
         return made, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0)
 
     return Study(settings, label, "", tuple(histories), count, sizes, method, name, identity, load)

@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from stair.core import ConditionName
 from stair.statistics.conditioning import GROUPS, group_cell
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.intervals import Floats
 from stair.statistics.metrics import LATER_TURNS, MEAN
 from stair.statistics.reruns import pass_variances
-from stair.statistics.shared_t1_metrics import TURN, condition_family
+from stair.statistics.shared_t1_metrics import TURN, NameOf
 from stair.statistics.transitions import TRANSITIONS
 
 Key = tuple[str, str, str, str, str, str]
@@ -134,7 +135,9 @@ def replication_spreads(
     return by_key | _pooled(responses, pooled, conditions, reference)
 
 
-def shared_t1_spreads(responses: Responses, reference: str = "native") -> dict[Key, Spread]:
+def shared_t1_spreads(
+    responses: Responses, reference: str = "native", name_of: NameOf = ConditionName.of_key
+) -> dict[Key, Spread]:
     """The spreads of the numbers of `shared_t1.shared_t1_metrics`."""
     by_key: dict[Key, Spread] = {}
     for model in responses.models:
@@ -143,7 +146,7 @@ def shared_t1_spreads(responses: Responses, reference: str = "native") -> dict[K
             families: dict[str, list[str]] = {}
             for condition in responses.conditions(model, benchmark):
                 if condition != "t1":
-                    families.setdefault(condition_family(condition), []).append(condition)
+                    families.setdefault(name_of(condition).averaged, []).append(condition)
             base = study.sums([reference], [TURN])
             for family, members in families.items():
                 by_key |= study.scores_of(family, members, [TURN], f"T{TURN}")

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.backbones.architecture import describe
+from stair.core import ReadSpecification
 from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
 from stair.method.storage import share
 from stair.records.seeds import seed_of
@@ -96,7 +97,7 @@ class Student:
         if self.controller is None or self.attachment is None:
             yield
             return
-        control = RowControl(controller=self.controller, bank=bank, span=span, smoothing=self.smoothing)
+        control = RowControl(self.controller, bank, span, ReadSpecification(smoothing=self.smoothing))
         with self.attachment.controlling([control], positions):
             yield
 

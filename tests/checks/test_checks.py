@@ -170,15 +170,18 @@ def test_captured_spans_follow_from_the_ids(thinking: bool, ids: list[int], capt
     renderer.stop_ids, renderer.end_of_thinking = (1,), 9 if thinking else None
     row = {**rows_of("stair")[0], "response_ids": ids, "captured_tokens": captured}
 
+    def faults_of(row: Row, reads: bool) -> list[str]:
+        return list(wrongly_captured(CheckedTurn.of(row), row["response_ids"], renderer, 4, reads=reads))
+
     def found(**changed: Any) -> list[str]:
-        return list(wrongly_captured({**row, **changed}, renderer, 4, reads=True))
+        return faults_of({**row, **changed}, reads=True)
 
     assert found() == []
     for wrong in (captured + 1, captured - 1, None):
         check = capture_check(found(captured_tokens=wrong), 1, "stair")
         assert not check.passed and check.name == CAPTURED and f"its ids give {captured}" in check.detail
     assert found(turn=4) and not found(turn=4, captured_tokens=None), "the last turn gives nothing"
-    assert list(wrongly_captured(row, renderer, 4, reads=False)), "nor does a turn of a condition without a bank"
+    assert faults_of(row, reads=False), "nor does a turn of a condition without a bank"
 
 
 def test_an_empty_bank_has_nothing_to_read() -> None:

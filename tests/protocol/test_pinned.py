@@ -15,11 +15,12 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.config.resolve import resolve
 from stair.conversation.renderer import Renderer
+from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
-from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
-from stair.protocol.shards import sealed_rows
+from stair.protocol.chain_shards import sealed_rows
+from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.rows import Rollout, SourceRecord
 from stair.records.schemas import RESPONSES, ROLLOUTS
@@ -32,7 +33,7 @@ from stair.sessions.training import training_sessions
 from tests.statistics.paper_rows import rows_by_first_answer, write_rows
 
 ROOT = Path(__file__).parents[2]
-ENGINE = {"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"}
+ENGINE = EngineIdentity("transformers", "1", "sdpa", "float32")
 LAW = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)
 PROBLEMS = [Problem(f"p{number}", f"What is {number} + {number}?") for number in range(4)]
 PROMPT = "{problem} Put the answer into a box."
@@ -76,7 +77,7 @@ def logged(chain: Chain, work: Path, record_of: Callable[[int, bool], dict[str, 
         while (step := chain.next()) is not None:
             record = record_of(len(keys), step.replay)
             log.append(step.key, record)
-            chain.take(record)
+            chain.append_record(record)
             keys.append(step.key)
     return keys
 
@@ -92,7 +93,7 @@ def rollout(plain: Renderer) -> RolloutChain:
 
 
 def session(plain: Renderer, folder: Path, *, reads: bool) -> SessionChain:
-    control = ControllerUse("c" * 64, (1, 3), "differential", 1e-6, None) if reads else None
+    control = ControllerUse("c" * 64, (1, 3), ReadSpecification()) if reads else None
     protocol = Protocol(
         model="m",
         benchmark="b",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
+from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.method import Reflector
 from stair.runtime.histories import History
@@ -23,7 +24,7 @@ METHOD = Method(
     chunk=8192,
     block=32,
     decode=5,
-    smoothing=1e-6,
+    read=ReadSpecification(),
     warmups=1,
     repetitions=2,
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stair.core import ConditionName
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics
@@ -170,6 +171,24 @@ def test_a_control_needs_all_its_test_time_seeds() -> None:
     assert values["native", "Avg@4"] == 100.0
     two = {(v.condition, v.metric): v.value for v in shared_t1_metrics(responses, MODEL, BENCHMARK, seeds=2)}
     assert two["random_reflector", "Avg@4 minus Native"] == 0.0
+
+
+def test_conditions_of_other_keys_are_grouped_by_their_fields() -> None:
+    """A configuration can give any key a family, a seed or a prefix."""
+    grids = {"first": np.ones((3, 4), dtype=bool), "second": np.zeros((3, 4), dtype=bool)}
+    frames = [grid_rows(MODEL, BENCHMARK, name, 2, grid, np.arange(3)) for name, grid in grids.items()]
+    names = {"first": ConditionName("mine", seed=1), "second": ConditionName("mine", seed=2)}
+
+    def name_of(condition: str) -> ConditionName:
+        return names.get(condition) or ConditionName(condition)
+
+    rows = pd.concat(frames, ignore_index=True)
+    found = shared_t1_metrics(Responses.from_frame(rows), MODEL, BENCHMARK, seeds=2, name_of=name_of)
+    assert {(v.condition, v.metric): v.value for v in found}["mine", "Avg@4"] == 50.0
+    prefixes = {"first": ConditionName("cut", prefix=10), "second": ConditionName("second")}
+    lengths = rows.assign(bank_tokens=np.tile(np.repeat([9, 10, 11], 4), 2))
+    (cut,) = truncated_banks(lengths, MODEL, BENCHMARK, full="none", name_of=prefixes.__getitem__)
+    assert (cut.condition, cut.value) == ("first", 4)
 
 
 def test_truncated_banks_are_counted_from_their_lengths() -> None:
