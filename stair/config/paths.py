@@ -145,6 +145,10 @@ class RunPaths:
         """The folder of a model's measurements, a file for each batch."""
         return self.folder / "replay" / model / "states"
 
+    def replay_statistics(self, model: str, part: str) -> Path:
+        """A part of the analysis of a model's replay."""
+        return self.folder / "replay" / model / f"{part}.parquet"
+
     @property
     def checks(self) -> Path:
         """The invariants of the protocol, a line each; there only when all hold."""

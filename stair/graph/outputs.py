@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stair.config.paths import BACKBONE_FILES
 from stair.config.replay import Replay
+from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
 from stair.graph.output_kind import Inputs, OutputKind, Shards
@@ -21,6 +22,7 @@ from stair.graph.table_inputs import (
     TRAINING_FIGURE,
     TRAINING_SCOPE,
     Place,
+    analyzed_models,
     diagram_models,
     evaluated_places,
     run_tables,
@@ -469,6 +471,20 @@ OUTPUTS: dict[str, OutputKind] = {
             uses_model=True,
             work="replay/{model}",
             shards=Shards("replay_shard", lambda run, model: _replay(run).shards),
+        ),
+        OutputKind(
+            "replay_statistics",
+            rules=("replay_statistics",),
+            target="replay",
+            wildcards=("model", "part"),
+            jobs=lambda run: [(model, part) for model in analyzed_models(run.config) for part in REPLAY_PARTS],
+            files=lambda run, model, part: [run.paths.replay_statistics(model, part)],
+            made_from=lambda run, model, part: {
+                "cells": [run.paths.replay_cells(model)],
+                "histories": [run.paths.replay_histories(model)],
+            },
+            settings=lambda run, model, part: settings.replay_statistics(run.config, part),
+            schema=schemas.REPLAY_STATISTICS,
         ),
         OutputKind(
             "check",

@@ -235,6 +235,43 @@ def replay(config: Config, model: str) -> Settings:
     }
 
 
+_PARTS = {
+    "attention": ("attention_masses", ("reported_layer", "seed", "resamples")),
+    "geometry": (
+        "geometry",
+        (
+            "reported_layer",
+            "neighborhoods",
+            "folds",
+            "history_pairs",
+            "shuffles",
+            "exclude_fixed_points",
+            "whitening",
+            "seed",
+            "resamples",
+        ),
+    ),
+    "read_prediction": ("increments", ("read_dimension", "seed", "resamples")),
+}
+"""The module of each part of the replay's analysis, and the keys that it uses."""
+
+
+def replay_statistics(config: Config, part: str) -> Settings:
+    """A part of the replay's analysis: its keys and its code."""
+    assert config.replay is not None and config.replay.analysis is not None
+    module, keys = _PARTS[part]
+    layers = list(config.replay.layers)
+    # Attention needs the first layer alone, to give its number an interval.
+    shown = {"attention": {"replay.layers.0": layers[0]}, "read_prediction": {"replay.layers": layers}}
+    # The categories come from a module that also labels conversations.
+    left_out = ("stair.conversation", *_CONFIGURATION)
+    return {
+        **shown.get(part, {}),
+        **chosen("replay.analysis", config.replay.analysis, *keys),
+        CODE: modules_digest(f"stair.replay.analysis.{module}", leave_out=left_out),
+    }
+
+
 def scores(config: Config, benchmark: str) -> Settings:
     """Verdicts on one benchmark's responses, and the code that gives them."""
     # Nothing imports the worker: it is started as a program.

@@ -64,6 +64,12 @@ def run_tables(config: Config) -> tuple[str, ...]:
     return ("replay_design", "in_text") if config.replay is not None else ()
 
 
+def analyzed_models(config: Config) -> list[str]:
+    """The models whose measured replay is analyzed."""
+    replay = config.replay
+    return [] if replay is None or replay.analysis is None else list(replay.models)
+
+
 # ---------------------------------------------------------------- which rows
 
 
