@@ -125,7 +125,8 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure. Writes figures/NAME.pdf, .png, .csv.
 
-    overview is drawn from scored rows, method and training_scope from the controllers' files, training_MODEL from curves.
+    overview is drawn from scored rows, method and training_scope from the controllers' files, training_MODEL from curves,
+    attention, neighborhood and read_prediction from an analyzed replay, historical_computation from both.
     """
     from stair.graph.table_inputs import DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write

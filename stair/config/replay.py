@@ -63,7 +63,9 @@ class Replay(Strict):
         description="More current problems, among them those of the history coverage, with some of its histories."
     )
     groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)] = Field(description="The two groups.")
-    analysis: ReplayAnalysis | None = Field(None, description="What is computed from the measurements; null is nothing.")
+    analysis: ReplayAnalysis | None = Field(
+        None, description="What is computed from the measurements; null is nothing."
+    )
 
     def sizes(self) -> Sizes:
         """The sizes as the library takes them.

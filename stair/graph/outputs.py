@@ -19,12 +19,14 @@ from stair.graph.run import Run, manifest_beside
 from stair.graph.table_inputs import (
     DIAGRAMS,
     FIGURES,
+    REPLAY_FIGURES,
     TRAINING_FIGURE,
     TRAINING_SCOPE,
     Place,
     analyzed_models,
     diagram_models,
     evaluated_places,
+    figures_of,
     run_tables,
     stair_controller,
     tables_of,
@@ -211,13 +213,22 @@ def _table_from(run: Run, table: str) -> Inputs:
 
 def _run_table_from(run: Run, table: str) -> Inputs:
     models = [model for (model,) in replayed_models(run)]
-    return {
-        "design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)],
-    }
+    design = {"design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)]}
+    if table == "in_text":
+        return design | {"statistics": _statistics_of(run, analyzed_models(run.config), REPLAY_PARTS)}
+    return design
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
-    return _shown(run, FIGURES[figure](run.config, evaluated_places(run.config)))
+    places = list(FIGURES[figure](run.config, evaluated_places(run.config)))
+    parts = REPLAY_FIGURES.get(figure, ())
+    # Figures of a replay alone wait for no check of responses.
+    rows = {} if parts and not places else _shown(run, places)
+    return rows | ({"replay": _statistics_of(run, analyzed_models(run.config)[:1], parts)} if parts else {})
+
+
+def _statistics_of(run: Run, models: Iterable[str], parts: Iterable[str]) -> list[Path]:
+    return [run.paths.replay_statistics(model, part) for model in models for part in parts]
 
 
 def _diagram_from(run: Run, figure: str) -> Inputs:
@@ -539,10 +550,10 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("figure",),
             target="figures",
             wildcards=("figure",),
-            jobs=lambda run: [(name,) for name in FIGURES],
+            jobs=lambda run: [(name,) for name in figures_of(run.config)],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=_figure_from,
-            settings=lambda run, figure: settings.tables(run.config),
+            settings=lambda run, figure: settings.figure(run.config, figure),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),

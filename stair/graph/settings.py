@@ -13,7 +13,7 @@ from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
-from stair.graph.table_inputs import diagram_models
+from stair.graph.table_inputs import REPLAY_FIGURES, diagram_models
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 CODE = "code"
@@ -330,6 +330,16 @@ def tables(config: Config) -> Settings:
         **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         CODE: modules_digest("stair.reporting.stage", leave_out=_CONFIGURATION),
     }
+
+
+def figure(config: Config, figure: str) -> Settings:
+    """A figure of scored rows or of a replay: as the tables, and what it shows of the replay's analysis."""
+    found = tables(config)
+    if figure in REPLAY_FIGURES:
+        assert config.replay is not None and config.replay.analysis is not None
+        found |= chosen("replay", config.replay, "models", "benchmark", "layers", "depth")
+        found |= chosen("replay.analysis", config.replay.analysis, "reported_layer", "neighborhoods")
+    return found
 
 
 def provenance(config: Config) -> Settings:

@@ -77,6 +77,10 @@ def _everything(config: Config, places: Sequence[Place]) -> Sequence[Place]:
     return places
 
 
+def _nothing(config: Config, places: Sequence[Place]) -> tuple[Place, ...]:
+    return ()
+
+
 def _main(config: Config, places: Sequence[Place]) -> list[Place]:
     return [place for place in places if place.condition in MAIN]
 
@@ -119,8 +123,27 @@ _ALL_MODELS: dict[str, Shows] = {
 _LORA = ("lora_comparison", "lora_turns")
 """Not of a run without their rows."""
 
-FIGURES: dict[str, Shows] = {"overview": _overview}
-"""By name; figures of training curves have another source."""
+FIGURES: dict[str, Shows] = {
+    "overview": _overview,
+    "historical_computation": _transitions,
+    "attention": _nothing,
+    "neighborhood": _nothing,
+    "read_prediction": _nothing,
+}
+"""By name, the rows that each shows; figures of training curves have another source."""
+
+REPLAY_FIGURES = {
+    "historical_computation": ("attention", "geometry"),
+    "attention": ("attention",),
+    "neighborhood": ("geometry",),
+    "read_prediction": ("read_prediction",),
+}
+"""Figures of an analyzed replay, each with the parts that it shows: those of the first analyzed model."""
+
+
+def figures_of(config: Config) -> list[str]:
+    """The figures of a run that have an entry in `FIGURES`."""
+    return [name for name in FIGURES if name not in REPLAY_FIGURES or analyzed_models(config)]
 
 
 def stair_controller(config: Config) -> str | None:

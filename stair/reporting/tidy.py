@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stair.reporting.labels import Labels
 from stair.statistics.grid import Gap
@@ -13,11 +13,14 @@ from stair.statistics.values import Value
 COLUMNS = ("artifact", "model", "benchmark", "condition", "turn", "group", "metric", "value", "unit")
 
 
-def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
-    """The numbers of one artifact at full precision; a gap has an empty value."""
+def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels, more: Sequence[str] = ()) -> str:
+    """The numbers of one artifact at full precision; a gap has an empty value.
+
+    `more`: further attributes of every value, as columns; None is empty.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow([*COLUMNS, *more])
     for value in values:
         writer.writerow(
             [
@@ -30,6 +33,7 @@ def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
                 value.metric,
                 "" if isinstance(value.value, Gap) else repr(value.value),
                 value.unit,
+                *("" if (part := getattr(value, name)) is None else repr(part) for name in more),
             ]
         )
     return text.getvalue()

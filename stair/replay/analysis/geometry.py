@@ -19,7 +19,6 @@ from stair.replay.analysis.displacement import displacement_norms, median_displa
 from stair.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
 from stair.replay.analysis.history_pairs import history_pairs
 from stair.replay.analysis.neighborhoods import Overlaps, neighbor_table, overlaps
-from stair.replay.analysis.permutations import Ints
 from stair.replay.analysis.projection import gaussian_projection, project
 from stair.replay.analysis.resampled_cells import InteractionEnergies, ResampledInteraction, weighted_medians
 from stair.replay.analysis.statistic import Quantity, Statistic
@@ -102,9 +101,7 @@ class Geometry:
                 if len({self.crossing.blocks[history] for history in np.flatnonzero(copies)}) < 2:
                     continue
                 pairs = self.pairs(copies.tolist())
-                table = cells.neighbor_table(
-                    means, copies, self.folds, (each for pair in pairs for each in pair), size
-                )
+                table = cells.neighbor_table(means, copies, self.folds, (each for pair in pairs for each in pair), size)
                 shown = overlaps(table, pairs, self.shuffles, [size])
                 plain = overlaps(raw, pairs, unshuffled, [size])
                 rows.append((plain.matched_means[0], shown.matched_means[0], shown.shuffled_means.mean()))

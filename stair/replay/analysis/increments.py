@@ -121,9 +121,7 @@ def increment_statistics(
 def _of_feature(groups: Sequence[LayerReads], of: str, *, printed: bool) -> Iterator[Statistic]:
     features = [group.features(of) for group in groups]
     offset = Offset.between(features, [group.targets for group in groups])
-    sums = [
-        moments(x, group.targets, group.crossing.blocks, offset) for x, group in zip(features, groups, strict=True)
-    ]
+    sums = [moments(x, group.targets, group.crossing.blocks, offset) for x, group in zip(features, groups, strict=True)]
     base, layer = groups[0].base.shape[-1], groups[0].layer
     intervals = _intervals(groups, sums, base) if printed else {}
     for fit, test in ((0, 1), (1, 0)):

@@ -81,14 +81,17 @@ def read_statistics(path: Path) -> Iterator[tuple[int, Statistic]]:
     """
     for row in read_table(path, REPLAY_STATISTICS):
         ends = None if row["method"] is None else Ends(row["low"], row["high"], row["method"])
-        yield row["depth"], Statistic(
-            row["group"],
-            row["quantity"],
-            row["of"],
-            row["value"],
-            row["unit"],
-            row["layer"],
-            row["k"],
-            ends,
-            row["gap"],
+        yield (
+            row["depth"],
+            Statistic(
+                row["group"],
+                row["quantity"],
+                row["of"],
+                row["value"],
+                row["unit"],
+                row["layer"],
+                row["k"],
+                ends,
+                row["gap"],
+            ),
         )
