@@ -14,7 +14,7 @@ from stair.backbones.architecture import Architecture
 from stair.config.replay import Replay
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.measurement.categories import CATEGORIES
-from stair.replay.analysis.block_intervals import centered_interval, no_interval
+from stair.replay.analysis.block_intervals import Ends, centered_interval, no_interval
 from stair.replay.analysis.crossing import Crossing, Crossings
 from stair.replay.analysis.projection import gaussian_projection, project
 from stair.replay.analysis.read_prediction import (
@@ -123,38 +123,34 @@ def _of_feature(groups: Sequence[LayerReads], of: str, *, printed: bool) -> Iter
     offset = Offset.between(features, [group.targets for group in groups])
     sums = [moments(x, group.targets, group.crossing.blocks, offset) for x, group in zip(features, groups, strict=True)]
     base, layer = groups[0].base.shape[-1], groups[0].layer
-    intervals = _intervals(groups, sums, base) if printed else {}
     for fit, test in ((0, 1), (1, 0)):
         label = f"fit {groups[fit].crossing.label}, test {groups[test].crossing.label}"
-        gap = None
         try:
             scores = read_increment(sums[fit], sums[test], base)
         except ValueError as error:
             gap = f"{label}, layer {layer}: {error}"
+            yield Statistic(label, "incremental R2", of, None, "", layer, gap=gap)
+            continue
         if of == READS[0]:
-            yield Statistic(label, "base R2", "", None if gap else scores.base, "", layer, gap=gap)
-        found = Statistic(label, "incremental R2", of, None if gap else scores.increment, "", layer, gap=gap)
-        if printed and gap is None:
-            ends = intervals.get((fit, test))
-            blocks = min(len(each.blocks) for each in sums)
-            found = found.within(
-                no_interval(blocks) if ends is None else centered_interval(scores.increment, ends, blocks)
-            )
-        yield found
+            yield Statistic(label, "base R2", "", scores.base, "", layer)
+        ends = _interval(groups, sums, fit, test, scores.increment, base) if printed else None
+        yield Statistic(label, "incremental R2", of, scores.increment, "", layer, ends=ends)
 
 
-def _intervals(groups: Sequence[LayerReads], sums: Sequence[Moments], base: int) -> dict[tuple[int, int], Floats]:
-    """[resamples] increments by (fit, test); none where a group has too few blocks. Both groups are resampled.
+def _interval(
+    groups: Sequence[LayerReads], sums: Sequence[Moments], fit: int, test: int, increment: float, base: int
+) -> Ends:
+    """The interval of one direction's increment; both groups are resampled.
 
     A cell keeps the read, shuffled or not, that it has in the whole group.
     """
     settings = groups[0].settings
     resamples = [group.crossing.resamples(settings.resamples, settings.seed) for group in groups]
+    blocks = min(each.count for each in resamples)
     if not all(each.suffice for each in resamples):
-        return {}
-    found: dict[tuple[int, int], list[float]] = {(0, 1): [], (1, 0): []}
+        return no_interval(blocks)
+    increments = []
     for draws in zip(*(each.draws.astype(np.float64) for each in resamples), strict=True):
         drawn = [each.weighted(weights) for each, weights in zip(sums, draws, strict=True)]
-        for (fit, test), increments in found.items():
-            increments.append(read_increment(drawn[fit], drawn[test], base).increment)
-    return {direction: np.array(increments) for direction, increments in found.items()}
+        increments.append(read_increment(drawn[fit], drawn[test], base).increment)
+    return centered_interval(increment, np.array(increments), blocks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,10 +44,6 @@ class Statistic:
 
     def __post_init__(self) -> None:
         assert (self.value is None) == (self.gap is not None)
-
-    def within(self, ends: Ends) -> Statistic:
-        """The same number with its interval."""
-        return replace(self, ends=ends)
 
 
 def write_statistics(path: Path, depth: int, statistics: Iterable[Statistic]) -> int:

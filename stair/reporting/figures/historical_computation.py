@@ -59,6 +59,8 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         transitions: as `stair.statistics.transitions.transition_shares` gives them.
         labels: the run's labels.
     """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     k, reported = numbers.analysis.neighborhoods[0], numbers.analysis.reported_layer
     sizes = {(of, group): numbers.at("size", of, group) for of in _SIZES for group in GROUPS}
     energies = {(part, group): numbers.at("energy", part, group, layer=reported) for part in _PARTS for group in GROUPS}
@@ -83,7 +85,7 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         drawing = pyplot.figure(figsize=(TEXT_WIDTH, (upper + _TOP) / 72))
         plane = Diagram(drawing, upper, _TOP)
         _crossing(plane, numbers, labels, sizes, energies)
-        answers = place(drawing, 310, upper + 14, 82, _TOP - 30)
+        answers = place(drawing, 306, upper + 14, 84, _TOP - 30)
         _answers(answers, transitions)
         panel_title(answers, "Transitions (% of pairs)", "D")
         gap, left, width = 28.0, 28.0, 103.0
@@ -101,6 +103,9 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         panel_title(axes[2], f"Overlap of {k} nearest (%)", "C")
         axes[0].set_ylim(0, None)
         axes[1].set_yscale("log")
+        axes[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes[1].yaxis.set_major_formatter(FuncFormatter(lambda norm, _: f"{norm:g}"))
+        axes[1].yaxis.set_minor_locator(NullLocator())
         axes[2].set(ylim=(0, 100), yticks=range(0, 101, 25))
         _legend(drawing, legend)
         foot.draw(drawing)

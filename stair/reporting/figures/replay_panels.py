@@ -18,6 +18,10 @@ WORDS = {1: "one", 2: "two", 3: "three"}
 """Completed turns in words."""
 
 
+_MARKERS = 12
+"""At most so many markers on a curve."""
+
+
 def place(drawing: Drawing, x: float, y: float, width: float, height: float) -> Axes:
     """Axes at a place in points from the figure's lower left corner."""
     whole_width, whole_height = drawing.get_size_inches() * 72
@@ -51,7 +55,10 @@ def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str
         label: its entry in a legend.
     """
     known = [each for each in curve if each.value is not None]
-    style = dict(GROUPS[number]) | {"markersize": 2.0 if number == 0 else 2.4, "markeredgewidth": THIN}
+    # Of many layers, markers stand at some; those of the two groups take turns.
+    step = -(-len(curve) // _MARKERS)
+    marked = {"markevery": (number * step // 2, step)}
+    style = dict(GROUPS[number]) | {"markersize": 2.0 if number == 0 else 2.4, "markeredgewidth": THIN} | marked
     axes.plot([each.layer for each in known], [each.value for each in known], color=colour, label=label, **style)
     for each in known:
         if (
@@ -61,7 +68,7 @@ def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str
             and each.layer is not None
         ):
             # Both groups have an interval at the same layer: each stands a little to its side.
-            at = each.layer + (-0.18, 0.18)[number]
+            at = each.layer + (-0.015, 0.015)[number] * len(curve)
             axes.plot([at, at], [each.ends.low, each.ends.high], color=colour, linewidth=2.4, alpha=0.45, zorder=1)
 
 
