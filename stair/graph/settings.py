@@ -262,7 +262,10 @@ def replay_statistics(config: Config, part: str) -> Settings:
     module, keys = _PARTS[part]
     layers = list(config.replay.layers)
     # Attention needs the first layer alone, to give its number an interval.
-    shown = {"attention": {"replay.layers.0": layers[0]}, "read_prediction": {"replay.layers": layers}}
+    shown: dict[str, Settings] = {
+        "attention": {"replay.layers.0": layers[0]},
+        "read_prediction": {"replay.layers": layers},
+    }
     # The categories come from a module that also labels conversations.
     left_out = ("stair.conversation", *_CONFIGURATION)
     return {

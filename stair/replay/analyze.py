@@ -1,4 +1,4 @@
-"""The analysis of a measured replay: from stored states to attention, geometry and read prediction (appendices A.2, A.3, A.6)."""
+"""Statistics of a measured replay: attention, geometry and read prediction from stored states (appendices A.2, A.3, A.6)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -134,31 +134,21 @@ class ReplayNumbers:
                 return f"incremental R2, {READS[each.of]}{where}"
 
     def printed(self) -> Iterator[ReplayValue]:
-        """The numbers of section 2 and of appendices A.2, A.3 and A.6, each under the figure that it belongs to."""
+        """The statistics that section 2 and appendices A.2, A.3 and A.6 give in their text, each under the figure that it belongs to."""
         reported, first, k = self.analysis.reported_layer, self.layers[0], self.analysis.neighborhoods[0]
-        keys: list[tuple[str, Sequence[str], Quantity, str, int, int | None]] = [
-            *(
-                (paper_labels.HISTORICAL_COMPUTATION, GROUPS, quantity, of, layer, size)
-                for quantity, of, layer, size in (
-                    ("attention mass", "assistant", first, None),
-                    ("attention mass", "assistant", reported, None),
-                    ("displacement norm", "", reported, None),
-                    ("displacement norm", "", self.last_layer, None),
-                    ("energy", "interaction", reported, None),
-                    ("overlap", "interaction", reported, k),
-                    ("shuffled overlap", "interaction", reported, k),
-                )
-            ),
-            (paper_labels.NEIGHBORHOOD, GROUPS, "overlap", "raw", reported, k),
-            (paper_labels.NEIGHBORHOOD, GROUPS, "overlap", "additive", reported, k),
-            (paper_labels.READ_PREDICTION, DIRECTIONS, "incremental R2", "assistant", first, None),
-            (
-                *(paper_labels.READ_PREDICTION, DIRECTIONS, "incremental R2"),
-                *("assistant, shuffled across histories", first, None),
-            ),
+        keys: list[tuple[str, Quantity, str, int, int | None]] = [
+            (paper_labels.HISTORICAL_COMPUTATION, "attention mass", "assistant", first, None),
+            (paper_labels.HISTORICAL_COMPUTATION, "attention mass", "assistant", reported, None),
+            (paper_labels.HISTORICAL_COMPUTATION, "displacement norm", "", reported, None),
+            (paper_labels.HISTORICAL_COMPUTATION, "displacement norm", "", self.last_layer, None),
+            (paper_labels.HISTORICAL_COMPUTATION, "energy", "interaction", reported, None),
+            (paper_labels.HISTORICAL_COMPUTATION, "overlap", "interaction", reported, k),
+            (paper_labels.HISTORICAL_COMPUTATION, "shuffled overlap", "interaction", reported, k),
+            (paper_labels.NEIGHBORHOOD, "overlap", "raw", reported, k),
+            (paper_labels.NEIGHBORHOOD, "overlap", "additive", reported, k),
+            (paper_labels.READ_PREDICTION, "incremental R2", "assistant", first, None),
+            (paper_labels.READ_PREDICTION, "incremental R2", "assistant, shuffled across histories", first, None),
         ]
-        for artifact, groups, quantity, of, layer, size in dict.fromkeys(
-            (key[0], tuple(key[1]), *key[2:]) for key in keys
-        ):
-            for group in groups:
+        for artifact, quantity, of, layer, size in dict.fromkeys(keys):
+            for group in DIRECTIONS if artifact == paper_labels.READ_PREDICTION else GROUPS:
                 yield self.value(self.at(quantity, of, group, layer=layer, k=size), artifact)

@@ -145,14 +145,13 @@ def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
     if name not in known:
         raise ValueError(f"there is no figure '{name}' (there are: {', '.join(known)})")
     places = list(table_inputs.FIGURES[name](config, evaluated_places(config)))
-    responses, sizes = Responses({}, config.evaluation.samples, {}), ()
+    source = Source(Responses({}, config.evaluation.samples, {}), Labels.of(config), config)
     if places:
         rows = scored_rows(paths, places, CONTEXT_COLUMNS)
-        responses, sizes = _responses(config, paths, places, rows), tuple(context_sizes(rows))
-    replay = None
+        source = replace(source, responses=_responses(config, paths, places, rows), sizes=tuple(context_sizes(rows)))
     if parts := REPLAY_FIGURES.get(name):
-        replay = ReplayNumbers.of_run(config, paths, analyzed_models(config)[0], parts)
-    return FIGURES[name].build(Source(responses, Labels.of(config), config, sizes=sizes, replay=replay))
+        source = replace(source, replay=ReplayNumbers.of_run(config, paths, analyzed_models(config)[0], parts))
+    return FIGURES[name].build(source)
 
 
 def assemble(

@@ -31,7 +31,7 @@ def test_medians_and_energies_are_those_of_copied_histories() -> None:
     cells = generator.normal(2, 1, (6, 5, 4))
     parts = decompose(cells)
     copies = np.array([[1, 1, 1, 1, 1], [0, 2, 1, 0, 3], [4, 0, 0, 0, 1]])
-    fractions = InteractionEnergies(parts.raw, parts.interaction).fractions(copies)
+    fractions = InteractionEnergies(parts.raw, parts.interaction).percentages(copies) / 100
     norms = np.linalg.norm(cells, axis=-1)
     medians = weighted_medians(norms, copies)
     for row, times in enumerate(copies):
@@ -52,7 +52,7 @@ def test_an_interval_is_laid_about_the_number() -> None:
 
 
 def test_too_few_blocks_are_not_resampled() -> None:
-    def fails(copies: np.ndarray) -> np.ndarray:
+    def fails() -> np.ndarray:
         raise AssertionError("resampled")
 
     ends = BlockResamples((1, 2, 3, 4), 100, ("seed",)).interval(1.0, fails)
@@ -75,9 +75,9 @@ def test_intervals_cover_a_planted_energy_fraction() -> None:
         estimate = parts.energy.interaction_fraction / (1 - 1 / problems) / (1 - 1 / 34)
         energies = InteractionEnergies(parts.raw, parts.interaction)
         scale = estimate / parts.energy.interaction_fraction
-        ends = BlockResamples(blocks, 300, ("coverage",)).interval(
-            estimate, lambda c, of=energies, s=scale: s * of.fractions(c)
-        )
+        resamples = BlockResamples(blocks, 300, ("coverage",))
+        resampled = scale * energies.percentages(resamples.copies) / 100
+        ends = centered_interval(estimate, resampled, resamples.count)
         assert ends.low is not None and ends.high is not None
         covered += ends.low <= truth <= ends.high
     assert covered / rounds > 0.88

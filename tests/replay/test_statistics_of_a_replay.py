@@ -197,7 +197,7 @@ def test_resampled_overlaps_are_those_of_copied_histories(
         e = naive.parts(copied)[3]
         for view, shown in (("raw", copied), ("interaction", e)):
             wanted = naive.overlap(shown, group.names, folds, pairs, 3)
-            assert found["overlap", view][resample] == pytest.approx(wanted, abs=1e-12)
+            assert found["overlap", view][resample] == pytest.approx(100 * wanted, abs=1e-9)
         controls = [
             naive.overlap(
                 *(e, group.names, folds, pairs, 3),
@@ -205,7 +205,7 @@ def test_resampled_overlaps_are_those_of_copied_histories(
             )
             for seed in range(2)
         ]
-        assert found["shuffled overlap", "interaction"][resample] == pytest.approx(sum(controls) / 2, abs=1e-12)
+        assert found["shuffled overlap", "interaction"][resample] == pytest.approx(50 * sum(controls), abs=1e-9)
 
 
 def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(crossings: tuple[Crossing, Crossing]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
 from stair.backbones.architecture import Architecture
 from stair.config.replay import Replay
@@ -43,5 +44,5 @@ def attention_statistics(
             mass = float(median_masses(masses))
             ends = None
             if category == PRINTED and layer in printed:
-                ends = resamples.interval(mass, lambda copies, of=masses: weighted_medians(of, copies), (0, 100))
+                ends = resamples.interval(mass, partial(weighted_medians, masses, resamples.copies), (0, 100))
             yield Statistic(crossing.label, "attention mass", category, mass, "%", layer, ends=ends)

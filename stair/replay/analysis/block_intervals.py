@@ -63,19 +63,19 @@ class BlockResamples:
     def interval(
         self,
         estimate: float,
-        resampled: Callable[[Ints], Floats],
+        resampled: Callable[[], Floats],
         limits: tuple[float, float] = (-np.inf, np.inf),
     ) -> Ends:
         """The 95% interval of a number.
 
         Args:
             estimate: the number over all cells.
-            resampled: the numbers of the resamples, from `copies`; not called where there are too few blocks.
+            resampled: the number in each resample that has one; not called where there are too few blocks.
             limits: the number's range.
         """
         if not self.suffice:
             return no_interval(self.count)
-        return centered_interval(estimate, resampled(self.copies), self.count, limits)
+        return centered_interval(estimate, resampled(), self.count, limits)
 
 
 def centered_interval(

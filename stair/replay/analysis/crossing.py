@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from stair.replay.analysis.block_intervals import BlockResamples
 from stair.replay.analysis.displacement import displacement
-from stair.replay.states import ReplayStates
+from stair.replay.states import CoverageName, ReplayStates
 
 Floats = npt.NDArray[np.float64]
 Measured = npt.NDArray[np.floating]
 
-COVERAGE = "problem_coverage"
+COVERAGE: CoverageName = "problem_coverage"
 
 
 @dataclass(frozen=True)

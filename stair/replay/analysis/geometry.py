@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stair.backbones.architecture import Architecture
 from stair.config.replay import Replay
 from stair.config.replay_analysis import ReplayAnalysis
-from stair.replay.analysis.block_intervals import BlockResamples, Ends
+from stair.replay.analysis.block_intervals import BlockResamples
 from stair.replay.analysis.crossing import Crossing, Crossings
 from stair.replay.analysis.decomposition import VIEWS, Decomposition, decompose
 from stair.replay.analysis.displacement import displacement_norms, median_displacement
@@ -87,7 +87,7 @@ class Geometry:
         return whitened(project(projection, interaction), self.folds, rho=keys.rho)
 
     def resampled_overlaps(self, parts: Decomposition, size: int) -> dict[tuple[Quantity, str], Floats]:
-        """[resamples with two blocks] overlaps, by quantity and view, each with its resample's own pairs.
+        """[resamples with two blocks] overlaps in percent, by quantity and view, each with its resample's own pairs.
 
         The interaction is that of the resample's cells. Raw displacement does not depend on the resample, so its
         neighborhoods are computed once.
@@ -105,7 +105,7 @@ class Geometry:
                 shown = overlaps(table, pairs, self.shuffles, [size])
                 plain = overlaps(raw, pairs, unshuffled, [size])
                 rows.append((plain.matched_means[0], shown.matched_means[0], shown.shuffled_means.mean()))
-        of_raw, matched, shuffled = np.array(rows).T
+        of_raw, matched, shuffled = 100 * np.array(rows).T
         return {
             ("overlap", "raw"): of_raw,
             ("overlap", "interaction"): matched,
@@ -156,7 +156,9 @@ def _norm(geometry: Geometry, parts: Decomposition, layer: int, *, printed: bool
     norms = displacement_norms(parts.raw)
     median, ends = median_displacement(norms), None
     if printed:
-        ends = geometry.resamples.interval(median, lambda copies: weighted_medians(norms, copies), (0, np.inf))
+        ends = geometry.resamples.interval(
+            median, partial(weighted_medians, norms, geometry.resamples.copies), (0, np.inf)
+        )
     return Statistic(geometry.crossing.label, "displacement norm", "", median, "", layer, ends=ends)
 
 
@@ -171,7 +173,8 @@ def _energies(geometry: Geometry, parts: Decomposition, layer: int, *, printed: 
         share, ends = 100 * getattr(energy, name) / energy.total, None
         if printed and name == "interaction":
             energies = InteractionEnergies(parts.raw, parts.interaction)
-            ends = geometry.resamples.interval(share, lambda copies, of=energies: 100 * of.fractions(copies), (0, 100))
+            resampled = partial(energies.percentages, geometry.resamples.copies)
+            ends = geometry.resamples.interval(share, resampled, (0, 100))
         yield Statistic(label, "energy", name, share, "%", layer, ends=ends)
 
 
@@ -193,9 +196,9 @@ def _overlaps(geometry: Geometry, parts: Decomposition, layer: int, *, reported:
         for place, size in enumerate(sizes):
             shares = shown.matched_means[place], shown.shuffled_means[:, place].mean()
             for quantity, share in zip(quantities, shares, strict=True):
-                ends: Ends | None = None
+                ends = None
                 if reported and place == 0 and (quantity, view) in PRINTED:
                     ends = geometry.resamples.interval(
-                        100 * float(share), lambda _, key=(quantity, view): 100 * resampled[key], (0, 100)
+                        100 * float(share), partial(resampled.__getitem__, (quantity, view)), (0, 100)
                     )
                 yield Statistic(label, quantity, view, 100 * float(share), "%", layer, size, ends)

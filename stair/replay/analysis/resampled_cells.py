@@ -28,7 +28,7 @@ def weighted_medians(values: Floats, copies: Ints) -> Floats:
 
 
 class InteractionEnergies:
-    """Interaction energy fractions of resamples.
+    """The interaction's energy in resamples.
 
     Args:
         raw: FP64 [problems, histories, hidden] displacements.
@@ -39,8 +39,8 @@ class InteractionEnergies:
         self._total = np.einsum("xhi,xhi->h", raw, raw)
         self._products = np.einsum("xhi,xgi->hg", interaction, interaction, optimize=True)
 
-    def fractions(self, copies: Ints) -> Floats:
-        """[resamples] the interaction's share of each resample's energy.
+    def percentages(self, copies: Ints) -> Floats:
+        """[resamples] the interaction's share of each resample's energy, in percent.
 
         Args:
             copies: [resamples, histories] how often a resample has each history.
@@ -48,7 +48,7 @@ class InteractionEnergies:
         weights = copies.astype(np.float64)
         own = weights @ np.diag(self._products)
         removed = np.einsum("rh,hg,rg->r", weights, self._products, weights, optimize=True) / weights.sum(axis=1)
-        return np.asarray((own - removed) / (weights @ self._total))
+        return np.asarray(100 * (own - removed) / (weights @ self._total))
 
 
 class ResampledInteraction:

@@ -38,9 +38,10 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
             axes = place(drawing, left + column * (width + gap), bottom + 24, width, _HEIGHT)
             for quantity, colour in _QUANTITIES.items():
                 for number, group in enumerate(GROUPS):
-                    known = [each for each in curves[view, quantity, group] if each.value is not None]
+                    curve = zip(sizes, curves[view, quantity, group], strict=True)
+                    points = [(size, each.value) for size, each in curve if each.value is not None]
                     style = dict(STYLES[number]) | {"markeredgewidth": THIN, "markersize": 3.6}
-                    axes.plot([each.k for each in known], [each.value for each in known], color=colour, **style)
+                    axes.plot([size for size, _ in points], [value for _, value in points], color=colour, **style)
             say_missing(axes, (curves[view, quantity, group] for quantity in _QUANTITIES for group in GROUPS))
             panel_title(axes, f"{title}, layer {layer}")
             axes.set(xlabel="Neighborhood size k", ylim=(0, 100), yticks=range(0, 101, 25), xticks=sizes)

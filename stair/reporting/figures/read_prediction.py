@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stair.replay.analysis.statistic import Statistic
 from stair.reporting import paper_labels
@@ -23,7 +23,7 @@ _READS = {
     "assistant, shuffled across histories": "assistant,\nshuffled\nacross\nhistories",
     "assistant, shuffled across problems": "assistant,\nshuffled\nacross\nproblems",
 }
-_STYLES = (
+_STYLES: tuple[dict[str, Any], ...] = (
     {"color": SERIES[0], "marker": "o", "markersize": 4.0},
     {"color": SERIES[1], "marker": "s", "markersize": 4.0, "markerfacecolor": "none"},
 )

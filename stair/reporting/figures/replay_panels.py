@@ -54,13 +54,13 @@ def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str
         colour: of the curve.
         label: its entry in a legend.
     """
-    known = [each for each in curve if each.value is not None]
+    points = [(each.layer, each.value) for each in curve if each.layer is not None and each.value is not None]
     # Of many layers, markers stand at some; those of the two groups take turns.
     step = -(-len(curve) // _MARKERS)
     marked = {"markevery": (number * step // 2, step)}
     style = dict(GROUPS[number]) | {"markersize": 2.0 if number == 0 else 2.4, "markeredgewidth": THIN} | marked
-    axes.plot([each.layer for each in known], [each.value for each in known], color=colour, label=label, **style)
-    for each in known:
+    axes.plot([layer for layer, _ in points], [value for _, value in points], color=colour, label=label, **style)
+    for each in curve:
         if (
             each.ends is not None
             and each.ends.low is not None
@@ -74,9 +74,11 @@ def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str
 
 def layer_axis(axes: Axes, layers: int) -> None:
     """A horizontal axis of zero-based layers."""
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xlabel("Layer", labelpad=1)
     axes.set_xlim(-0.6, layers - 0.4)
-    axes.xaxis.get_major_locator().set_params(integer=True, nbins=6, steps=[1, 2, 4, 5, 10])
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 4, 5, 10]))
 
 
 def say_missing(axes: Axes, curves: Iterable[Sequence[Statistic]]) -> None:
