@@ -134,7 +134,7 @@ class ReplayNumbers:
                 return f"incremental R2, {READS[each.of]}{where}"
 
     def printed(self) -> Iterator[ReplayValue]:
-        """The statistics that section 2 and appendices A.2, A.3 and A.6 give in their text, each under the figure that it belongs to."""
+        """The statistics in the text of section 2 and appendices A.2, A.3 and A.6, each under the figure that it belongs to."""
         reported, first, k = self.analysis.reported_layer, self.layers[0], self.analysis.neighborhoods[0]
         keys: list[tuple[str, Quantity, str, int, int | None]] = [
             (paper_labels.HISTORICAL_COMPUTATION, "attention mass", "assistant", first, None),

@@ -59,7 +59,7 @@ SUBJECTS = {
     "A": "replay|transition|condition|neighbo|attention mass|interaction",
     "A.1": "replay|histor|design|block",
     "A.2": "attention|displacement|source categor|user.body|statistics",
-    "A.3": "interaction|neighbo|energy|whiten|fold|decomposition|histor(y|ies)\\b.*pairs?\\b|pairs of histories|projection|statistics",
+    "A.3": "interaction|neighbo|energy|whiten|fold|decomposition|history pairs|pairs of histories|projection|statistics",
     "A.4": "transition|matched responses|paired",
     "A.5": "conditional|first answer|grouped|correctness",
     "A.6": "read prediction|ridge|MLP|historical reads|reads are|projection|statistics",
