@@ -14,6 +14,7 @@ from stair.reporting.figures.replay_panels import (
     foot_of,
     group_legend,
     layer_axis,
+    not_computable,
     panel_title,
     place,
     say_missing,
@@ -190,13 +191,16 @@ def _percent(statistic: Statistic, digits: int) -> str:
 # ---------------------------------------------------------------- D
 
 
+_DIRECTIONS = {"wrong to correct": _UP, "correct to wrong": _DOWN}
+
+
 def _answers(axes: Axes, transitions: Sequence[Value]) -> None:
     """Bars of both directions, and diamonds at their sum."""
     turns = list(dict.fromkeys(each.turn for each in transitions))
     by_place = {(each.turn, each.metric): each.value for each in transitions}
     axes.axhline(0, color=INK, linewidth=THIN)
     known = [turn for turn in turns if not isinstance(by_place[turn, "net change"], Gap)]
-    for name, colour in (("wrong to correct", _UP), ("correct to wrong", _DOWN)):
+    for name, colour in _DIRECTIONS.items():
         heights = [by_place[turn, f"{name} contribution"] for turn in known]
         axes.bar(
             *(known, heights, 0.62),  # type: ignore[arg-type]
@@ -207,8 +211,10 @@ def _answers(axes: Axes, transitions: Sequence[Value]) -> None:
     nets = [by_place[turn, "net change"] for turn in known]
     axes.plot(known, nets, linestyle="none", marker="D", markersize=3.6, color=INK, markerfacecolor="white")  # type: ignore[arg-type]
     if not known:
-        axes.text(0.5, 0.5, "not computable", transform=axes.transAxes, ha="center", fontsize=SMALL, color=MUTED)
+        not_computable(axes)
         return
+    if not any(by_place[turn, f"{name} contribution"] for turn in known for name in _DIRECTIONS):
+        axes.set_ylim(-1, 1)
     axes.margins(y=0.08)
 
 

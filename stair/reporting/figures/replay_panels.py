@@ -84,7 +84,15 @@ def layer_axis(axes: Axes, layers: int) -> None:
 def say_missing(axes: Axes, curves: Iterable[Sequence[Statistic]]) -> None:
     """Says in a panel's middle that none of its numbers can be computed; the foot has the reason."""
     if not any(each.value is not None for curve in curves for each in curve):
-        axes.text(0.5, 0.5, "not computable", transform=axes.transAxes, ha="center", fontsize=SMALL, color=MUTED)
+        not_computable(axes)
+
+
+def not_computable(axes: Axes) -> None:
+    """Says so in a panel's middle, over anything drawn there."""
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+    axes.text(
+        *(0.5, 0.5, "not computable"), transform=axes.transAxes, ha="center", fontsize=SMALL, color=MUTED, bbox=behind
+    )
 
 
 def group_legend(drawing: Drawing, y: float, colour: str = INK, more: Sequence[Any] = ()) -> None:
