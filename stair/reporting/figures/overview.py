@@ -155,9 +155,14 @@ def _condition(
     else:
         plane.text(middle, upper + 8, "no bank: history is read\nas text alone", size=TINY, colour=MUTED)
         what, metric = "Prompt tokens (median)", context_sizes.PROMPT
-    rows = [(labels.model(m), *(count(sizes.get((m, condition, turn, metric))) for turn in _LATER)) for m in models]
+    rows = [(labels.model(m), *(_tokens(sizes.get((m, condition, turn, metric))) for turn in _LATER)) for m in models]
     number = 19.0
     plane.table(x, text - 16, (_WIDTH - number * len(_LATER), *[number] * len(_LATER)), [(what, *_LATER), *rows])
+
+
+def _tokens(value: float | None) -> str:
+    """A number of tokens; `126.8K` from 100,000 on, which would not fit its column."""
+    return count(value) if value is None or value < 100_000 else f"{value / 1000:,.1f}K"
 
 
 # ---------------------------------------------------------------- (d)
