@@ -31,7 +31,6 @@ def place(drawing: Drawing, x: float, y: float, width: float, height: float) -> 
 
 def panel_title(axes: Axes, title: str, letter: str = "") -> None:
     """A panel's letter, in bold, and its title."""
-    axes.set_title("")
     axes.annotate(
         rf"$\bf{{{letter}}}$  {title}" if letter else title,
         (0, 1),
