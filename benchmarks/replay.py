@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm import end_with_parent
+from stair.cli.warm_client import end_with_parent
 
 MOST_OF_WHOLE, MOST_PROBES = 1 / 5, 0.15
 LEAST_RATIO, MOST_RATIO = 0.75, 1.5
@@ -58,7 +58,7 @@ def main() -> None:
     figures = Figures(chosen.json)
     for shape in chosen.shapes:
         with figures.case(shape):
-            tell(shape, chosen, run(chosen, shape), figures)
+            record(shape, chosen, run(chosen, shape), figures)
     figures.finish()
 
 
@@ -71,17 +71,17 @@ def run(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=end_with_parent)
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}\n{done.stderr.strip()}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measured
 
 
-def tell(shape: str, chosen: argparse.Namespace, found: dict[str, Any], figures: Figures) -> None:
+def record(shape: str, chosen: argparse.Namespace, measured: dict[str, Any], figures: Figures) -> None:
     """Print and record what was measured."""
     size = f", hidden {chosen.hidden}, {chosen.layers} layers" if shape in SMALL else ""
     where = (
         f"{shape}{size}, {chosen.dtype}, {chosen.problems} problems of {chosen.tokens} behind {chosen.prefix:,} tokens"
     )
-    seconds = found["seconds"]
+    seconds = measured["seconds"]
     print(where)
     for part, lasted in seconds.items():
         print(f"  {part:28} {lasted:8.3f} s")
@@ -89,21 +89,21 @@ def tell(shape: str, chosen: argparse.Namespace, found: dict[str, Any], figures:
     whole = (seconds["prefix"] + seconds["batch with probes"]) / (chosen.problems * seconds["one whole prompt"])
     spent = seconds["batch with probes"] - seconds["batch"]
     probes = spent / (seconds["prefix"] + seconds["batch"])
-    ratio = found["estimate"] / found["measured"]
+    ratio = measured["estimate"] / measured["measured"]
     behind = spent / seconds["batch"]
     print(
         f"  shared over whole: {whole:.3f}; probes on top of the plain pass: {probes:.1%}, of the batch alone: {behind:.1%}"
     )
     print(
-        f"  memory above the weights: {found['measured'] / 2**20:.0f} MiB measured, "
-        f"{found['estimate'] / 2**20:.0f} MiB estimated ({ratio:.2f})"
+        f"  memory above the weights: {measured['measured'] / 2**20:.0f} MiB measured, "
+        f"{measured['estimate'] / 2**20:.0f} MiB estimated ({ratio:.2f})"
     )
     bars = not chosen.no_bars
     figures.add(f"{where}: shared over whole", whole, "x", *[Bar(MOST_OF_WHOLE)][:bars])
     figures.add(f"{where}: probes on top of the plain pass", probes, "x", *[Bar(MOST_PROBES)][:bars])
     figures.add(f"{where}: probes on top of a further batch of the same prefix", behind, "x")
-    note = f"estimated {found['estimate'] / 2**30:.2f} GiB"
-    figures.add(f"{where}: memory above the weights", found["measured"] / 2**30, "GiB", note=note)
+    note = f"estimated {measured['estimate'] / 2**30:.2f} GiB"
+    figures.add(f"{where}: memory above the weights", measured["measured"] / 2**30, "GiB", note=note)
     limits = [Bar(LEAST_RATIO, at_least=True), Bar(MOST_RATIO)]
     figures.add(f"{where}: memory, estimated over measured", ratio, "x", *(limits if bars else []))
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+
 TURNS = 4
 """Turns of a session (section 2 of the paper), each on another problem."""
 
@@ -12,3 +17,161 @@ PLACEHOLDER = "{problem}"
 def user_message(prompt: str, problem: str) -> str:
     """The user message that asks a problem: the prompt with the problem's text in it."""
     return prompt.replace(PLACEHOLDER, problem)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem of a benchmark as it is asked."""
+
+    problem_id: str
+    user: str
+    """The user message: the prompt with the problem's text in it."""
+
+
+class Place(NamedTuple):
+    """Responses of one condition, by the keys of model, benchmark and condition."""
+
+    model: str
+    benchmark: str
+    condition: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+# ---------------------------------------------------------------- engines
+
+
+@dataclass(frozen=True, slots=True)
+class EngineIdentity:
+    """The engine that generates a response, as far as it can change the response."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("engine", "engine_version", "attention", "dtype", "device")
+    """The columns of generated rows that identify their engine."""
+
+    name: str
+    version: str
+    attention: str
+    """The attention path, as the engine calls it."""
+    dtype: str
+    device: str | None = None
+    """The kind of device, known of an engine that is loaded: rows have it, response keys do not."""
+    arguments: str | None = None
+    """Further options of a server that can change a response: response keys have them, rows do not."""
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """The engine of a generated row."""
+        return cls(*(row[name] for name in cls.COLUMNS))
+
+    def as_columns(self) -> dict[str, str | None]:
+        """The columns of a row that it generates."""
+        return dict(zip(self.COLUMNS, (self.name, self.version, self.attention, self.dtype, self.device), strict=True))
+
+    def as_key(self) -> dict[str, str]:
+        """The engine's part of response keys."""
+        key = {"name": self.name, "version": self.version, "attention": self.attention, "dtype": self.dtype}
+        return key if self.arguments is None else key | {"arguments": self.arguments}
+
+    def __str__(self) -> str:
+        parts = (self.name, self.version, self.attention, self.dtype, self.device)
+        return " ".join(part for part in parts if part is not None)
+
+
+# ---------------------------------------------------------------- conditions
+
+SEEDED = ("random_reflector", "kv_permutation")
+"""The paper's families of conditions that differ by a test-time seed (appendix C.4)."""
+PREFIXED = ("stair_prefix",)
+"""Those that differ by how many of the bank's first entries are readable."""
+
+
+@dataclass(frozen=True)
+class ConditionName:
+    """What names a condition: its family and, in a family of several, its test-time seed or readable entries."""
+
+    family: str
+    seed: int | None = None
+    prefix: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of files and in rows: `kv_permutation-2`, `stair_prefix-2048`."""
+        return "-".join(str(part) for part in (self.family, self.seed, self.prefix) if part is not None)
+
+    @property
+    def averaged(self) -> str:
+        """The key of what tables show: conditions that differ by their seed alone have one, and are averaged."""
+        return ConditionName(self.family, prefix=self.prefix).key
+
+    @classmethod
+    def of_key(cls, key: str) -> Self:
+        """The inverse of `key` for the paper's families: rows without a configuration carry keys alone."""
+        match = re.fullmatch(rf"({'|'.join(SEEDED + PREFIXED)})-(\d+)", key)
+        if match is None:
+            return cls(key)
+        family, number = match[1], int(match[2])
+        return cls(family, seed=number) if family in SEEDED else cls(family, prefix=number)
+
+
+# ---------------------------------------------------------------- how a bank is read
+
+Readout = Literal["differential", "direct"]
+"""What a read computes: r^R - r^ref (Eq. 9), or the reflected read r^R alone (appendix C.4)."""
+ReadVariant = Literal[Readout, "zero"]
+"""What a read adds; `zero` computes the differential readout and multiplies it by zero."""
+
+SMOOTHING = 1e-6
+LEAST_SMOOTHING = 1e-12
+
+_VARIANTS_IN_KEYS = {"zero": "null"}
+"""How response keys spell a variant, where they spell it otherwise: finished responses have such keys."""
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Raise ValueError outside [1e-12, 1]. Below, quotients of the two distributions could leave float32."""
+    if not LEAST_SMOOTHING <= smoothing <= 1.0:
+        raise ValueError(f"smoothing lies from {LEAST_SMOOTHING} to 1, not {smoothing}")
+
+
+@dataclass(frozen=True)
+class ReadSpecification:
+    """How a bank is read (section 3.2, appendix C.4). Which bank, controller and tokens belongs to one request.
+
+    Attributes:
+        variant: `differential` (Eq. 9), `direct` (the reflected read alone), `zero` (the readout times zero).
+        limit: read the first `limit` entries only, in historical order; None reads all. Queries keep position M + p, M
+            being the full length; the softmax and epsilon / M run over the entries read.
+        permutation_seed: pair each key with the value of another entry, by layer and K/V head; None leaves the pairs.
+        smoothing: the paper's epsilon (Eq. 6), from 1e-12 to 1.
+
+    Raises:
+        ValueError: an unknown variant, a limit below one entry, or smoothing out of range.
+    """
+
+    variant: ReadVariant = "differential"
+    limit: int | None = None
+    permutation_seed: int | None = None
+    smoothing: float = SMOOTHING
+
+    def __post_init__(self) -> None:
+        if self.variant not in get_args(ReadVariant):
+            raise ValueError(f"a read variant is 'differential', 'direct' or 'zero', not {self.variant!r}")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"a prefix limit is at least 1 entry, not {self.limit}")
+        check_smoothing(self.smoothing)
+
+    @property
+    def readout(self) -> Readout:
+        """What is computed; under `zero` it is then multiplied by zero."""
+        return "direct" if self.variant == "direct" else "differential"
+
+    def readable(self, entries: int) -> int:
+        """How many of a bank's entries are read."""
+        return entries if self.limit is None else min(entries, self.limit)
+
+    def as_key(self) -> dict[str, Any]:
+        """The read's part of response keys."""
+        variant = _VARIANTS_IN_KEYS.get(self.variant, self.variant)
+        permutation = {} if self.permutation_seed is None else {"permutation_seed": self.permutation_seed}
+        return {"variant": variant, "smoothing": self.smoothing, "limit": self.limit, **permutation}

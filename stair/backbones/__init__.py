@@ -1,1 +1,1 @@
-"""The models STAIR runs on: the facts of each architecture, and loading one frozen."""
+"""The models of STAIR: the facts of each architecture, and frozen loading."""

@@ -1,4 +1,4 @@
-"""What the method needs to know of a model, read from the content of its config.json. Imports no torch."""
+"""The facts of a model that the method needs, from the content of its config.json. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One layer's keys and values of a prefix, as a cache in front of the rows of a pass."""
+"""One layer's keys and values of a prefix, as a cache before the rows of a pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers.cache_utils import DynamicLayer
 
 
 class PrefixLayer(DynamicLayer):
-    """Keys and values in front of those of a pass, which are kept only where `grows` says so.
+    """Keys and values before those of a pass, which are appended only if `grows` is true.
 
     The prefix [1, kv_heads, tokens, head_dim] serves every row of a pass. A layer that does not grow can serve several
     passes, and a backward pass that computes it again.

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from stair.backbones.architecture import describe
 
 _DECODER = "layers."
-"""In the names of the text decoder's weights; a checkpoint may hold vision and further heads besides."""
+"""A part of the names of the text decoder's weights; a checkpoint may also contain vision and further heads."""
 
 
 def load_model(
@@ -27,8 +27,8 @@ def load_model(
     `path` is a folder, or, together with a `revision`, the name of a hub repository that is already in the local cache.
     `attention` is Transformers' `attn_implementation`.
     On the device "meta" the weights' names and shapes are checked, and none is read.
-    Raises ValueError when the model is not there, is of an unknown architecture, or its files lack a weight, hold one of
-    another shape, or one of the decoder that the model does not have.
+    Raises ValueError if the model does not exist or is of an unknown architecture, or if its files lack a weight, or contain
+    a weight of another shape or an unknown weight of the decoder.
     """
     if not Path(path).is_dir() and revision is None:
         raise ValueError(f"model folder {path} does not exist")
@@ -40,7 +40,7 @@ def load_model(
     architecture = describe(config.to_dict())
     text = config.get_text_config()
     if architecture.tied_embeddings and not text.tie_word_embeddings:
-        # The text model looks for the key in its own part of the configuration; without it the vocabulary head would
+        # The text model reads the key from its own part of the configuration; without it the vocabulary head would
         # silently keep its random initialisation.
         text.tie_word_embeddings = True
     loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -50,14 +50,14 @@ def load_model(
         local_files_only=True,
         dtype=dtype,
         attn_implementation=attention,
-        ignore_mismatched_sizes=True,  # they are told below, by name
-        # No tensor is read then, but every name and shape is looked at.
+        ignore_mismatched_sizes=True,  # reported below, by name
+        # This reads no tensor, but checks every name and shape.
         **({"device_map": "meta"} if device == "meta" else {}),
         output_loading_info=True,
     )
     model: PreTrainedModel = loaded[0]
     loading: dict[str, Any] = loaded[1]
-    for what, keys in (
+    for fault, keys in (
         ("lack {} weights of the model", loading["missing_keys"]),
         ("hold {} weights of another shape", [name for name, *_ in loading["mismatched_keys"]]),
         (
@@ -66,6 +66,6 @@ def load_model(
         ),
     ):
         if keys:
-            raise ValueError(f"the files of {path} {what.format(len(keys))}, such as {min(keys)}")
+            raise ValueError(f"the files of {path} {fault.format(len(keys))}, such as {min(keys)}")
     model.requires_grad_(False)
     return model.eval().to(device)

@@ -1,4 +1,4 @@
-"""How many parameters a controller or an adapter trains, from the keys of a model's config.json. Imports no torch."""
+"""The number of trained parameters of a controller or an adapter, from a model's config.json. Imports no torch."""
 
 from __future__ import annotations
 

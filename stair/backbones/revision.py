@@ -1,4 +1,4 @@
-"""The revision of a model folder: a digest of everything in it that can change a response. Imports no torch."""
+"""The revision of a model folder: a digest of all files that can change a response. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
 _IGNORED = ("manifest.json", "fetched.json")
 
 
-def _remembered(memo: Path) -> dict[str, list]:
-    """What the memo holds; nothing where it is absent or damaged."""
+def _read_memo(memo: Path) -> dict[str, list]:
+    """The entries of a memo; none if it is absent or damaged."""
     try:
-        found = json.loads(memo.read_text(encoding="utf-8"))
+        content = json.loads(memo.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    entries = found.items() if isinstance(found, dict) else ()
+    entries = content.items() if isinstance(content, dict) else ()
     return {name: entry for name, entry in entries if isinstance(entry, list) and len(entry) == 3}
 
 
@@ -37,19 +37,19 @@ def revision_digests(folder: Path, memo: Path | None, *, remember: bool = True) 
 
     Args:
         folder: the model folder.
-        memo: a file that remembers digests by size and modification time, so that gigabytes are read once; None for none.
+        memo: a file with digests by size and modification time, so that gigabytes are read once; None for no memo.
         remember: whether the memo may be written.
     """
-    remembered = _remembered(memo) if memo else {}
-    known: dict[str, list] = {}
+    remembered = _read_memo(memo) if memo else {}
+    entries: dict[str, list] = {}
     for path in revision_files(folder):
         status = path.stat()
         stamp = [status.st_size, status.st_mtime_ns]
         entry = remembered.get(path.name)
-        known[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
-    if memo and remember and known != remembered:
-        write_json(memo, known)
-    return {name: entry[2] for name, entry in known.items()}
+        entries[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
+    if memo and remember and entries != remembered:
+        write_json(memo, entries)
+    return {name: entry[2] for name, entry in entries.items()}
 
 
 def model_revision(folder: Path, memo: Path | None, *, remember: bool = True) -> str:

@@ -10,7 +10,7 @@ def read_rope(config: Mapping[str, Any], *, default_theta: float, default_fracti
     """Return (theta, the fraction of each head's channels that is rotated).
 
     Raises ValueError for a scaled RoPE (YaRN and the like): its frequencies follow other rules, and the auxiliary
-    positions of the bank have to follow the model's own.
+    positions of the bank must follow the model's own.
     """
     # Transformers 5 writes one mapping, Transformers 4 wrote rope_theta and rope_scaling beside each other.
     parameters = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})

@@ -1,1 +1,1 @@
-"""The invariants of the protocol, held against the data at hand. Imports no torch."""
+"""Checks of a run's data against the invariants of the protocol. Imports no torch."""

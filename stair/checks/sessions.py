@@ -1,4 +1,4 @@
-"""Invariants of schedules: of the evaluation's, of training sessions, and of the problems that these are made from."""
+"""Invariants of the evaluation schedule, of training sessions and of training pools."""
 
 from __future__ import annotations
 
@@ -6,130 +6,132 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isclose
 
-from stair.protocol.check import Check, Row, verdict
+from stair.core import TURNS
+from stair.protocol.check import Check, verdict
+from stair.records.rows import Rollout, ScheduledTurn, SourceRecord, TrainingTurn
+
+_TURN_NUMBERS = list(range(1, TURNS + 1))
 
 
-def schedule_checks(rows: Sequence[Row], problems: Sequence[str], scope: str) -> list[Check]:
+def schedule_checks(turns: Sequence[ScheduledTurn], problems: Sequence[str], scope: str) -> list[Check]:
     """The evaluation schedule (appendix C.2)."""
     return [
-        verdict("turn columns are permutations", scope, len(rows), _permutations(rows, problems)),
-        verdict("problems of a session are distinct", scope, len(rows), _distinct(rows)),
+        verdict("turn columns are permutations", scope, len(turns), _permutations(turns, problems)),
+        verdict("problems of a session are distinct", scope, len(turns), _distinct(turns)),
     ]
 
 
-def pool_checks(rows: Sequence[Row], excluded: Mapping[str, Collection[str]], scope: str) -> list[Check]:
+def pool_checks(records: Sequence[SourceRecord], excluded: Mapping[str, Collection[str]], scope: str) -> list[Check]:
     """A training pool (appendix B.4): `excluded` holds the problem ids of each benchmark that must not be trained on."""
     return [
-        verdict("no problem of an excluded benchmark", scope, len(rows), _leaks(rows, excluded)),
-        verdict("validation problems are held out", scope, len(rows), _split(rows)),
+        verdict("no problem of an excluded benchmark", scope, len(records), _leaks(records, excluded)),
+        verdict("validation problems are held out", scope, len(records), _split(records)),
     ]
 
 
-def rollout_checks(rows: Sequence[Row], pool: Sequence[Row], scope: str) -> list[Check]:
+def rollout_checks(rollouts: Sequence[Rollout], pool: Sequence[SourceRecord], scope: str) -> list[Check]:
     """Training responses: each is to a record of the training pool, and to that record's problem."""
-    problems = {row["record_id"]: row["problem_id"] for row in pool}
-    return [verdict("responses are to records of the pool", scope, len(rows), _strange(rows, problems))]
+    offenders = _wrong_problems(rollouts, pool)
+    return [verdict("responses are to records of the pool", scope, len(rollouts), offenders)]
 
 
 def training_checks(
-    rows: Sequence[Row], responses: Sequence[tuple[str, int]], pool: Sequence[Row], scope: str
+    turns: Sequence[TrainingTurn], responses: Sequence[tuple[str, int]], pool: Sequence[SourceRecord], scope: str
 ) -> list[Check]:
     """Training sessions and their weights (appendices B.4 and B.5).
 
     Args:
-        rows: the sessions.
-        responses: the (record, sample) that must stand once each.
-        pool: the training problems that they come from.
-        scope: of which model and split.
+        turns: the turns of the sessions.
+        responses: the (record, sample) of each response, which must occur once.
+        pool: the training problems.
+        scope: the model and split.
     """
-    problems = {row["record_id"]: row["problem_id"] for row in pool}
     return [
-        verdict("responses are of their record's problem", scope, len(rows), _strange(rows, problems)),
-        verdict("every response stands once", scope, len(rows), _once(rows, responses)),
-        verdict("a record's responses stand in different columns", scope, len(rows), _columns(rows)),
-        verdict("problems of a session are distinct", scope, len(rows), _distinct(rows)),
-        verdict("problems have equal total weight", scope, len(rows), _weights(rows)),
+        verdict("responses are of their record's problem", scope, len(turns), _wrong_problems(turns, pool)),
+        verdict("every response stands once", scope, len(turns), _once(turns, responses)),
+        verdict("a record's responses stand in different columns", scope, len(turns), _columns(turns)),
+        verdict("problems of a session are distinct", scope, len(turns), _distinct(turns)),
+        verdict("problems have equal total weight", scope, len(turns), _weights(turns)),
     ]
 
 
-def _leaks(rows: Sequence[Row], excluded: Mapping[str, Collection[str]]) -> Iterator[str]:
+def _leaks(records: Sequence[SourceRecord], excluded: Mapping[str, Collection[str]]) -> Iterator[str]:
     for benchmark, problems in excluded.items():
-        yield from (f"record {row['record_id']} is of {benchmark}" for row in rows if row["problem_id"] in problems)
+        yield from (f"record {one.record_id} is of {benchmark}" for one in records if one.problem_id in problems)
 
 
-def _split(rows: Sequence[Row]) -> Iterator[str]:
+def _split(records: Sequence[SourceRecord]) -> Iterator[str]:
     splits: dict[str, str] = {}
-    for row in rows:
-        if row["split"] != (first := splits.setdefault(row["problem_id"], row["split"])):
-            yield f"record {row['record_id']} is in {row['split']}, another of its problem in {first}"
+    for one in records:
+        if one.split != (first := splits.setdefault(one.problem_id, one.split)):
+            yield f"record {one.record_id} is in {one.split}, another of its problem in {first}"
 
 
-def _permutations(rows: Sequence[Row], problems: Sequence[str]) -> Iterator[str]:
+def _permutations(turns: Sequence[ScheduledTurn], problems: Sequence[str]) -> Iterator[str]:
     columns: dict[int, list[str]] = defaultdict(list)
-    for row in rows:
-        columns[row["turn"]].append(row["problem_id"])
-    if sorted(columns) != [1, 2, 3, 4]:
+    for one in turns:
+        columns[one.turn].append(one.problem_id)
+    if sorted(columns) != _TURN_NUMBERS:
         yield f"turns are {sorted(columns)}"
     for turn, column in columns.items():
         if sorted(column) != sorted(problems):
-            off = (Counter(column) - Counter(problems)) + (Counter(problems) - Counter(column))
-            yield f"turn {turn}: {next(iter(off))} does not stand exactly once"
+            wrong = (Counter(column) - Counter(problems)) + (Counter(problems) - Counter(column))
+            yield f"turn {turn}: {next(iter(wrong))} does not occur exactly once"
 
 
-def _distinct(rows: Sequence[Row]) -> Iterator[str]:
-    sessions: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        sessions[row["session_id"]].append(row["problem_id"])
-    for session, problems in sessions.items():
-        if len(problems) != 4 or len(set(problems)) != 4:
+def _distinct(turns: Sequence[ScheduledTurn] | Sequence[TrainingTurn]) -> Iterator[str]:
+    for session, problems in schedule_of(turns).items():
+        if len(problems) != TURNS or len(set(problems)) != TURNS:
             yield f"{session} holds {problems}"
 
 
-def _once(rows: Sequence[Row], responses: Sequence[tuple[str, int]]) -> Iterator[str]:
-    found = Counter((row["record_id"], row["sample"]) for row in rows)
-    for response in responses:
-        if (count := found.pop(response, 0)) != 1:
-            yield f"record {response[0]} sample {response[1]} stands {count} times"
-    yield from (f"record {record} sample {sample} is no response of this split" for record, sample in found)
+def _once(turns: Sequence[TrainingTurn], responses: Sequence[tuple[str, int]]) -> Iterator[str]:
+    counts = Counter((one.record_id, one.sample) for one in turns)
+    for record, sample in responses:
+        if (count := counts.pop((record, sample), 0)) != 1:
+            yield f"record {record} sample {sample} occurs {count} times"
+    yield from (f"record {record} sample {sample} is no response of this split" for record, sample in counts)
 
 
-def _strange(rows: Sequence[Row], problems: Mapping[str, str]) -> Iterator[str]:
-    for row in rows:
-        record = row["record_id"]
-        if record not in problems:
-            yield f"record {record} is not in the pool"
-        elif row["problem_id"] != problems[record]:
-            yield f"record {record} is of {row['problem_id']}, in the pool of {problems[record]}"
+def _wrong_problems(
+    responses: Sequence[Rollout] | Sequence[TrainingTurn], pool: Sequence[SourceRecord]
+) -> Iterator[str]:
+    problems = {record.record_id: record.problem_id for record in pool}
+    for one in responses:
+        if one.record_id not in problems:
+            yield f"record {one.record_id} is not in the pool"
+        elif one.problem_id != problems[one.record_id]:
+            yield f"record {one.record_id} is of {one.problem_id}, in the pool of {problems[one.record_id]}"
 
 
-def _columns(rows: Sequence[Row]) -> Iterator[str]:
-    turns: dict[str, list[int]] = defaultdict(list)
-    for row in rows:
-        turns[row["record_id"]].append(row["turn"])
-    for record, found in turns.items():
-        if sorted(found) != [1, 2, 3, 4]:
-            yield f"record {record} stands at turns {sorted(found)}"
+def _columns(turns: Sequence[TrainingTurn]) -> Iterator[str]:
+    columns: dict[str, list[int]] = defaultdict(list)
+    for one in turns:
+        columns[one.record_id].append(one.turn)
+    for record, numbers in columns.items():
+        if sorted(numbers) != _TURN_NUMBERS:
+            yield f"record {record} is at turns {sorted(numbers)}"
 
 
-def _weights(rows: Sequence[Row]) -> Iterator[str]:
-    """A supervised response of problem q weighs (S/Q) / (3 C_q / 4), one at T1 nothing."""
+def _weights(turns: Sequence[TrainingTurn]) -> Iterator[str]:
+    """The weight of a supervised response of problem q is (S/Q) / (3 C_q / 4), that of a T1 is zero."""
     totals: dict[str, float] = defaultdict(float)
-    candidates = Counter(row["problem_id"] for row in rows)
-    supervised = sum(row["turn"] > 1 for row in rows)
-    for row in rows:
-        problem = row["problem_id"]
-        share = (supervised / len(candidates)) / (3 * candidates[problem] / 4) if row["turn"] > 1 else 0.0
-        if not isclose(row["weight"], share, rel_tol=1e-9):
-            yield f"{row['session_id']}, T{row['turn']} has the weight {row['weight']}, expected {share}"
-        totals[problem] += row["weight"]
+    candidates = Counter(one.problem_id for one in turns)
+    supervised = sum(one.turn > 1 for one in turns)
+    for one in turns:
+        share = (supervised / len(candidates)) / (3 * candidates[one.problem_id] / 4) if one.turn > 1 else 0.0
+        if not isclose(one.weight, share, rel_tol=1e-9):
+            yield f"{one.session_id}, T{one.turn} has the weight {one.weight}, expected {share}"
+        totals[one.problem_id] += one.weight
     for problem, total in totals.items():
         if not isclose(total, supervised / len(totals), rel_tol=1e-9):
             yield f"{problem} has total weight {total}, expected S/Q = {supervised / len(totals)}"
 
 
-def schedule_of(rows: Sequence[Row]) -> Mapping[str, list[str]]:
-    """A session's problems in turn order, by session."""
+def schedule_of(turns: Sequence[ScheduledTurn] | Sequence[TrainingTurn]) -> Mapping[str, list[str]]:
+    """The problems of each session in turn order."""
     sessions: dict[str, list[str]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: (row["session_id"], row["turn"])):
-        sessions[row["session_id"]].append(row["problem_id"])
+    ordered = sorted((one.session_id, one.turn, one.problem_id) for one in turns)
+    for session, _, problem in ordered:
+        sessions[session].append(problem)
     return sessions

@@ -1,4 +1,4 @@
-"""The checks stage: every invariant on a run's data, a line each in checks.csv."""
+"""The checks stage: checks.csv has a line for every invariant of a run's data."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from stair.protocol.invariants import (
     wrongly_captured,
 )
 from stair.records.files import write_text
+from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
-from stair.records.tables import iterate_table, read_table
-from stair.sessions.training import NEEDED, complete_records
+from stair.records.tables import iterate_table, rows_as
+from stair.sessions.training import complete_records
 
 
 def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
     """Schedules and responses of all models, benchmarks and conditions."""
     checks = []
-    # Restored responses are checked without their model; what needs its markers was looked at when they were sealed.
+    # Restored responses are checked without their model; their seal checked the captured spans, which need its markers.
     renderers = {
         key: Renderer.load(folder, thinking=model.thinking)
         for key, model in config.models.items()
         if (folder := paths.model_folder(config, key)).is_dir()
     }
     for benchmark in config.benchmarks:
-        problems = [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
-        sessions = read_table(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS)
+        problems = [row.problem_id for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)]
+        sessions = [*rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn)]
         checks += schedule_checks(sessions, problems, benchmark)
         schedule = schedule_of(sessions)
         for model in config.models:
@@ -50,9 +51,10 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                 renderer = renderers.get(model)
                 kept, wrong = turns.setdefault(condition, []), list[str]()
                 for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
-                    kept.append(CheckedTurn.of(row))
+                    kept.append(turn := CheckedTurn.of(row))
                     if renderer is not None:
-                        wrong += wrongly_captured(row, renderer, settings.turns, reads=reads, cut=cut)
+                        ids = row["response_ids"]
+                        wrong += wrongly_captured(turn, ids, renderer, settings.turns, reads=reads, cut=cut)
                 samples = config.evaluation.samples
                 checks += condition_checks(kept, settings, schedule, samples, scope, reads=reads, cut=cut)
                 if renderer is not None:
@@ -66,21 +68,22 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
 def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
     """Training pools, training sessions and validation sessions of the models whose training data the run has."""
     identities = {
-        key: {identity(question(row)) for row in read_table(paths.benchmark(key), BENCHMARK)}
+        key: {identity(question(row)) for row in rows_as(paths.benchmark(key), BENCHMARK, BenchmarkProblem)}
         for key in config.benchmarks
     }
     checks = []
     for model in trained:
-        pool = read_table(paths.training_pool(model), TRAINING_POOL)
+        pool = [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
         excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
         checks += pool_checks(pool, excluded, f"{model}/training pool")
-        split = {row["record_id"]: row["split"] for row in pool}
-        rollouts = read_table(paths.rollouts(model), ROLLOUTS, NEEDED)
+        split = {record.record_id: record.split for record in pool}
+        rollouts = [*rows_as(paths.rollouts(model), ROLLOUTS, Rollout)]
         checks += rollout_checks(rollouts, pool, f"{model}/rollouts")
         kept, _ = complete_records(rollouts)
         for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
             responses = [(record, sample) for record in kept if split.get(record) == name for sample in range(TURNS)]
-            checks += training_checks(read_table(path, TRAINING_SESSIONS), responses, pool, f"{model}/{name} sessions")
+            turns = [*rows_as(path, TRAINING_SESSIONS, TrainingTurn)]
+            checks += training_checks(turns, responses, pool, f"{model}/{name} sessions")
     return checks
 
 
@@ -93,19 +96,19 @@ def run(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
         trained: the models whose training data the run has.
 
     Raises:
-        ValueError: some failed; the message names the first. They are all in checks.failed.csv then, and there is no checks.csv.
+        ValueError: a check failed; the message names the first. checks.failed.csv then lists all, and there is no checks.csv.
     """
     checks = [*session_checks(config, paths, trained), *evaluation_checks(config, paths)]
     failed = [check for check in checks if not check.passed]
-    told = paths.checks.with_name("checks.failed.csv")
+    failures = paths.checks.with_name("checks.failed.csv")
     if failed:
-        # Tables are made from what has passed: the list of an earlier pass must not stand for this data.
+        # Tables need passed checks: the list of an earlier pass must not vouch for this data.
         paths.checks.unlink(missing_ok=True)
-        write_text(told, checks_csv(checks))
+        write_text(failures, checks_csv(checks))
         first = failed[0]
         raise ValueError(
-            f"{len(failed)} of {len(checks)} checks failed, first: {first.name} ({first.scope}): {first.detail}; see {told}"
+            f"{len(failed)} of {len(checks)} checks failed, first: {first.name} ({first.scope}): {first.detail}; see {failures}"
         )
     write_text(paths.checks, checks_csv(checks))
-    told.unlink(missing_ok=True)
+    failures.unlink(missing_ok=True)
     return checks

@@ -20,7 +20,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from stair.cli.warm import PASSED_ON, end_with_parent
+from stair.cli.warm_client import PASSED_ON, end_with_parent
 from stair.jobs.interruption import SIGNALS as STOPPING
 
 MODULES = (

@@ -66,8 +66,8 @@ class Sizes:
                 f"at most {many.histories}"
             )
         for number, group in enumerate(self.groups, start=1):
-            for found in self._contradictions_of(group):
-                yield f"group {number}: {found}"
+            for contradiction in self._contradictions_of(group):
+                yield f"group {number}: {contradiction}"
 
     def _contradictions_of(self, group: GroupSizes) -> Iterator[str]:
         whole, part, blocks = group.history_coverage, group.problem_coverage, group.blocks

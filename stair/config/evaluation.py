@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stair.config.base import Key, Keys, Positive, Strict, Text
 from stair.config.engines import EngineName
-from stair.core import TURNS
+from stair.core import TURNS, ConditionName, ReadVariant
 
 
 class Condition(Strict):
@@ -20,13 +21,42 @@ class Condition(Strict):
         None, description="The condition whose saved T1 responses are reused; null generates its own."
     )
     controller: Key | None = Field(None, description="The controller that reads the bank; null reads none.")
-    variant: Literal["differential", "zero"] = Field(
-        "differential", description="How the bank is read; zero reads it and adds the readout times zero."
+    variant: ReadVariant = Field(
+        "differential",
+        description="How the bank is read: the reflected read minus the reference read; direct adds the reflected read "
+        "alone; zero adds the differential readout times zero.",
+    )
+    randomised: Literal["reflector", "values"] | None = Field(
+        None,
+        description="What a test-time seed draws: reflector replaces the trained normals by fixed unit directions; values "
+        "pairs each key of the bank with another entry's value, by layer, K/V head and answer. Null is nothing.",
+    )
+    seed: int | None = Field(None, ge=0, description="The test-time seed of what is randomised.")
+    prefix: Positive | None = Field(
+        None,
+        description="How many of the bank's first entries are readable; null is all. A shorter bank is read in full.",
+    )
+    family: Key | None = Field(
+        None,
+        description="The family of conditions that it belongs to: tables average those that differ by their seed alone. "
+        "Null is a condition by itself.",
+    )
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+        None,
+        strict=False,
+        exclude=True,
+        description="Stands for one condition of each seed, under the key <key>-<seed>, in the family <key>.",
+    )
+    prefixes: tuple[Positive, ...] | None = Field(
+        None,
+        strict=False,
+        exclude=True,
+        description="Stands for one condition of each prefix, under the key <key>-<entries>, in the family <key>.",
     )
     repeats: Key | None = Field(
         None,
         description="The condition that this one asks again: their paired differences are noise, and no response is "
-        "taken over between them.",
+        "reused between them.",
     )
     batch_width: Positive | None = Field(
         None, description="Rows of this condition's decoding batches, in place of transformers.batch_width."
@@ -35,12 +65,60 @@ class Condition(Strict):
     models: Keys | None = Field(None, description="The models it is run for; null is all.")
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
 
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        if (self.randomised is None) != (self.seed is None):
+            raise ValueError("randomised needs a seed, and a seed something that is randomised")
+        return self
+
+    def name(self, key: str) -> ConditionName:
+        """What names the condition that the configuration has under a key."""
+        return ConditionName(key) if self.family is None else ConditionName(self.family, self.seed, self.prefix)
+
+    @property
+    def intervention(self) -> dict[str, Any]:
+        """What it changes in a trained read; empty for most conditions, whose identity does not mention it."""
+        return self.model_dump(include={"randomised", "seed", "prefix"}, exclude_none=True)
+
     @property
     def layout(self) -> dict[str, Any]:
         """What a repetition changes on purpose, and should change nothing: part of its identity, and of no other condition's."""
         if self.repeats is None:
             return {}
         return self.model_dump(include={"repeats", "batch_width", "shards"}, exclude_none=True)
+
+
+def expanded(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions as plain values, with one entry for each member of a family that is given by `seeds` or `prefixes`.
+
+    Raises:
+        ValueError: a family is given by both, or a member's key stands twice.
+    """
+    members: dict[str, Any] = {}
+    for key, entry in conditions.items():
+        lists = [name for name in ("seeds", "prefixes") if isinstance(entry, Mapping) and entry.get(name) is not None]
+        if len(lists) == 2:
+            raise ValueError(f"conditions.{key} is given by seeds and by prefixes; give one of the two")
+        for member, values in _members(key, entry, lists[0]) if lists else [(key, entry)]:
+            if member in members:
+                raise ValueError(f"conditions.{member} stands twice: by itself and among the members of a family")
+            members[member] = values
+    return members
+
+
+def _members(family: str, entry: Mapping[str, Any], by: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The members of a family, by key."""
+    single = {"seeds": "seed", "prefixes": "prefix"}[by]
+    for number in entry[by]:
+        name = ConditionName(family, **{single: number})
+        label = f"{entry.get('label', family)} {_shortened(number) if by == 'prefixes' else f'seed {number}'}"
+        common = {field: value for field, value in entry.items() if field != by}
+        yield name.key, {**common, "family": family, single: number, "label": label}
+
+
+def _shortened(entries: int) -> str:
+    """2048 as 2K, as the paper has it."""
+    return f"{entries // 1024}K" if entries % 1024 == 0 else str(entries)
 
 
 class Transitions(Strict):

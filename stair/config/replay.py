@@ -91,6 +91,8 @@ class Replay(Strict):
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> Self:
+        if len(set(self.layers)) != len(self.layers):
+            raise ValueError(f"layers lists a layer twice: {list(self.layers)}")
         self.sizes()
         return self
 

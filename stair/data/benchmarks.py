@@ -10,6 +10,7 @@ from stair.config.datasets import Benchmark
 from stair.data.choices import ordered_choices, with_choices
 from stair.data.normalisation import identity
 from stair.data.reading import as_text, instead_of_text, read_columns
+from stair.records.rows import BenchmarkProblem
 
 _SHOWN = 8
 """Ids that an error names."""
@@ -23,12 +24,12 @@ def wanted_columns(settings: Benchmark) -> dict[str, str]:
     return columns | {f"wrong {number}": where for number, where in enumerate(settings.columns.wrong_choices)}
 
 
-def benchmark_rows(path: Path, key: str, settings: Benchmark) -> list[dict[str, Any]]:
-    """The rows of a benchmark's table (`records.schemas.BENCHMARK`), in the order of the file.
+def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkProblem]:
+    """The problems of a benchmark's file, in its order.
 
     Raises:
-        ValueError: naming the file and the row: a wrong number of rows, an empty text, a problem or an id that stands
-            twice, an id to exclude that is not there.
+        ValueError: a wrong number of rows, an empty text, a repeated problem or id, or an unknown id to exclude; the message
+            names the file and the row.
     """
     data = read_columns(path, wanted_columns(settings))
     count = len(data["problem"])
@@ -39,21 +40,21 @@ def benchmark_rows(path: Path, key: str, settings: Benchmark) -> list[dict[str, 
     if missing:
         some = ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
         raise ValueError(f"{path}: benchmark '{key}' has no problem {', '.join(missing)} to exclude (its ids: {some})")
-    rows: dict[str, dict[str, Any]] = {}
+    problems: dict[str, BenchmarkProblem] = {}
     for number in range(count):
         if ids[number] in settings.exclude_ids:
             continue
-        row = _row(data, number, ids[number], settings, path)
-        before = rows.setdefault(row["problem_id"], row)
-        if before is not row:
+        problem = _problem(data, number, ids[number], settings, path)
+        first = problems.setdefault(problem.problem_id, problem)
+        if first is not problem:
             raise ValueError(
-                f"{path}: benchmark '{key}' holds one problem twice: {before['source_id']} and {row['source_id']}"
+                f"{path}: benchmark '{key}' holds one problem twice: {first.source_id} and {problem.source_id}"
             )
-    return list(rows.values())
+    return list(problems.values())
 
 
 def left_out(path: Path, settings: Benchmark) -> dict[str, str]:
-    """The questions of the problems that are left out (`exclude_ids`), by the data set's own id."""
+    """The questions of the excluded problems (`exclude_ids`), by the data set's own id."""
     data = read_columns(path, wanted_columns(settings))
     ids = _ids(data.get("id", list(range(len(data["problem"])))), settings, path)
     return {
@@ -62,7 +63,7 @@ def left_out(path: Path, settings: Benchmark) -> dict[str, str]:
 
 
 def _ids(values: Sequence[Any], settings: Benchmark, path: Path) -> list[str]:
-    """The data set's own ids as text; each stands once, for reports and exclusions go by them."""
+    """The data set's own ids as text; they are distinct, because reports and exclusions name them."""
     ids: dict[str, int] = {}
     for number, value in enumerate(values):
         text = as_text(value)
@@ -79,14 +80,14 @@ def _ids(values: Sequence[Any], settings: Benchmark, path: Path) -> list[str]:
     return list(ids)
 
 
-def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchmark, path: Path) -> dict[str, Any]:
+def _problem(data: dict[str, list[Any]], number: int, source: str, settings: Benchmark, path: Path) -> BenchmarkProblem:
     problem, answer = data["problem"][number], as_text(data["answer"][number])
     for name, value in (("problem", problem), ("answer", answer)):
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"{path}, row {number}: the {name} is {instead_of_text(value)}")
     problem, answer = problem.strip(), answer.strip()
     if settings.kind != "choice":
-        return dict(
+        return BenchmarkProblem(
             problem_id=identity(problem),
             source_id=source,
             problem=problem,
@@ -96,7 +97,7 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
         )
     wrong = []
     for column in range(len(settings.columns.wrong_choices)):
-        # As the right one is read: were 4.0 written 4 and 5.0 not, the writing would give the answer away.
+        # Read like the right choice: if only one of 4.0 and 5.0 became an integer, its spelling would reveal the answer.
         value = as_text(data[f"wrong {column}"][number])
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"{path}, row {number}: wrong choice {column + 1} is {instead_of_text(value)}")
@@ -105,7 +106,7 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
         choices, letter = ordered_choices(problem, answer, wrong)
     except ValueError as error:
         raise ValueError(f"{path}, row {number}: {error}") from error
-    return dict(
+    return BenchmarkProblem(
         problem_id=identity(problem, *sorted(choices)),
         source_id=source,
         problem=with_choices(problem, choices),
@@ -115,7 +116,7 @@ def _row(data: dict[str, list[Any]], number: int, source: str, settings: Benchma
     )
 
 
-def question(row: dict[str, Any]) -> str:
-    """A benchmark row's question without its options, for matching against other data sets."""
-    problem: str = row["problem"]
-    return problem.removesuffix(with_choices("", row["choices"])) if row["choices"] else problem
+def question(problem: BenchmarkProblem) -> str:
+    """The question of a problem without its options, to compare it with other data sets."""
+    text = problem.problem
+    return text.removesuffix(with_choices("", problem.choices)) if problem.choices else text

@@ -1,4 +1,4 @@
-"""Problems that nearly repeat a benchmark's question, which normalisation does not catch.
+"""Problems that nearly repeat a benchmark's question; normalisation does not detect them.
 
 Two texts are compared by their shingles, the runs of five characters of the normalised text. All pairs are compared exactly,
 by products of sparse matrices; at the paper's size (15,000 problems, 760 questions) that takes seconds.
@@ -7,7 +7,7 @@ by products of sparse matrices; at the paper's size (15,000 problems, 760 questi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,21 +15,20 @@ from scipy import sparse
 from stair.data.normalisation import normalised
 
 JACCARD = 0.7
-"""From this share of common shingles among all of both texts, a pair is listed."""
+"""The least share of common shingles, among those of both texts, of a listed pair."""
 
 CONTAINMENT = 0.85
-"""From this share of the question's shingles in the problem, a pair is listed: DAPO-Math-17k appends sentences to questions
-so that their answers become integers."""
+"""The least share of the question's shingles in the problem of a listed pair. DAPO-Math-17k appends sentences to
+questions so that their answers become integers."""
 
 _LENGTH = 5
 _FEWEST = 20
-"""Shingles that a question needs for containment to say anything."""
+"""The least number of shingles of a question for containment to be meaningful."""
 _ROWS = 1024
 
 
-@dataclass(frozen=True)
-class NearDuplicate:
-    """A training problem and a benchmark's question that are nearly the same text."""
+class NearDuplicate(NamedTuple):
+    """A training problem and a benchmark's question that are nearly the same text; a row of near_duplicates.csv."""
 
     problem_id: str
     benchmark: str
@@ -39,7 +38,7 @@ class NearDuplicate:
 
 
 def shingles(text: str) -> set[str]:
-    """The runs of five characters of a normalised text; a shorter text is its own only one."""
+    """The runs of five characters of a normalised text; a shorter text is its only shingle."""
     plain = normalised(text)
     return {plain[i : i + _LENGTH] for i in range(max(1, len(plain) - _LENGTH + 1))}
 
@@ -56,7 +55,7 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
         similar first.
     """
     names, plain = list(questions), [normalised(text) for text in questions.values()]
-    found = []
+    pairs = []
     for some, common, sizes, asked_sizes in _compared(problems, list(questions.values())):
         jaccard = common / (sizes + asked_sizes - common)
         containment = common / asked_sizes
@@ -64,7 +63,7 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
         for row, question in np.argwhere(near):
             if normalised(problems[some[row]]) == plain[question]:
                 continue
-            found.append(
+            pairs.append(
                 NearDuplicate(
                     problem_id=some[row],
                     benchmark=names[question][0],
@@ -73,25 +72,25 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
                     containment=float(containment[row, question]),
                 )
             )
-    return sorted(found, key=lambda pair: (-pair.containment - pair.jaccard, pair.problem_id, pair.source_id))
+    return sorted(pairs, key=lambda pair: (-pair.containment - pair.jaccard, pair.problem_id, pair.source_id))
 
 
 def overlapping(problems: Mapping[str, str], questions: Sequence[str], share: float) -> set[str]:
     """The ids of problems that have at least this share of the shorter text's shingles in common with some question.
 
-    One text that lies within another counts, whichever it is.
+    A question within a problem counts, and a problem within a question.
     """
-    found: set[str] = set()
+    overlaps: set[str] = set()
     for some, common, sizes, asked_sizes in _compared(problems, questions):
         near = (common >= share * np.minimum(sizes, asked_sizes)).any(axis=1)
-        found.update(key for key, one in zip(some, near, strict=True) if one)
-    return found
+        overlaps.update(key for key, one in zip(some, near, strict=True) if one)
+    return overlaps
 
 
 def _compared(
     problems: Mapping[str, str], questions: Sequence[str]
 ) -> Iterator[tuple[list[str], np.ndarray, np.ndarray, np.ndarray]]:
-    """Some problems' ids, the shingles that each shares with each question, and how many either has: (n, q), (n, 1), (q,)."""
+    """Some problems' ids, their common shingles with each question (n, q), and the shingles of each text: (n, 1), (q,)."""
     if not questions:
         return
     keys, asked = list(problems), [shingles(text) for text in questions]

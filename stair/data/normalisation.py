@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-# Formatting that says nothing about which problem it is: sizes, spaces, styles, math delimiters.
+# Formatting that does not distinguish problems: sizes, spaces, styles, math delimiters.
 _FORMATTING = re.compile(
     r"\\(?:left|right|big|bigg|displaystyle|textstyle|quad|qquad|limits|nolimits|mathrm|mathbf|mathit|text|textbf|textit)"
     r"(?![a-z])|\\[,;:! ]|\\[()\[\]]|[$~{}]"
@@ -28,7 +28,7 @@ def strip_fixed(text: str, prefixes: Sequence[str], suffixes: Sequence[str]) -> 
 def normalised(text: str) -> str:
     """A question's text for comparison: NFKC, lower case, without white space and selected LaTeX formatting."""
     text = unicodedata.normalize("NFKC", text).lower()
-    text = _SPELLINGS.sub(lambda found: "\\" + _SAME[found[1]], text)
+    text = _SPELLINGS.sub(lambda match: "\\" + _SAME[match[1]], text)
     return re.sub(r"\s+", "", _FORMATTING.sub("", text))
 
 

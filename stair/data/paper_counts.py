@@ -1,4 +1,4 @@
-"""What the paper says of its training data, to stand beside a run's counts."""
+"""The paper's counts of its training data, beside which the report lists a run's."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ BENCHMARK_PROBLEMS = {"math500": 500, "aime2025": 30, "amc23": 34, "gpqa_diamond
 """Problems that are evaluated (appendix C.3)."""
 
 LEFT_OUT = {"amc23": ("3", "15", "16", "19", "30", "32")}
-"""Problems that the paper found in all three training pools by normalised text, and leaves out (appendix C.3)."""
+"""Problems in all three training pools by normalised text, which the paper leaves out (appendix C.3)."""
 
 _SESSIONS = 8
 
 
 def training_records(model: str) -> str | None:
-    """How many training records a model's update count implies: a session for each record, eight sessions an update."""
+    """The number of training records that a model's update count implies: a session for each record, eight sessions an update."""
     if model not in UPDATES:
         return None
     most = _SESSIONS * UPDATES[model]

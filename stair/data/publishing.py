@@ -1,4 +1,4 @@
-"""How texts stand on pages that are published: of data sets whose authors ask that their text is not, by its digest."""
+"""Texts on published pages: a digest replaces the text of data sets whose authors ask for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SHOWN = 160
 
 
 def text_digest(text: str) -> str:
-    """The name that a text goes by where it may not be shown."""
+    """The digest that replaces a text that may not be published."""
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -30,20 +30,20 @@ def read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, list[Any]]
 
     Args:
         path: a .parquet, .jsonl or .csv file.
-        columns: the name that each column gets, and where it stands.
+        columns: the path of each column in the file, by its new name.
 
     Raises:
         ValueError: naming the file and the row or column that is missing or malformed.
     """
-    found: dict[str, list[Any]] = {name: [] for name in columns}
+    values_of: dict[str, list[Any]] = {name: [] for name in columns}
     for batch in stream_columns(path, columns):
         for name, values in batch.items():
-            found[name] += values
-    return found
+            values_of[name] += values
+    return values_of
 
 
 def stream_columns(path: Path, columns: Mapping[str, str]) -> Iterator[dict[str, list[Any]]]:
-    """Reads as `read_columns` does, some ten thousand rows at a time, so that memory does not grow with the file."""
+    """`read_columns` in batches of some ten thousand rows, so that memory does not grow with the file."""
     check_columns(path, columns)
     if path.suffix == ".parquet":
         first = 0
@@ -58,7 +58,7 @@ def stream_columns(path: Path, columns: Mapping[str, str]) -> Iterator[dict[str,
 
 
 def count_rows(path: Path) -> int:
-    """How many rows a file has."""
+    """The number of rows of a file."""
     if path.suffix == ".parquet":
         return int(_metadata(path).num_rows)
     if path.suffix == ".csv":
@@ -68,9 +68,9 @@ def count_rows(path: Path) -> int:
 
 
 def as_text(value: Any) -> Any:
-    """A number as the text that a person would write (27.0 is 27); anything else as it is.
+    """A number as the text that a person would write (27.0 is 27); any other value unchanged.
 
-    So is a floating-point number beyond 2^53, which can be another than the file's author wrote.
+    A floating-point number beyond 2^53 stays unchanged too: it can differ from the number that the author wrote.
     """
     if isinstance(value, float) and isfinite(value) and abs(value) <= _EXACT:
         return str(int(value)) if value.is_integer() else str(value)
@@ -80,9 +80,9 @@ def as_text(value: Any) -> Any:
 
 
 def instead_of_text(value: Any) -> str:
-    """What stands where a text should, after `as_text`.
+    """A description of a value that is no text after `as_text`.
 
-    Without the value itself: an error ends in a log, and not every data set's text may be published.
+    It omits the value: errors appear in logs, and not every data set's text may be published.
     """
     if isinstance(value, str | None):
         return "empty"
@@ -92,7 +92,7 @@ def instead_of_text(value: Any) -> str:
 
 
 def check_columns(path: Path, columns: Mapping[str, str]) -> None:
-    """Holds a file to the columns that are wanted of it, reading as little as possible.
+    """Checks that a file has the expected columns, reading as little as possible.
 
     Raises:
         ValueError: the file is absent, of another format, empty, or lacks a column.
@@ -101,17 +101,17 @@ def check_columns(path: Path, columns: Mapping[str, str]) -> None:
         raise ValueError(f"{path} is a folder, not a file" if path.is_dir() else f"{path} does not exist")
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: files of type '{path.suffix}' cannot be read (known: {', '.join(FORMATS)})")
-    found = Counter(_names(path))
+    names = Counter(_names(path))
     for where in columns.values():
         name = where.split(".")[0]
-        if name not in found:
-            raise ValueError(f"{path} has no column '{name}' (it has: {', '.join(found)})")
-        if found[name] > 1:
-            raise ValueError(f"{path}: the column '{name}' stands {found[name]} times in its head; rename the others")
+        if name not in names:
+            raise ValueError(f"{path} has no column '{name}' (it has: {', '.join(names)})")
+        if names[name] > 1:
+            raise ValueError(f"{path}: the column '{name}' occurs {names[name]} times in its header; rename the others")
 
 
 def _names(path: Path) -> list[str]:
-    """The names of a file's columns, those that stand twice included."""
+    """The names of a file's columns, with repetitions."""
     if path.suffix == ".parquet":
         return list(_metadata(path).schema.to_arrow_schema().names)
     first = next(iter(_rows(path)), None)
@@ -182,7 +182,7 @@ def _batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _descend(table: pa.Table, where: str, path: Path, first: int) -> pa.ChunkedArray:
-    """The values below a path of names and places; `first` is the number of the table's first row in the file."""
+    """The values at a path of names and indices; `first` is the number of the table's first row in the file."""
     parts = where.split(".")
     column = table[parts[0]]
     for part in parts[1:]:

@@ -1,13 +1,11 @@
-"""The data report: what each step of the cleaning removed and why, beside the paper's counts; what it may have missed."""
+"""The data report: the counts and reasons of each cleaning step beside the paper's, and possible duplicates that remain."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -18,56 +16,74 @@ from stair.data.normalisation import identity
 from stair.data.paper_counts import BENCHMARK_PROBLEMS, LEFT_OUT, PROBLEMS, training_records
 from stair.data.publishing import example
 from stair.hub.revisions import hub_sources, marked_commit
+from stair.records.csv_table import csv_table
 from stair.records.files import write_json, write_text
 from stair.records.manifest import manifest_path, write_manifest
 from stair.records.markdown import markdown_table
+from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 
 Row = dict[str, Any]
+Pools = Mapping[str, Sequence[SourceRecord]]
+"""The training pools by model."""
 
 _EXAMPLES = 3
 _NEAREST = 20
-"""Near-duplicates that stand in the page; the CSV has all."""
+"""Near-duplicates on the page; the CSV has all."""
 _WITHHELD = 0.3
-"""From this share of the shorter text in common with a question that may not be published, a training problem is not shown: far
-less than makes a near-duplicate, for an example that is not shown costs nothing."""
+"""A training problem that has this share of the shorter text in common with a withheld question is withheld too.
+
+The share is far below that of near-duplicates, because a withheld example costs nothing."""
+
+
+class Step(NamedTuple):
+    """A step of the cleaning, with the rows, records and problems that it removed or left; a row of counts.csv."""
+
+    model: str
+    step: str
+    rows: int | None
+    records: int | None
+    problems: int | None
+    paper: str | None
+    why: str
 
 
 def write_report(config: Config, paths: RunPaths) -> None:
     """Writes data/report.md, report.json, counts.csv and near_duplicates.csv."""
-    benchmarks = {key: read_table(paths.benchmark(key), BENCHMARK) for key in config.benchmarks}
-    pools = {model: read_table(paths.training_pool(model), TRAINING_POOL) for model in config.models}
+    benchmarks = {key: [*rows_as(paths.benchmark(key), BENCHMARK, BenchmarkProblem)] for key in config.benchmarks}
+    pools = {model: [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)] for model in config.models}
     cleaning = {model: json.loads(paths.cleaning(model).read_text(encoding="utf-8")) for model in config.models}
-    counts = [row for model in config.models for row in _steps(model, cleaning[model]["counts"])]
-    counts += _benchmark_rows(config, benchmarks)
-    questions = {(key, row["source_id"]): question(row) for key, rows in benchmarks.items() for row in rows}
-    left = {model: _left_in(pools[model], questions) for model in config.models}
-    without = {key: _without(paths, key, pools) for key, item in config.benchmarks.items() if item.exclude_ids}
-    problems = {row["problem_id"]: row["problem"] for rows in pools.values() for row in reversed(rows)}
+    steps = [step for model in config.models for step in _steps(model, cleaning[model]["counts"])]
+    steps += _benchmark_steps(config, benchmarks)
+    questions = {(key, row.source_id): question(row) for key, rows in benchmarks.items() for row in rows}
+    remaining = {model: _questions_in(pools[model], questions) for model in config.models}
+    left_out = {
+        key: _left_out_problems(paths, key, pools) for key, item in config.benchmarks.items() if item.exclude_ids
+    }
+    problems = {record.problem_id: record.problem for pool in pools.values() for record in reversed(pool)}
     near = near_duplicates(problems, questions)
     letters = {
-        key: dict(Counter(row["reference"] for row in rows))
+        key: dict(Counter(row.reference for row in rows))
         for key, rows in benchmarks.items()
         if config.benchmarks[key].kind == "choice"
     }
-    texts = _Texts(config, benchmarks, problems)
-    found = {
+    texts = _Texts(config, questions, problems)
+    report = {
         "run": config.run,
         "sources": _sources(config, paths),
-        "counts": counts,
+        "counts": [step._asdict() for step in steps],
         "removed": {model: cleaning[model]["removed"] for model in config.models},
-        "left_in_pool": left,
-        "left_out_in_pool": without,
+        "left_in_pool": remaining,
+        "left_out_in_pool": left_out,
         "without_fixed_texts": {model: cleaning[model]["unwrapped"] for model in config.models},
         "near_duplicates": {"jaccard": JACCARD, "containment": CONTAINMENT, "pairs": len(near)},
         "choice_letters": letters,
     }
-    write_json(paths.data_report(".json"), found)
-    write_text(paths.data_counts, _csv(counts, ("model", "step", "rows", "records", "problems", "paper", "why")))
-    pairs = [vars(pair) for pair in near]
-    write_text(paths.near_duplicates, _csv(pairs, ("problem_id", "benchmark", "source_id", "jaccard", "containment")))
-    write_text(paths.data_report(".md"), _page(config, found, near, texts, pools))
+    write_json(paths.data_report(".json"), report)
+    write_text(paths.data_counts, csv_table(Step._fields, steps))
+    write_text(paths.near_duplicates, csv_table(NearDuplicate._fields, near))
+    write_text(paths.data_report(".md"), _page(config, report, steps, near, texts, pools))
     for path in (paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates):
         write_manifest(path, stage="data", settings={})
     print(f"data report: {paths.data_report('.md')}, {len(near)} near-duplicates")
@@ -79,90 +95,84 @@ class _Texts:
     def __init__(
         self,
         config: Config,
-        benchmarks: Mapping[str, Sequence[Row]],
+        questions: Mapping[tuple[str, str], str],
         problems: Mapping[str, str],
     ) -> None:
         self._publish = {key: item.publish_text for key, item in config.benchmarks.items()}
         self._publish_pool = config.training_pool.publish_text
-        self._asked = {(key, row["source_id"]): question(row) for key, rows in benchmarks.items() for row in rows}
+        self._questions = questions
         self._problems = problems
-        # A training problem can hold the text of a question that may not be shown, or a part of it.
-        withheld = [text for (key, _), text in self._asked.items() if not self._publish[key]]
-        self._secret = overlapping(problems, withheld, _WITHHELD) | {identity(text) for text in withheld}
+        # A training problem can contain the text of a withheld question, or a part of it.
+        withheld = [text for (key, _), text in questions.items() if not self._publish[key]]
+        self._withheld = overlapping(problems, withheld, _WITHHELD) | {identity(text) for text in withheld}
 
-    def asked(self, benchmark: str, source: str) -> str:
+    def question(self, benchmark: str, source: str) -> str:
         """A benchmark's question."""
-        return example(self._asked[benchmark, source], self._publish[benchmark])
+        return example(self._questions[benchmark, source], self._publish[benchmark])
 
     def problem(self, problem: str) -> str:
-        """A training problem; one that is, or is near, a question that may not be shown is not shown either."""
-        return example(self._problems[problem], self._shown(problem))
+        """A training problem; withheld if it equals or resembles a withheld question."""
+        return example(self._problems[problem], self._may_show(problem))
 
     def answers(self, problem: str, answers: Iterable[str]) -> str:
-        """A training problem's answers, which can quote what may not be shown."""
-        return ", ".join(sorted(answers)) if self._shown(problem) else "(not published)"
+        """A training problem's answers, which can quote withheld text."""
+        return ", ".join(sorted(answers)) if self._may_show(problem) else "(not published)"
 
-    def _shown(self, problem: str) -> bool:
-        return self._publish_pool and problem not in self._secret
+    def _may_show(self, problem: str) -> bool:
+        return self._publish_pool and problem not in self._withheld
 
 
-def _steps(model: str, counts: Mapping[str, Any]) -> list[Row]:
-    """A model's cleaning, a row for each step: what it removed, and what was left after it."""
+def _steps(model: str, counts: Mapping[str, Any]) -> list[Step]:
+    """The steps of a model's cleaning, with their removals and remainders."""
     records, problems = counts["records"], counts["problems"]
     rows = [
-        _step(model, "read", counts["rows"], None, None, None, "rows of the data set's file"),
-        _step(
+        Step(model, "read", counts["rows"], None, None, None, "rows of the data set's file"),
+        Step(
             model, "exact duplicates removed", counts["exact_duplicates"], None, None, None,
             f"same prompt and answer; a record stands {counts['fewest_copies']} to {counts['most_copies']} times",
         ),
-        _step(model, "source records", counts["rows"], records, problems, None, "distinct (prompt text, answer)"),
+        Step(model, "source records", counts["rows"], records, problems, None, "distinct (prompt text, answer)"),
     ]  # fmt: skip
     for benchmark, number in counts["excluded_by"].items():
         rows.append(
-            _step(
+            Step(
                 model, f"excluded: {benchmark}", counts["excluded_rows_by"][benchmark],
                 counts["excluded_records_by"][benchmark], number, None,
                 "normalised text equals a question of the benchmark",
             )
         )  # fmt: skip
     rows += [
-        _step(
+        Step(
             model, "excluded in all", counts["excluded_rows"], counts["excluded_records"], counts["excluded_problems"], None,
             "a problem can stand in several benchmarks",
         ),
-        _step(
+        Step(
             model, "left", counts["rows"] - counts["excluded_rows"], records - counts["excluded_records"],
             problems - counts["excluded_problems"],
             f"{PROBLEMS['problems_left']:,} problems", "rows: with all copies of the records",
         ),
-        _step(
+        Step(
             model, "validation", counts["validation_rows"], counts["validation_records"], counts["validation_problems"],
             f"{PROBLEMS['validation_problems']:,} problems", "first by hash, with all records of a problem",
         ),
-        _step(
+        Step(
             model, "training", counts["training_rows"], counts["training_records"], counts["training_problems"],
             _paper_training(model), "",
         ),
-        _step(
+        Step(
             model, "problems with several records", None, None, counts["problems_with_many_records"], None,
             "of all source records, before exclusion",
         ),
-        _step(
+        Step(
             model, "problems with several answers", None, None, counts["problems_with_many_answers"], None,
             "of all source records, before exclusion; answers as they are spelt",
         ),
-        _step(
+        Step(
             model, "without the fixed texts", counts["rows_without_fixed_texts"], None, None, None,
             "rows whose prompt lacks training_pool.strip_prefixes or strip_suffixes; kept",
         ),
     ]  # fmt: skip
     return rows
-
-
-def _step(
-    model: str, step: str, rows: int | None, records: int | None, problems: int | None, paper: str | None, why: str
-) -> Row:
-    return dict(model=model, step=step, rows=rows, records=records, problems=problems, paper=paper, why=why)
 
 
 def _paper_training(model: str) -> str:
@@ -171,9 +181,9 @@ def _paper_training(model: str) -> str:
     return f"{problems}; {records} records by its update count" if records else problems
 
 
-def _benchmark_rows(config: Config, benchmarks: Mapping[str, Sequence[Row]]) -> list[Row]:
+def _benchmark_steps(config: Config, benchmarks: Mapping[str, Sequence[BenchmarkProblem]]) -> list[Step]:
     return [
-        _step(
+        Step(
             "", f"benchmark {key}", len(rows) + len(config.benchmarks[key].exclude_ids), None, len(rows),
             f"{BENCHMARK_PROBLEMS[key]} problems" if key in BENCHMARK_PROBLEMS else None,
             f"left out: {', '.join(config.benchmarks[key].exclude_ids)}" if config.benchmarks[key].exclude_ids else "",
@@ -182,23 +192,23 @@ def _benchmark_rows(config: Config, benchmarks: Mapping[str, Sequence[Row]]) -> 
     ]  # fmt: skip
 
 
-def _left_in(pool: Sequence[Row], questions: Mapping[tuple[str, str], str]) -> dict[str, list[str]]:
-    """The questions of benchmarks that a pool still holds, because they are not excluded for this model."""
-    held = {row["problem_id"] for row in pool}
-    found: dict[str, list[str]] = {}
+def _questions_in(pool: Sequence[SourceRecord], questions: Mapping[tuple[str, str], str]) -> dict[str, list[str]]:
+    """The benchmark questions in a pool: those of benchmarks that are not excluded for this model."""
+    problems = {record.problem_id for record in pool}
+    remaining: dict[str, list[str]] = {}
     for (benchmark, source), text in questions.items():
-        if identity(text) in held:
-            found.setdefault(benchmark, []).append(source)
-    return found
+        if identity(text) in problems:
+            remaining.setdefault(benchmark, []).append(source)
+    return remaining
 
 
-def _without(paths: RunPaths, benchmark: str, pools: Mapping[str, Sequence[Row]]) -> Row:
-    """The problems that a benchmark leaves out, and which of them each model's pool holds."""
+def _left_out_problems(paths: RunPaths, benchmark: str, pools: Pools) -> Row:
+    """The problems that a benchmark leaves out, and those of them in each model's pool."""
     manifest = json.loads(manifest_path(paths.benchmark(benchmark)).read_text(encoding="utf-8"))
     problems: dict[str, str] = manifest["left_out"]
-    held = {model: {row["problem_id"] for row in rows} for model, rows in pools.items()}
-    found = {model: [source for source, one in problems.items() if one in held[model]] for model in pools}
-    return dict(left_out=list(problems), in_pool=found)
+    in_pool = {model: {record.problem_id for record in pool} for model, pool in pools.items()}
+    sources = {model: [source for source, one in problems.items() if one in in_pool[model]] for model in pools}
+    return dict(left_out=list(problems), in_pool=sources)
 
 
 def _sources(config: Config, paths: RunPaths) -> list[Row]:
@@ -216,46 +226,33 @@ def _sources(config: Config, paths: RunPaths) -> list[Row]:
     ]
 
 
-def _csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
 def _page(
     config: Config,
-    found: Mapping[str, Any],
+    report: Mapping[str, Any],
+    steps: Sequence[Step],
     near: Sequence[NearDuplicate],
     texts: _Texts,
-    pools: Mapping[str, list[Row]],
+    pools: Pools,
 ) -> str:
     parts = [f"# Data of the run {config.run}", ""]
     parts += [config.note, ""] if config.note else []
     parts += ["## Sources", "", *markdown_table(("data set", "source", "commit", "text may be published"), (
         (row["name"], f"{row['source']} {row['file'] or ''}".strip(), row["commit"] or "", "yes" if row["publish_text"] else "no")
-        for row in found["sources"]
+        for row in report["sources"]
     )), ""]  # fmt: skip
-    steps = (
-        (
-            row["model"],
-            row["step"],
-            *(_number(row[name]) for name in ("rows", "records", "problems")),
-            row["paper"] or "",
-            row["why"],
-        )
-        for row in found["counts"]
+    lines = (
+        (step.model, step.step, *map(_number, (step.rows, step.records, step.problems)), step.paper or "", step.why)
+        for step in steps
     )
     head = ("model", "step", "rows", "records", "problems", "the paper", "why")
-    parts += ["## What each step left", "", *markdown_table(head, steps), ""]
-    parts += _removed(found["removed"], texts)
-    parts += _unwrapped(found["without_fixed_texts"], pools, texts)
+    parts += ["## What each step left", "", *markdown_table(head, lines), ""]
+    parts += _removed(report["removed"], texts)
+    parts += _unwrapped(report["without_fixed_texts"], pools, texts)
     parts += _several(pools, texts)
-    parts += _left(found["left_in_pool"], texts)
-    parts += _left_out(found["left_out_in_pool"])
+    parts += _remaining(report["left_in_pool"])
+    parts += _left_out(report["left_out_in_pool"])
     parts += _near(near, texts)
-    parts += _letters(found["choice_letters"])
+    parts += _letters(report["choice_letters"])
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -268,18 +265,18 @@ def _removed(removed: Mapping[str, Sequence[Row]], texts: _Texts) -> list[str]:
         for benchmark, some in by_benchmark.items():
             parts += [f"{model}: {len(some)} source records of {benchmark}, such as", ""]
             parts += [
-                f"- record {row['record_id']} is {benchmark} {row['source_id']}: {texts.asked(benchmark, row['source_id'])}"
+                f"- record {row['record_id']} is {benchmark} {row['source_id']}: {texts.question(benchmark, row['source_id'])}"
                 for row in some[:_EXAMPLES]
             ]
             parts.append("")
     return parts if len(parts) > 2 else [*parts, "None.", ""]
 
 
-def _unwrapped(unwrapped: Mapping[str, Sequence[str]], pools: Mapping[str, list[Row]], texts: _Texts) -> list[str]:
-    """Examples of prompts without the data set's fixed opening or ending, whose wording the configuration may lack."""
+def _unwrapped(unwrapped: Mapping[str, Sequence[str]], pools: Pools, texts: _Texts) -> list[str]:
+    """Examples of prompts without the fixed opening or ending; the configuration may lack their wording."""
     parts = ["## Prompts without the fixed texts", ""]
     for model, records in unwrapped.items():
-        problem_of = {row["record_id"]: row["problem_id"] for row in pools[model]}
+        problem_of = {record.record_id: record.problem_id for record in pools[model]}
         parts += [
             f"{model}:",
             "",
@@ -289,47 +286,50 @@ def _unwrapped(unwrapped: Mapping[str, Sequence[str]], pools: Mapping[str, list[
     return parts if len(parts) > 2 else [*parts, "None is left in a pool.", ""]
 
 
-def _several(pools: Mapping[str, list[Row]], texts: _Texts) -> list[str]:
+def _several(pools: Pools, texts: _Texts) -> list[str]:
     """Examples of problems with several source records."""
     parts = ["## Problems with several source records", ""]
-    for model, rows in pools.items():
-        records: dict[str, list[Row]] = {}
-        for row in rows:
-            records.setdefault(row["problem_id"], []).append(row)
+    for model, pool in pools.items():
+        of_problem: dict[str, list[SourceRecord]] = {}
+        for record in pool:
+            of_problem.setdefault(record.problem_id, []).append(record)
         many = sorted(
-            (some for some in records.values() if len(some) > 1), key=lambda some: (-len(some), some[0]["problem_id"])
+            (some for some in of_problem.values() if len(some) > 1), key=lambda some: (-len(some), some[0].problem_id)
         )
         parts += [f"{model}: {len(many)} problems" + (", such as" if many else ""), ""]
         parts += [
-            f"- {some[0]['problem_id']}: {len(some)} records, answers "
-            f"{texts.answers(some[0]['problem_id'], {row['reference'] for row in some})}: {texts.problem(some[0]['problem_id'])}"
+            f"- {some[0].problem_id}: {len(some)} records, answers "
+            f"{texts.answers(some[0].problem_id, {one.reference for one in some})}: {texts.problem(some[0].problem_id)}"
             for some in many[:_EXAMPLES]
         ]
         parts += [""] if many else []
     return parts
 
 
-def _left(left: Mapping[str, Mapping[str, Sequence[str]]], texts: _Texts) -> list[str]:
+def _remaining(remaining: Mapping[str, Mapping[str, Sequence[str]]]) -> list[str]:
     parts = ["## Questions of benchmarks that stay in a pool", ""]
     parts += ["By normalised text; these benchmarks are not excluded for these models.", ""]
-    found = [
+    lines = [
         f"- {model}, {benchmark}: {len(ids)} questions ({', '.join(ids[:_NEAREST])}{', …' if len(ids) > _NEAREST else ''})"
-        for model, by_benchmark in left.items()
+        for model, by_benchmark in remaining.items()
         for benchmark, ids in by_benchmark.items()
     ]
-    return [*parts, *(found or ["None: what evaluation asks is in no pool."]), ""]
+    return [*parts, *(lines or ["None: what evaluation asks is in no pool."]), ""]
 
 
-def _left_out(without: Mapping[str, Row]) -> list[str]:
-    """The paper found six AMC23 problems in all three pools: the one check of the normalised text that it offers."""
-    parts = ["## Problems that evaluation leaves out", ""] if without else []
-    for benchmark, found in without.items():
+def _left_out(left_out: Mapping[str, Row]) -> list[str]:
+    """The paper reports six AMC23 problems in all three pools: its only check of the normalised text."""
+    parts = ["## Problems that evaluation leaves out", ""] if left_out else []
+    for benchmark, problems in left_out.items():
         ids = set(LEFT_OUT.get(benchmark, ()))
-        claimed = " The paper found each of them in every pool." if ids and ids == set(found["left_out"]) else ""
-        parts += [f"{benchmark} leaves out {len(found['left_out'])} ({', '.join(found['left_out'])}).{claimed}", ""]
+        claimed = " The paper found each of them in every pool." if ids and ids == set(problems["left_out"]) else ""
+        parts += [
+            f"{benchmark} leaves out {len(problems['left_out'])} ({', '.join(problems['left_out'])}).{claimed}",
+            "",
+        ]
         parts += [
             f"- {model}: {len(held)} in the pool by normalised text" + (f" ({', '.join(held)})" if held else "")
-            for model, held in found["in_pool"].items()
+            for model, held in problems["in_pool"].items()
         ]
         parts.append("")
     return parts
@@ -353,7 +353,7 @@ def _near(near: Sequence[NearDuplicate], texts: _Texts) -> list[str]:
             f"{pair.jaccard:.2f}",
             f"{pair.containment:.2f}",
             texts.problem(pair.problem_id),
-            texts.asked(pair.benchmark, pair.source_id),
+            texts.question(pair.benchmark, pair.source_id),
         )
         for pair in near[:_NEAREST]
     )

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.data.benchmarks import benchmark_rows, left_out, question
+from stair.data.benchmarks import left_out, question, read_benchmark
 from stair.data.normalisation import identity
 from stair.data.reading import check_columns, count_rows
-from stair.data.training_pool import training_pool as clean
-from stair.data.training_pool import wanted_columns
+from stair.data.training_pool import clean_pool, wanted_columns
 from stair.grading.integers import same_integer
 from stair.hub.revisions import check_contents
 from stair.jobs.progress import Progress
 from stair.records.files import write_json
 from stair.records.manifest import write_manifest
+from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
-from stair.records.tables import read_table, write_table
+from stair.records.tables import rows_as, write_table
 
 
 def benchmark(config: Config, paths: RunPaths, key: str) -> None:
@@ -29,55 +28,55 @@ def benchmark(config: Config, paths: RunPaths, key: str) -> None:
     check_contents(config, paths, f"benchmarks.{key}")
     source = paths.dataset_file(config, key)
     output = paths.benchmark(key)
-    rows = benchmark_rows(source, key, settings)
-    _check_references(source, rows)
-    count = write_table(output, BENCHMARK, rows)
-    without = {name: identity(text) for name, text in left_out(source, settings).items()}
+    problems = read_benchmark(source, key, settings)
+    _check_references(source, problems)
+    count = write_table(output, BENCHMARK, (problem._asdict() for problem in problems))
+    excluded = {name: identity(text) for name, text in left_out(source, settings).items()}
     write_manifest(
         output,
         stage="data",
         settings=settings.model_dump(mode="json"),
         source_file=source.name,
         problems=count,
-        left_out=without,
+        left_out=excluded,
     )
     print(f"{key}: {count} problems ({len(settings.exclude_ids)} left out)")
 
 
-def _check_references(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Holds reference answers to what the scorer can compare with, before anything is generated."""
-    for row in rows:
-        if row["kind"] == "integer":
+def _check_references(path: Path, problems: Sequence[BenchmarkProblem]) -> None:
+    """Checks before any generation that the scorer can compare with the reference answers."""
+    for problem in problems:
+        if problem.kind == "integer":
             try:
-                same_integer(row["reference"], row["reference"])
+                same_integer(problem.reference, problem.reference)
             except ValueError:
-                # Without the answer, which may not be published: an error ends in a log.
+                # The message omits the answer, which may not be published: errors appear in logs.
                 raise ValueError(
-                    f"{path}, problem {row['source_id']}: its answer is not an integer; with such answers `kind` must be math"
+                    f"{path}, problem {problem.source_id}: its answer is not an integer; set `kind: math` for such answers"
                 ) from None
 
 
 def training_pool(config: Config, paths: RunPaths, model: str) -> None:
-    """Writes a model's training problems, and what the cleaning found and removed."""
+    """Writes a model's training problems, and the counts and removed records of the cleaning."""
     settings = config.training_pool
     excluded = {
-        name: {question(row): row["source_id"] for row in read_table(paths.benchmark(name), BENCHMARK)}
+        name: {question(row): row.source_id for row in rows_as(paths.benchmark(name), BENCHMARK, BenchmarkProblem)}
         for name in settings.excluded_for(model)
     }
     check_contents(config, paths, "training_pool")
     source = paths.dataset_file(config, "training_pool")
     check_columns(source, wanted_columns(settings))
     progress = Progress(paths.progress, f"data/{model}", count_rows(source), "rows")
-    pool = clean(source, settings, excluded, progress.set)
+    pool = clean_pool(source, settings, excluded, progress.set)
     counts, output = pool.counts, paths.training_pool(model)
-    write_table(output, TRAINING_POOL, pool.rows)
+    write_table(output, TRAINING_POOL, (record._asdict() for record in pool.records))
     write_manifest(
         output, stage="data", settings=settings.model_dump(mode="json"), source_file=source.name, counts=asdict(counts)
     )
-    found = paths.cleaning(model)
+    report = paths.cleaning(model)
     removed = [asdict(one) for one in pool.removed]
-    write_json(found, {"counts": asdict(counts), "removed": removed, "unwrapped": pool.unwrapped})
-    write_manifest(found, stage="data", settings={})
+    write_json(report, {"counts": asdict(counts), "removed": removed, "unwrapped": pool.unwrapped})
+    write_manifest(report, stage="data", settings={})
     print(
         f"{model}: {counts.rows} rows, {counts.records} records of {counts.problems} problems, "
         f"{counts.excluded_problems} problems excluded; {counts.training_problems} for training "

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from stair.core import EngineIdentity, ReadSpecification
 
 if TYPE_CHECKING:
     from stair.method import Bank, BankFree, Receipt, Reflector, Segment
 
 FinishReason = Literal["stop", "length", "context"]
-Variant = Literal["differential", "direct", "null"]
-
-
 Truncation = Literal["sequential", "joint"]
 
 
@@ -36,16 +35,14 @@ class SamplingSettings:
 
 @dataclass(frozen=True)
 class Read:
-    """The auxiliary branch of one request: which bank is read, by which controller, how, and where in the prompt."""
+    """The auxiliary branch of one request: which bank is read, by which controller, where in the prompt, and how."""
 
     bank: Bank | None
     controller: Reflector | BankFree
     span: tuple[int, int]
     """Conversation positions of the control span, end exclusive."""
-    variant: Variant = "differential"
-    limit: int | None = None
-    """Readable entries, the first in historical order; None reads all."""
-    smoothing: float = 1e-6
+    specification: ReadSpecification = field(default_factory=ReadSpecification)
+    """How; a permutation's seed is that of this answer."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +128,10 @@ class Capabilities:
 
 
 class Engine(Protocol):
-    """Generates responses. Rows of a response say which engine, version, attention path, dtype and device made them."""
+    """Generates responses."""
 
-    name: str
-    version: str
-    attention: str
-    dtype: str
-    device: str
+    identity: EngineIdentity
+    """What rows say of the engine; its device is known."""
     replays_at_once: int
     """How many replays are best asked for together."""
     watch: Callable[[int, int], None] | None

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.model import Config
 from stair.config.sglang_arguments import decisive_arguments
+from stair.core import EngineIdentity
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.identity import attention_path, transformers_version
 
@@ -57,8 +58,8 @@ class EngineChoice(ABC):
     """How it applies top-k and top-p (docs/sampling.md)."""
 
     @abstractmethod
-    def identity(self, dtype: str) -> dict[str, str]:
-        """Its part of response keys, known without loading it."""
+    def identity(self, dtype: str) -> EngineIdentity:
+        """What response keys say of it, known without loading it: the device is not."""
 
     @abstractmethod
     def open(self, model: ModelFiles, needs: Needs) -> AbstractContextManager[Engine]:
@@ -93,10 +94,10 @@ class TransformersChoice(EngineChoice):
     def __init__(self, options: TransformersEngine) -> None:
         self._options = options
 
-    def identity(self, dtype: str) -> dict[str, str]:
+    def identity(self, dtype: str) -> EngineIdentity:
         """See `EngineChoice`."""
         attention = attention_path(self._options.attention, dtype, self._options.device)
-        return {"name": "transformers", "version": transformers_version(), "attention": attention, "dtype": dtype}
+        return EngineIdentity("transformers", transformers_version(), attention, dtype)
 
     @contextmanager
     def open(self, model: ModelFiles, needs: Needs) -> Iterator[Engine]:
@@ -108,7 +109,7 @@ class TransformersChoice(EngineChoice):
             model.folder,
             dtype=model.dtype,
             device=options.device,
-            attention=self.identity(model.dtype)["attention"],
+            attention=self.identity(model.dtype).attention,
             adapter=needs.adapter,
             tokens=model.tokens,
             layers=needs.layers,
@@ -127,13 +128,11 @@ class SGLangChoice(EngineChoice):
     def __init__(self, options: SGLangEngine) -> None:
         self._options = options
 
-    def identity(self, dtype: str) -> dict[str, str]:
-        """See `EngineChoice`. Arguments that can change a response count; there is no such key where there are none."""
-        return {
-            "name": "sglang",
-            **{name: str(value) for name, value in self._options.decisive.items()},
-            "dtype": dtype,
-        }
+    def identity(self, dtype: str) -> EngineIdentity:
+        """See `EngineChoice`. Only arguments that can change a response count."""
+        return EngineIdentity(
+            "sglang", dtype=dtype, **{name: str(value) for name, value in self._options.decisive.items()}
+        )
 
     @contextmanager
     def open(self, model: ModelFiles, needs: Needs) -> Iterator[Engine]:
@@ -175,13 +174,13 @@ class SGLangChoice(EngineChoice):
 
     def check_sampling(self, sampling: SamplingSettings) -> None:
         """See `EngineChoice`."""
-        from stair.engines.sglang.limits import check_sampling
+        from stair.engines.sglang.supported import check_sampling
 
         check_sampling(sampling)
 
     def check_architecture(self, name: str) -> None:
         """See `EngineChoice`."""
-        from stair.engines.sglang.limits import check_architecture
+        from stair.engines.sglang.supported import check_architecture
 
         check_architecture(name, self._options.device)
 

@@ -33,9 +33,9 @@ def token_probabilities(
     if vocabulary is not None:
         scores[vocabulary:] = -torch.inf
     if settings.repetition_penalty != 1.0:
-        seen = torch.tensor(sorted({*generated, *prompt}), dtype=torch.long, device=scores.device)
-        values = scores[seen]
-        scores[seen] = torch.where(
+        penalised_ids = torch.tensor(sorted({*generated, *prompt}), dtype=torch.long, device=scores.device)
+        values = scores[penalised_ids]
+        scores[penalised_ids] = torch.where(
             values > 0, values / settings.repetition_penalty, values * settings.repetition_penalty
         )
     for token in sorted(set(generated)):
@@ -139,9 +139,9 @@ class BatchSampler:
             scores = scores.clone()
             scores[:, self._tokens :] = -torch.inf
         if self._any_repetition:
-            seen = self._prompt | self._generated
+            penalised_ids = self._prompt | self._generated
             penalised = torch.where(scores > 0, scores / self._repetition, scores * self._repetition)
-            scores = torch.where(seen, penalised, scores)
+            scores = torch.where(penalised_ids, penalised, scores)
         if self._any_presence:
             scores = scores - self._presence * self._generated
         greedy = scores.argmax(-1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.protocol.invariants import ENGINE_COLUMNS
+from stair.core import EngineIdentity
 from stair.protocol.positions import AuxiliaryPositions
 from stair.records.files import write_text
 from stair.records.manifest import missing_responses, write_manifest
@@ -16,7 +16,7 @@ from stair.records.markdown import markdown_table
 from stair.records.schemas import RESPONSES
 from stair.records.tables import read_table
 
-_READ = ("response_tokens", "finish_reason", "bank_tokens", *ENGINE_COLUMNS)
+_READ = ("response_tokens", "finish_reason", "bank_tokens", *EngineIdentity.COLUMNS)
 _CONTENTS = (
     *("benchmark", "condition", "responses", "missing"),
     *("stop", "length", "context", "median tokens", "most tokens"),
@@ -42,7 +42,7 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
             contents.append((benchmark, condition, *_endings(rows, len(missing_responses(path)))))
             if config.reads_bank(condition):
                 positions.append((benchmark, condition, *_positions(rows, AuxiliaryPositions.recorded(path))))
-            for name in ENGINE_COLUMNS:
+            for name in EngineIdentity.COLUMNS:
                 made_by[name] |= {row[name] for row in rows}
     text = [
         f"# Evaluation responses of {config.models[model].label}",
@@ -69,7 +69,9 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
         "",
         "## How it was made",
         "",
-        *markdown_table(("setting", "value"), [(name, ", ".join(sorted(made_by[name]))) for name in ENGINE_COLUMNS]),
+        *markdown_table(
+            ("setting", "value"), [(name, ", ".join(sorted(made_by[name]))) for name in EngineIdentity.COLUMNS]
+        ),
     ]
     output = paths.response_card(model)
     write_text(output, "\n".join(text) + "\n")
@@ -85,10 +87,10 @@ def _endings(rows: list[dict[str, Any]], missing: int) -> list[str]:
     return [f"{len(rows):,}", f"{missing:,}", *ended, *of_lengths]
 
 
-def _positions(rows: list[dict[str, Any]], found: AuxiliaryPositions | None) -> list[str]:
+def _positions(rows: list[dict[str, Any]], counted: AuxiliaryPositions | None) -> list[str]:
     longest = f"{max((row['bank_tokens'] for row in rows), default=0):,}"
-    if found is None:
+    if counted is None:
         return [longest, *["not recorded"] * 5]
-    counts = (found.context, found.responses, found.queries, found.entries)
+    counts = (counted.context, counted.responses, counted.queries, counted.entries)
     context, *beyond = (f"{count:,}" for count in counts)
-    return [longest, "none" if found.largest is None else f"{found.largest:,}", context, *beyond]
+    return [longest, "none" if counted.largest is None else f"{counted.largest:,}", context, *beyond]

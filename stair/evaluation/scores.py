@@ -12,8 +12,9 @@ from stair.grading.item import ScoreItem
 from stair.grading.pool import score_many
 from stair.protocol.positions import AuxiliaryPositions, beyond_context
 from stair.records.manifest import missing_responses, write_manifest
+from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
-from stair.records.tables import read_table, write_table
+from stair.records.tables import read_table, rows_as, write_table
 
 
 def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str, name: str, workers: int) -> None:
@@ -29,7 +30,7 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str
         name: the condition's, in the line that is printed.
         workers: processes that compare answers.
     """
-    problems = {row["problem_id"]: row for row in read_table(benchmark, BENCHMARK)}
+    problems = {problem.problem_id: problem for problem in rows_as(benchmark, BENCHMARK, BenchmarkProblem)}
     columns = [column for column in SCORED.names if column in RESPONSES.names]
     rows = read_table(responses, RESPONSES, [*columns, "controlled_tokens"])
     positions = AuxiliaryPositions.recorded(responses)
@@ -39,10 +40,10 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str
         items.append(
             ScoreItem(
                 response=row["response"],
-                reference=problem["reference"],
-                kind=problem["kind"],
-                problem_hint=problem["problem"],
-                choices=problem["choices"],
+                reference=problem.reference,
+                kind=problem.kind,
+                problem_hint=problem.problem,
+                choices=problem.choices,
                 finish_reason=row["finish_reason"],
             )
         )

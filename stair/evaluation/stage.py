@@ -10,11 +10,11 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.jobs.shards import Shard
+from stair.protocol.chain_shards import run_shard, sealed_rows, tidy
 from stair.protocol.failures import report_entries
 from stair.protocol.invariants import CheckedTurn, capture_check, condition_checks, wrongly_captured
 from stair.protocol.positions import KEY as POSITIONS
 from stair.protocol.positions import AuxiliaryPositions
-from stair.protocol.shards import run_shard, sealed_rows, tidy
 from stair.protocol.study import Study
 from stair.records.manifest import write_manifest
 from stair.records.schemas import RESPONSES
@@ -78,11 +78,12 @@ def _checked(
     reads = study.config.reads_bank(study.condition)
     cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
     for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps):
-        turns.append(CheckedTurn.of(row))
-        wrong += wrongly_captured(row, study.backbone.renderer, study.settings.turns, reads=reads, cut=cut)
+        turns.append(turn := CheckedTurn.of(row))
+        renderer, ids = study.backbone.renderer, row["response_ids"]
+        wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads, cut=cut)
         positions.add(row)
         yield row
-    scope = f"{study.model}/{study.benchmark}/{study.condition}"
+    scope = str(study.place)
     samples = study.config.evaluation.samples
     checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, cut=cut)
     for check in [*checks, capture_check(wrong, len(turns), scope)]:

@@ -7,16 +7,19 @@ rules, a folder, a settings function and its entries here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from stair.config.paths import BACKBONE_FILES
 from stair.config.replay import Replay
 from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.runtime import Runtime
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
 from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
 from stair.graph.table_inputs import (
+    BANK_COST_FIGURE,
     DIAGRAMS,
     FIGURES,
     REPLAY_FIGURES,
@@ -66,9 +69,9 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay")]
-        made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
-        return any(not output.is_restored(run, *job) for output, job in made)
+        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay", "runtime")]
+        jobs = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
+        return any(not output.is_restored(run, *job) for output, job in jobs)
 
     return [model for model in run.config.models if run.include_unneeded or used(model)]
 
@@ -79,8 +82,8 @@ def generated_sets(run: Run) -> list[Job]:
     benchmarks = [
         k for k, item in config.benchmarks.items() if item.tiny is not None and not _is_restored(run, "benchmark", k)
     ]
-    wanted = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
-    pool = ["training_pool"] if config.training_pool.tiny is not None and wanted else []
+    pool_needed = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
+    pool = ["training_pool"] if config.training_pool.tiny is not None and pool_needed else []
     return [(name,) for name in (*pool, *benchmarks)]
 
 
@@ -113,6 +116,18 @@ def checked_prompts(run: Run) -> list[Job]:
 def replayed_models(run: Run) -> list[Job]:
     """The models whose histories are replayed."""
     return [] if run.config.replay is None else [(model,) for model in run.config.replay.models]
+
+
+def timed_models(run: Run) -> list[Job]:
+    """The models of the runtime study."""
+    return [] if run.config.runtime is None else [(model,) for model in run.config.runtime.models]
+
+
+def drawn_costs(run: Run) -> list[Job]:
+    """The figures of prefill cost against bank length."""
+    if run.config.runtime is None or not run.config.runtime.curve:
+        return []
+    return [(BANK_COST_FIGURE + model,) for (model,) in timed_models(run)]
 
 
 def drawn_curves(run: Run) -> list[str]:
@@ -186,13 +201,30 @@ def _design_from(run: Run, model: str) -> Inputs:
     }
 
 
+def _runtime(run: Run) -> Runtime:
+    assert run.config.runtime is not None, "the run has no runtime study"
+    return run.config.runtime
+
+
+def _runtime_from(run: Run, model: str) -> Inputs:
+    study, paths = _runtime(run), run.paths
+    if study.synthetic is not None:
+        return {}
+    return {
+        "benchmark": [paths.benchmark(study.benchmark)],
+        "sessions": [paths.evaluation_sessions(study.benchmark)],
+        "responses": [paths.responses(model, study.benchmark, study.condition)],
+        "controller": paths.controller_weights(run.config, model, study.controller),
+    }
+
+
 def _checked(run: Run) -> Inputs:
-    found: Inputs = {"benchmarks": _every_benchmark(run)}
+    inputs: Inputs = {"benchmarks": _every_benchmark(run)}
     for model in trained_models(run):
         for group, files in _training_data(run, model).items():
-            found[group] = [*found.get(group, []), *files]
-    found["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
-    return found | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
+            inputs[group] = [*inputs.get(group, []), *files]
+    inputs["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
+    return inputs | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
 
 
 def _shown(run: Run, places: Iterable[Place]) -> Inputs:
@@ -212,11 +244,12 @@ def _table_from(run: Run, table: str) -> Inputs:
 
 
 def _run_table_from(run: Run, table: str) -> Inputs:
-    models = [model for (model,) in replayed_models(run)]
-    design = {"design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)]}
-    if table == "in_text":
-        return design | {"statistics": _statistics_of(run, analyzed_models(run.config), REPLAY_PARTS)}
-    return design
+    design = [file for job in replayed_models(run) for file in OUTPUTS["replay_design"].files(run, *job)]
+    times = [run.paths.runtime(model) for (model,) in timed_models(run)]
+    statistics = _statistics_of(run, analyzed_models(run.config), REPLAY_PARTS)
+    shown = {"design": design, "statistics": statistics, "runtime": times}
+    names = {"replay_design": ("design",), "bank_runtime": ("runtime",)}.get(table, tuple(shown))
+    return {name: shown[name] for name in names if shown[name]}
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
@@ -236,15 +269,15 @@ def _diagram_from(run: Run, figure: str) -> Inputs:
     if controller is None:
         return {}
     folders = [run.paths.controller(model, controller) for model in diagram_models(run.config)]
-    found: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
-    return found | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
+    inputs: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
+    return inputs | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
 
 
 def _results(run: Run) -> Inputs:
     """The files of every job from which nothing else is made: the run is finished when they are."""
     # Responses and controllers are made with a small backbone, though its weights are no part of the lineage.
-    others = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
-    jobs = [(output, job) for output in others for job in output.jobs(run)]
+    outputs = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
+    jobs = [(output, job) for output in outputs for job in output.jobs(run)]
     used = {file for output, job in jobs for group in output.made_from(run, *job).values() for file in group}
     last: Inputs = {}
     for output, job in jobs:
@@ -256,8 +289,20 @@ def _results(run: Run) -> Inputs:
 
 # ---------------------------------------------------------------- the table
 
+_MEASURING = ("runtime", "tables", "figures", "provenance")
+"""The targets of a run that only measures."""
+
+
+def _unless_only_measuring(output: OutputKind) -> OutputKind:
+    """The entry, without jobs in a run that only measures where it belongs to another target."""
+    if output.target in _MEASURING:
+        return output
+    jobs = output.jobs
+    return replace(output, jobs=lambda run: [] if run.config.only_measures else jobs(run))
+
+
 OUTPUTS: dict[str, OutputKind] = {
-    output.name: output
+    output.name: _unless_only_measuring(output)
     for output in (
         OutputKind(
             "raw",
@@ -498,6 +543,19 @@ OUTPUTS: dict[str, OutputKind] = {
             schema=schemas.REPLAY_STATISTICS,
         ),
         OutputKind(
+            "runtime",
+            rules=("measure_runtime",),
+            target="runtime",
+            wildcards=("model",),
+            jobs=timed_models,
+            files=lambda run, model: [run.paths.runtime(model)],
+            made_from=_runtime_from,
+            settings=lambda run, model: settings.runtime(run.config, model),
+            uses_model=True,
+            random_weights=lambda run: _runtime(run).synthetic is not None,
+            work="runtime/{model}",
+        ),
+        OutputKind(
             "check",
             rules=("check",),
             target="check",
@@ -530,6 +588,18 @@ OUTPUTS: dict[str, OutputKind] = {
                 "curves": list(run.paths.curves(run.config, figure.removeprefix(TRAINING_FIGURE)).values())
             },
             settings=lambda run, figure: settings.training_figure(run.config, figure.removeprefix(TRAINING_FIGURE)),
+            manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "bank_cost_figure",
+            rules=("bank_cost_figure",),
+            target="figures",
+            wildcards=("figure",),
+            jobs=drawn_costs,
+            files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
+            made_from=lambda run, figure: {"runtime": [run.paths.runtime(figure.removeprefix(BANK_COST_FIGURE))]},
+            settings=lambda run, figure: settings.runtime_figure(run.config, figure.removeprefix(BANK_COST_FIGURE)),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),

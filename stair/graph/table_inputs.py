@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from stair.config.model import Config
-
-
-class Place(NamedTuple):
-    """Responses of one condition."""
-
-    model: str
-    benchmark: str
-    condition: str
-
+from stair.core import Place
 
 Shows = Callable[[Config, Sequence[Place]], Iterable[Place]]
 """Of the places that have responses, those that a table or figure shows."""
@@ -25,6 +16,9 @@ LORA = ("native", "stair", "lora", "lora_stair")
 
 TRAINING_FIGURE = "training_"
 """Prefix of the figures of training curves, one a model."""
+
+BANK_COST_FIGURE = "bank_cost_"
+"""Prefix of the figures of prefill cost against bank length, one a model of the runtime study."""
 
 TRAINING_SCOPE = "training_scope"
 DIAGRAMS = ("method", TRAINING_SCOPE)
@@ -55,13 +49,17 @@ def tables(config: Config, places: Sequence[Place], models: Iterable[str]) -> di
 
 
 def tables_of(config: Config) -> dict[str, Shows]:
-    """The tables of a run."""
+    """The tables of a run; none where it has no responses."""
+    if not config.conditions:
+        return {}
     return tables(config, evaluated_places(config), config.models)
 
 
 def run_tables(config: Config) -> tuple[str, ...]:
     """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
-    return ("replay_design", "in_text") if config.replay is not None else ()
+    found = ["replay_design"] if config.replay is not None else []
+    found += ["bank_runtime"] if config.runtime is not None else []
+    return (*found, "in_text") if found else ()
 
 
 def analyzed_models(config: Config) -> list[str]:
@@ -143,6 +141,8 @@ REPLAY_FIGURES = {
 
 def figures_of(config: Config) -> list[str]:
     """The figures of a run that have an entry in `FIGURES`."""
+    if not config.conditions:
+        return []
     return [name for name in FIGURES if name not in REPLAY_FIGURES or analyzed_models(config)]
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.hub.download import download, partial_path
+from stair.hub.download import download, incomplete_path
 from stair.hub.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
 from stair.jobs.progress import Progress
 from stair.records.files import write_json, write_json_if_changed
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
-_SPARE = 1 << 30
+_SPARE_BYTES = 1 << 30
 """Bytes that must stay free on the disk."""
 
 
@@ -41,17 +41,17 @@ class HubFile:
         """Names the content."""
         return self.sha256 or self.git_sha1 or hashlib.sha256(self.name.encode()).hexdigest()
 
-    def here(self, folder: Path) -> int:
-        """Bytes of it that are on this disk, of a complete file or of one that broke off."""
+    def bytes_present(self, folder: Path) -> int:
+        """The bytes on this disk, of the complete file or of a partial download."""
         if _has_size(folder / self.name, self):
             return self.bytes
-        growing = partial_path(folder, self.digest)
-        return min(growing.stat().st_size, self.bytes) if growing.is_file() else 0
+        incomplete = incomplete_path(folder, self.digest)
+        return min(incomplete.stat().st_size, self.bytes) if incomplete.is_file() else 0
 
 
 @dataclass
-class Wanted:
-    """What is to be fetched of one source."""
+class DownloadPlan:
+    """The files to download from one source."""
 
     source: Source
     commit: str
@@ -59,76 +59,78 @@ class Wanted:
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """The size of all files."""
         return sum(file.bytes for file in self.files)
 
     @property
-    def missing(self) -> int:
-        """Bytes that are not on this disk yet."""
-        return sum(file.bytes - file.here(self.source.folder) for file in self.files)
+    def missing_bytes(self) -> int:
+        """The bytes that are not on this disk yet."""
+        return sum(file.bytes - file.bytes_present(self.source.folder) for file in self.files)
 
 
 def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
-    """Fetches what a run needs from the hub into the cache, and records the commits that came.
+    """Downloads the models and data sets of a run from the hub into the cache, and records their commits in the lock file.
 
-    Access, sizes and free space are looked at before anything is downloaded. What an earlier attempt left is gone on with,
-    within a file too; what is complete is not asked for again.
+    Access, sizes and free space are checked before the first download. Partial downloads are resumed, and complete sources
+    need no request.
 
     Args:
-        names: places in the configuration (`models.qwen3.5-4b`, `training_pool`); all when empty.
+        names: keys of the configuration (`models.qwen3.5-4b`, `training_pool`); all when empty.
 
     Raises:
-        ValueError: a repository that is gated, missing or at another commit than recorded, too little space, a hub that
-            does not answer, or a file that is not what the hub says.
+        ValueError: a repository is gated, missing or at another commit than recorded; the disk has too little space; the
+            hub does not answer; or a file differs from the hub's.
     """
-    chosen, where = set(names), Path(config.hub.lock)
+    chosen, lock_path = set(names), Path(config.hub.lock)
     sources = list(hub_sources(config, paths))
     unknown = chosen - {source.name for source in sources}
     if unknown:
         known = ", ".join(source.name for source in sources) or "none"
-        raise ValueError(f"{sorted(unknown)[0]} is not fetched from the hub in this run (what is: {known})")
-    if where.exists() and not where.is_file():
-        raise ValueError(f"hub.lock: {where} is not a file")
-    lock = read_lock(where)
-    waiting: list[Source] = []
+        raise ValueError(f"{sorted(unknown)[0]} is not fetched from the hub in this run (fetched are: {known})")
+    if lock_path.exists() and not lock_path.is_file():
+        raise ValueError(f"hub.lock: {lock_path} is not a file")
+    lock = read_lock(lock_path)
+    incomplete: list[Source] = []
     for source in sources:
         if chosen and source.name not in chosen:
             continue
-        check_agreement(source, lock, where)
-        if (commit := _complete(source, lock, where)) is None:
-            if source.mark not in [other.mark for other in waiting]:  # two entries can take the same files
-                waiting.append(source)
+        check_agreement(source, lock, lock_path)
+        if (commit := _complete_commit(source, lock, lock_path)) is None:
+            if source.mark not in [other.mark for other in incomplete]:  # two entries can name the same files
+                incomplete.append(source)
             continue
         print(f"{source.name}: {source.repository} at {commit[:12]} is here ({source.folder})")
-    if not waiting:
+    if not incomplete:
         print("Everything is here.")
         return
-    # The library looks at this when it is imported; a process that has imported it offline cannot fetch.
+    # The library reads this at its import; a process that imported it offline cannot fetch.
     os.environ["HF_HUB_OFFLINE"] = "0"
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # the lines of `Progress` are for all files, and for logs too
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = (
+        "1"  # `Progress` prints lines for all files together, which logs keep too
+    )
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         raise ValueError(
             "hub access is off in this process (TRANSFORMERS_OFFLINE?); fetch from a shell where it is not set"
         )
-    plans = _plans(waiting, lock, where)
-    _tell_sizes(plans)
+    plans = _plans(incomplete, lock, lock_path)
+    _print_sizes(plans)
     _check_space(plans, Path(config.hub.cache))
-    total, before = sum(plan.missing for plan in plans), 0
+    total, fetched = sum(plan.missing_bytes for plan in plans), 0
     progress = Progress(paths.progress, "fetch", _megabytes(total), "MB")
     for plan in plans:
-        missing = plan.missing
-        files = _download(plan, lambda done: progress.set(_megabytes(before + done)))  # noqa: B023
-        _remove_strays(plan.source, files)  # of another commit, which an attempt without a lock began with
-        _record(where, plan.source, plan.commit, files)
-        _mark(plan.source, plan.commit, files)
-        before += missing
-        print(f"{plan.source.name}: complete, {shown(before)} of {shown(total)} fetched", flush=True)
+        missing = plan.missing_bytes
+        files = _download(plan, lambda received: progress.set(_megabytes(fetched + received)))  # noqa: B023
+        _remove_strays(plan.source, files)  # of another commit, from an attempt without a lock file
+        _record(lock_path, plan.source, plan.commit, files)
+        _write_mark(plan.source, plan.commit, files)
+        fetched += missing
+        print(f"{plan.source.name}: complete, {bytes_text(fetched)} of {bytes_text(total)} fetched", flush=True)
 
 
-def shown(count: int) -> str:
-    """Bytes as a person says them."""
+def bytes_text(count: int) -> str:
+    """A size for people, such as 24.1 MB."""
     size, units = float(count), iter(("B", "KB", "MB", "GB", "TB"))
     unit = next(units)
     while size >= 1000 and unit != "TB":
@@ -140,22 +142,22 @@ def _megabytes(count: int) -> int:
     return -(-count // 1_000_000)
 
 
-def _complete(source: Source, lock: dict[str, dict[str, Any]], where: Path) -> str | None:
-    """The commit of a source that is here, whole; None where something is to be fetched.
+def _complete_commit(source: Source, lock: dict[str, dict[str, Any]], lock_path: Path) -> str | None:
+    """The commit of a source that is complete in the cache; None for one that needs a download.
 
-    A mark can be lost though its files are here: the workflow removes those of an attempt that failed.
+    The workflow removes the mark of a failed attempt, so the files can be complete without a mark.
     """
     entry, mark = lock.get(source.locked_as), read_mark(source)
     if mark is not None:
         _remove_strays(source, mark.files)
-        # Reading all weights takes minutes: they are held to their sizes, unless one was written after it came.
-        if fault := damage(source, mark.files, contents=source.dataset or _touched(source, mark.files)):
+        # Reading all weights takes minutes: their sizes suffice, unless a file was written after the mark.
+        if fault := damage(source, mark.files, contents=source.dataset or _newer_than_mark(source, mark.files)):
             print(f"{source.name}: {fault}; it is fetched again")
             _remove_damaged(source, mark.files)
             return None
-        _date(source, mark.files)
+        _set_times(source, mark.files)
         if entry is None:
-            _record(where, source, mark.commit, mark.files)
+            _record(lock_path, source, mark.commit, mark.files)
         return mark.commit
     if entry is None:
         return None
@@ -164,14 +166,13 @@ def _complete(source: Source, lock: dict[str, dict[str, Any]], where: Path) -> s
         files = {name: facts for name, facts in files.items() if name == source.file}
     if not files or (source.file is None and "config.json" not in files) or damage(source, files):
         return None
-    print(
-        f"{source.name}: looking at what is here, {shown(sum(facts['bytes'] for facts in files.values()))}", flush=True
-    )
+    size = sum(facts["bytes"] for facts in files.values())
+    print(f"{source.name}: reading the files in the cache, {bytes_text(size)}", flush=True)
     if damage(source, files, contents=True):
         _remove_damaged(source, files)
         return None
     commit: str = entry["commit"]
-    _mark(source, commit, files)
+    _write_mark(source, commit, files)
     return commit
 
 
@@ -181,8 +182,8 @@ def _remove_damaged(source: Source, files: Files) -> None:
             (source.folder / name).unlink(missing_ok=True)
 
 
-def _touched(source: Source, files: Files) -> bool:
-    """Whether a file was written after the mark that says that it came."""
+def _newer_than_mark(source: Source, files: Files) -> bool:
+    """Whether a file was written after the source's mark."""
     marked = source.mark.stat().st_mtime_ns
     paths = [source.folder / name for name in files]
     return any(path.stat().st_mtime_ns > marked for path in paths if path.is_file())
@@ -194,31 +195,31 @@ def _remove_strays(source: Source, files: Files) -> None:
         path.unlink()
 
 
-def _mark(source: Source, commit: str, files: Files) -> None:
-    """Says that the source is complete. A mark that says so already stays as it is: what is made from it does, too."""
+def _write_mark(source: Source, commit: str, files: Files) -> None:
+    """Marks the source as complete. An equal mark keeps its time, so that outputs made from it stay fresh."""
     write_json_if_changed(source.mark, {"repository": source.repository, "commit": commit, "files": files})
-    _date(source, files)
+    _set_times(source, files)
 
 
-def _date(source: Source, files: Files) -> None:
-    """Gives files that were just held to their digests the mark's time, so that they are not `_touched`."""
-    if _touched(source, files):
+def _set_times(source: Source, files: Files) -> None:
+    """Gives files whose digests were just checked the time of the mark, so that they are not `_newer_than_mark`."""
+    if _newer_than_mark(source, files):
         marked = source.mark.stat().st_mtime_ns
         for name in files:
             os.utime(source.folder / name, ns=(marked, marked))
 
 
-def _plans(sources: list[Source], lock: dict[str, dict[str, Any]], where: Path) -> list[Wanted]:
-    """What each source has at the commit that is wanted; every fault of access is told at once."""
+def _plans(sources: list[Source], lock: dict[str, dict[str, Any]], lock_path: Path) -> list[DownloadPlan]:
+    """The files of each source at its locked or configured commit; one error names every source without access."""
     from huggingface_hub import HfApi
 
     api, plans, faults = HfApi(), [], []
     for source in sources:
         entry = lock.get(source.locked_as)
         locked = entry["commit"] if entry else None
-        asked = f"{locked}, which {where} has recorded" if locked else str(source.revision or "main")
+        revision = f"{locked}, which {lock_path} has recorded" if locked else str(source.revision or "main")
         try:
-            plans.append(_asking(source, asked, lambda: _plan(api, source, locked)))  # noqa: B023
+            plans.append(_one_line_errors(source, revision, lambda: _plan(api, source, locked)))  # noqa: B023
         except ValueError as error:
             faults.append(str(error))
     if faults:
@@ -226,7 +227,7 @@ def _plans(sources: list[Source], lock: dict[str, dict[str, Any]], where: Path) 
     return plans
 
 
-def _plan(api: Any, source: Source, locked: str | None) -> Wanted:
+def _plan(api: Any, source: Source, locked: str | None) -> DownloadPlan:
     kind = "dataset" if source.dataset else "model"
     api.auth_check(source.repository, repo_type=kind)
     info = api.repo_info(source.repository, repo_type=kind, revision=locked or source.revision, files_metadata=True)
@@ -237,22 +238,22 @@ def _plan(api: Any, source: Source, locked: str | None) -> Wanted:
         for entry in info.siblings
     ]
     if source.file is not None:
-        found = [file for file in files if file.name == source.file]
-        if not found:
+        chosen = [file for file in files if file.name == source.file]
+        if not chosen:
             names = ", ".join(file.name for file in files)
             raise ValueError(
                 f"{source.name}.file: {source.repository} has no {source.file} at {info.sha} (it has: {names})"
             )
     else:
-        found = [file for file in files if any(fnmatch(file.name, pattern) for pattern in _MODEL_FILES)]
-        found = [file for file in found if "/" not in file.name]
-        if not any(file.name == "config.json" for file in found):
+        chosen = [file for file in files if any(fnmatch(file.name, pattern) for pattern in _MODEL_FILES)]
+        chosen = [file for file in chosen if "/" not in file.name]
+        if not any(file.name == "config.json" for file in chosen):
             raise ValueError(f"{source.name}: {source.repository} holds no model (there is no config.json)")
-    return Wanted(source, str(info.sha), found)
+    return DownloadPlan(source, str(info.sha), chosen)
 
 
-def _asking(source: Source, revision: str, question: Callable[[], Wanted]) -> Wanted:
-    """Asks the hub; a refusal is one sentence with what to do."""
+def _one_line_errors(source: Source, revision: str, request: Callable[[], DownloadPlan]) -> DownloadPlan:
+    """Sends a request to the hub; turns each of its errors into one line with the remedy."""
     from huggingface_hub import constants
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -262,7 +263,7 @@ def _asking(source: Source, revision: str, question: Callable[[], Wanted]) -> Wa
     )
 
     try:
-        return question()
+        return request()
     except GatedRepoError:
         page = f"{constants.ENDPOINT}/{source.page}"
         raise ValueError(
@@ -283,36 +284,36 @@ def _asking(source: Source, revision: str, question: Callable[[], Wanted]) -> Wa
         raise ValueError(f"{source.name}: {constants.ENDPOINT} does not answer ({_line(error)})") from error
 
 
-def _tell_sizes(plans: list[Wanted]) -> None:
+def _print_sizes(plans: list[DownloadPlan]) -> None:
     print("To fetch:")
     for plan in plans:
-        what = plan.source.file or f"{len(plan.files)} files"
-        here = plan.bytes - plan.missing
-        note = f", {shown(here)} of it here" if here else ""
-        print(f"  {shown(plan.bytes):>9}  {plan.source.repository} at {plan.commit[:12]}: {what}{note}")
-    print(f"  {shown(sum(plan.bytes for plan in plans)):>9}  in all", flush=True)
+        files = plan.source.file or f"{len(plan.files)} files"
+        present = plan.bytes - plan.missing_bytes
+        note = f", {bytes_text(present)} of it here" if present else ""
+        print(f"  {bytes_text(plan.bytes):>9}  {plan.source.repository} at {plan.commit[:12]}: {files}{note}")
+    print(f"  {bytes_text(sum(plan.bytes for plan in plans)):>9}  in all", flush=True)
 
 
-def _check_space(plans: list[Wanted], cache: Path) -> None:
-    needed = sum(plan.missing for plan in plans)
-    there = next(folder for folder in (cache.absolute(), *cache.absolute().parents) if folder.is_dir())
-    free = shutil.disk_usage(there).free
-    if needed + _SPARE > free:
+def _check_space(plans: list[DownloadPlan], cache: Path) -> None:
+    needed = sum(plan.missing_bytes for plan in plans)
+    existing = next(folder for folder in (cache.absolute(), *cache.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
+    if needed + _SPARE_BYTES > free:
         raise ValueError(
-            f"hub.cache: {cache} needs {shown(needed)} more, beside {shown(_SPARE)} that stay free, and {there} has "
-            f"{shown(free)} free"
+            f"hub.cache: {cache} needs {bytes_text(needed)} more, beside {bytes_text(_SPARE_BYTES)} that stay free, and "
+            f"{existing} has {bytes_text(free)} free; make room, or set hub.cache to a larger disk"
         )
 
 
-def _download(plan: Wanted, told: Callable[[int], None]) -> Files:
-    """Downloads the files of one source and gives their sizes and SHA-256; `told` how many bytes have come."""
-    source, found, before = plan.source, {}, 0
+def _download(plan: DownloadPlan, progress: Callable[[int], None]) -> Files:
+    """Downloads the files of one source; returns their sizes and SHA-256. `progress` is called with the bytes received."""
+    source, fetched, received = plan.source, {}, 0
     for file in plan.files:
         path = source.folder / file.name
-        missing = file.bytes - file.here(source.folder)
-        come = before - (file.bytes - missing)
+        missing = file.bytes - file.bytes_present(source.folder)
+        offset = received - (file.bytes - missing)
         if (sha256 := _digest(path, file)) is not None:
-            found[file.name] = {"bytes": file.bytes, "sha256": sha256}
+            fetched[file.name] = {"bytes": file.bytes, "sha256": sha256}
             continue
         path.unlink(missing_ok=True)
         try:
@@ -324,25 +325,25 @@ def _download(plan: Wanted, told: Callable[[int], None]) -> Files:
                 folder=source.folder,
                 size=file.bytes,
                 digest=file.digest,
-                told=lambda here: told(come + here),  # noqa: B023
+                progress=lambda present: progress(offset + present),  # noqa: B023
             )
         except Exception as error:  # the HTTP client's own exceptions share no base with the library's
             raise ValueError(
-                f"{source.name}: {file.name} of {source.repository} broke off ({_line(error)}); what came is kept, "
-                "fetch again to go on"
+                f"{source.name}: {file.name} of {source.repository} broke off ({_line(error)}); the partial download is kept, "
+                "fetch again to resume it"
             ) from error
         if (sha256 := _digest(path, file)) is None:
             path.unlink()
             raise ValueError(
                 f"{source.name}: {path} is not what {source.repository} holds; it was removed, fetch again"
             )
-        found[file.name] = {"bytes": file.bytes, "sha256": sha256}
-        before += missing
-    return found
+        fetched[file.name] = {"bytes": file.bytes, "sha256": sha256}
+        received += missing
+    return fetched
 
 
 def _digest(path: Path, file: HubFile) -> str | None:
-    """The SHA-256 of a file that is here; None where it is not, or is not what the hub says of it."""
+    """The SHA-256 of a file in the cache; None if it is absent or differs from the hub's."""
     if not _has_size(path, file):
         return None
     sha256, git = hashlib.sha256(), hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
@@ -351,36 +352,36 @@ def _digest(path: Path, file: HubFile) -> str | None:
             sha256.update(block)
             if file.sha256 is None:
                 git.update(block)
-    known, found = (file.sha256, sha256.hexdigest()) if file.sha256 else (file.git_sha1, git.hexdigest())
-    return sha256.hexdigest() if known in (None, found) else None
+    expected, actual = (file.sha256, sha256.hexdigest()) if file.sha256 else (file.git_sha1, git.hexdigest())
+    return sha256.hexdigest() if expected in (None, actual) else None
 
 
 def _has_size(path: Path, file: HubFile) -> bool:
     return path.is_file() and path.stat().st_size == file.bytes
 
 
-def _record(where: Path, source: Source, commit: str, files: Files) -> None:
-    """Writes what came into the lock file; what it knew already must be the same."""
-    with _alone(where.absolute().parent):
-        lock = read_lock(where)  # another fetch may have written meanwhile
+def _record(lock_path: Path, source: Source, commit: str, files: Files) -> None:
+    """Adds a source to the lock file; an entry that exists must be the same."""
+    with _locked_folder(lock_path.absolute().parent):
+        lock = read_lock(lock_path)  # another fetch may have written meanwhile
         entry = lock.setdefault(source.locked_as, {"commit": commit, "files": {}})
         if entry["commit"] != commit:
             raise ValueError(
-                f"{source.name}: {where} has recorded {entry['commit']} of {source.repository} while {commit} was fetched; "
-                "fetch again to take that one"
+                f"{source.name}: {lock_path} has recorded {entry['commit']} of {source.repository} while {commit} was fetched; "
+                "fetch again to get the recorded commit"
             )
         known = entry["files"]
         for name, facts in files.items():
             if known.setdefault(name, facts)["sha256"] != facts["sha256"]:
                 raise ValueError(
-                    f"{source.name}: {name} of {source.repository} is not the file that {where} has recorded"
+                    f"{source.name}: {name} of {source.repository} is not the file that {lock_path} has recorded"
                 )
-        write_json(where, dict(sorted(lock.items())))
+        write_json(lock_path, dict(sorted(lock.items())))
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Holds other fetches off the lock file in a folder. Where the file system knows no locks, they are not."""
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """Keeps other fetches from the lock file in a folder, where the file system has locks."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:

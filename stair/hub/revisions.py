@@ -1,4 +1,4 @@
-"""Which commits of models and data sets were fetched: the lock file, the marks in the cache, and what must agree."""
+"""The fetched commits of models and data sets: the lock file, the marks in the cache, and their agreement."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Source:
     """A model or a data set that comes from the hub."""
 
     name: str
-    """Its place in the configuration: `models.qwen3.5-4b`, `benchmarks.aime2025`, `training_pool`."""
+    """Its key in the configuration: `models.qwen3.5-4b`, `benchmarks.aime2025`, `training_pool`."""
     repository: str
     dataset: bool
     revision: str | None
-    """The commit, tag or branch that the configuration asks for."""
+    """The commit, tag or branch in the configuration."""
     file: str | None
-    """The one file that is wanted; None is everything that a model needs."""
+    """The one file to fetch; None for all files of a model."""
     folder: Path
     mark: Path
-    """Says that the folder is complete, and which commit it holds."""
+    """The file that marks the folder as complete, with the commit that it holds."""
 
     @property
     def locked_as(self) -> str:
@@ -51,13 +51,13 @@ class Source:
 def hub_sources(config: Config, paths: RunPaths) -> Iterator[Source]:
     """The data sets and models of a run that come from the hub, small ones first."""
     sets: list[tuple[str, str, Dataset]] = [(f"benchmarks.{key}", key, item) for key, item in config.benchmarks.items()]
-    for place, key, item in [*sets, ("training_pool", "training_pool", config.training_pool)]:
+    for name, key, item in [*sets, ("training_pool", "training_pool", config.training_pool)]:
         if item.repository is not None:
             assert item.file is not None, "the configuration's check asks for it"
             file = paths.dataset_file(config, key)
             folder = file.parents[len(Path(item.file).parts) - 1]
             mark = paths.fetched_mark(config, key)
-            yield Source(place, item.repository, True, item.revision, item.file, folder, mark)
+            yield Source(name, item.repository, True, item.revision, item.file, folder, mark)
     models: dict[str, Model] = config.models
     for key, model in models.items():
         if model.repository is not None:
@@ -68,7 +68,7 @@ def hub_sources(config: Config, paths: RunPaths) -> Iterator[Source]:
 
 
 def read_lock(path: Path) -> dict[str, dict[str, Any]]:
-    """The entries of a lock file, none where there is no file.
+    """The entries of a lock file; none if the file does not exist.
 
     Raises:
         ConfigError: it cannot be read.
@@ -87,14 +87,14 @@ def read_lock(path: Path) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Mark:
-    """What a folder in the cache holds, complete."""
+    """The commit and files of a complete folder in the cache."""
 
     commit: str
     files: Files
 
 
 def read_mark(source: Source) -> Mark | None:
-    """What the cache holds of a source, None where nothing complete is there.
+    """The mark of a source; None if the cache does not hold it complete.
 
     Raises:
         ConfigError: the mark cannot be read.
@@ -102,27 +102,27 @@ def read_mark(source: Source) -> Mark | None:
     if not source.mark.is_file():
         return None
     try:
-        found = json.loads(source.mark.read_text(encoding="utf-8"))
-        if not _are_files(found["files"]):
+        content = json.loads(source.mark.read_text(encoding="utf-8"))
+        if not _are_files(content["files"]):
             raise ValueError
-        return Mark(str(found["commit"]), found["files"])
+        return Mark(str(content["commit"]), content["files"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(f"{source.mark} cannot be read; delete it and fetch again") from None
 
 
 def marked_commit(source: Source) -> str | None:
-    """The commit that a complete folder in the cache holds, None where nothing complete is there."""
+    """The commit of a source; None if the cache does not hold it complete."""
     mark = read_mark(source)
     return mark.commit if mark else None
 
 
 def damage(source: Source, files: Files, *, contents: bool = False) -> str | None:
-    """What is wrong with files in the cache: one that is gone, or is not what was fetched; None where all is well.
+    """The first file of the cache that is missing or differs from the fetched one, as text; None if there is none.
 
     Args:
-        source: whose folder.
-        files: what is to be there.
-        contents: hold the contents to their digests too, not only sizes.
+        source: the owner of the folder.
+        files: the expected files.
+        contents: compare digests too, not only sizes.
     """
     for name, facts in files.items():
         path = source.folder / name
@@ -134,40 +134,44 @@ def damage(source: Source, files: Files, *, contents: bool = False) -> str | Non
 
 
 def strays(source: Source, files: Files) -> list[Path]:
-    """What lies in a model's folder and would be read as a part of it, but belongs to another commit, or to nobody."""
+    """Files in a model's folder that a loader would read although they are not among `files`."""
     if source.dataset or not source.folder.is_dir():
         return []
     return [path for path in revision_files(source.folder) if path.name not in files]
 
 
 def check_contents(config: Config, paths: RunPaths, name: str, digests: Mapping[str, str] | None = None) -> None:
-    """Holds what was fetched of a source (`benchmarks.aime2025`, `training_pool`, `models.qwen3.5-4b`) to its digests.
+    """Compares the fetched files of a source (`benchmarks.aime2025`, `training_pool`, `models.qwen3.5-4b`) with their digests.
 
     Args:
         config: the run.
         paths: its files.
-        name: the source; one that is not from the hub is as it is.
-        digests: the SHA-256 of the files that are there, by name, where they are known already.
+        name: the source; a source that is not from the hub passes.
+        digests: the SHA-256 of the present files, by name, if they are known already.
 
     Raises:
-        ConfigError: it was not fetched, or a file is gone, another or one too many; it says how to fetch it again.
+        ConfigError: the source was not fetched, or a file is missing, different or superfluous.
     """
-    again = f"stair fetch --run {paths.folder}"
+    command = f"stair fetch --run {paths.folder}"
     for source in hub_sources(config, paths):
         if source.name != name:
             continue
         mark = read_mark(source)
         if mark is None:
-            raise ConfigError(f"{name}: {source.repository} is not in {source.folder}, or not whole; fetch it: {again}")
-        if digests is None:
-            found = damage(source, mark.files, contents=True)
-        else:
-            other = [file for file, facts in mark.files.items() if digests.get(file) != facts["sha256"]]
-            found = (
-                f"{source.folder / other[0]} is gone, or is not what was fetched (then delete it)" if other else None
+            raise ConfigError(
+                f"{name}: {source.repository} is not in {source.folder}, or not whole; fetch it: {command}"
             )
-        if found:
-            raise ConfigError(f"{name}: {found}; fetch it again: {again}")
+        if digests is None:
+            fault = damage(source, mark.files, contents=True)
+        else:
+            different = [file for file, facts in mark.files.items() if digests.get(file) != facts["sha256"]]
+            fault = (
+                f"{source.folder / different[0]} is gone, or is not what was fetched (then delete it)"
+                if different
+                else None
+            )
+        if fault:
+            raise ConfigError(f"{name}: {fault}; fetch it again: {command}")
         if extra := strays(source, mark.files):
             raise ConfigError(f"{name}: {extra[0]} is no file of {source.repository} at {mark.commit}; delete it")
 
@@ -179,34 +183,34 @@ def _are_files(files: object) -> bool:
     )
 
 
-def check_agreement(source: Source, lock: dict[str, dict[str, Any]], where: Path) -> None:
-    """Holds the configuration, the lock and what lies in the cache to one commit, and to the same digests of its files.
+def check_agreement(source: Source, lock: dict[str, dict[str, Any]], lock_path: Path) -> None:
+    """Checks that configuration, lock file and cache name one commit of a source and the same digests of its files.
 
     Raises:
-        ConfigError: two of them name different ones.
+        ConfigError: two of them differ.
     """
     entry, mark = lock.get(source.locked_as), read_mark(source)
     locked, held = entry["commit"] if entry else None, mark.commit if mark else None
     asked = source.revision if source.revision and len(source.revision) == 40 else None
     if locked and asked and locked != asked:
-        raise ConfigError(f"{source.name}.revision is {asked}, but {where} has recorded {locked} for it")
+        raise ConfigError(f"{source.name}.revision is {asked}, but {lock_path} has recorded {locked} for it")
     if held and (locked or asked) not in (None, held):
         raise ConfigError(
-            f"{source.name}: {source.folder} holds {source.repository} at {held}, but {where} has recorded "
+            f"{source.name}: {source.folder} holds {source.repository} at {held}, but {lock_path} has recorded "
             f"{locked or asked}; delete that folder and fetch again, or restore the lock file"
         )
     recorded: Files = entry["files"] if entry else {}
     for name, facts in mark.files.items() if mark else ():
         if name in recorded and recorded[name] != facts:
             raise ConfigError(
-                f"{source.name}: {source.folder / name} is not the file that {where} has recorded (its size or SHA-256 is "
+                f"{source.name}: {source.folder / name} is not the file that {lock_path} has recorded (its size or SHA-256 is "
                 f"another); delete that folder and fetch again, or restore the lock file"
             )
 
 
 def check_fetched(config: Config, paths: RunPaths) -> None:
-    """`check_agreement` for everything that a run takes from the hub."""
-    where = Path(config.hub.lock)
-    lock = read_lock(where)
+    """`check_agreement` for every source of a run."""
+    lock_path = Path(config.hub.lock)
+    lock = read_lock(lock_path)
     for source in hub_sources(config, paths):
-        check_agreement(source, lock, where)
+        check_agreement(source, lock, lock_path)

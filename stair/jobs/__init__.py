@@ -1,1 +1,1 @@
-"""What any job needs: a claim on its work, progress, signals, a GPU of its own, logs that survive it."""
+"""Services of every job: claims, progress, signals, GPUs, and logs that outlive the job."""

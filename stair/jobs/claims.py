@@ -1,10 +1,10 @@
-"""A claim on a piece of work: while one process works on it, a second one refuses. A small file; no lock, no database.
+"""Claims: while one process works on a piece of work, a second one refuses. A claim is a small file, no lock or database.
 
-The file is made whole and exclusively (a hard link of a finished file; where there are no hard links, exclusive creation), which
-network file systems keep to. It holds who claims, and its time is renewed while the claimant lives. A claim of this machine
-is dead when no such process runs; another machine's is dead when it has not been renewed for some minutes. A dead claim is taken
-over. Were a claim ever taken from a living process (one that slept for minutes), nothing is damaged: writers share no
-file, and the one that lost its claim ends when it writes next.
+The file is created exclusively (by a hard link to a finished file, or by exclusive creation without hard links), which
+network file systems support. It names the claimant, which renews its time. A claim of this machine is dead if its process
+does not run; a claim of another machine is dead if it has not been renewed for some minutes. A new claimant replaces a dead
+claim. If a living process loses its claim (after it slept for minutes), nothing is damaged: writers share no file, and the
+process ends at its next write.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ import psutil
 
 from stair.records.files import partial_path
 
-_RENEWED_SECONDS = 15.0
+_RENEWAL_SECONDS = 15.0
 _DEAD_SECONDS = 300.0
-"""Without renewal for so long, a claim of another machine is dead; attributes of a network file system can lag a minute."""
+"""A claim of another machine is dead after this time without renewal; attributes of a network file system lag up to a minute."""
 
-_PATIENCE_SECONDS = 2.0
-"""A process that is being killed may take a moment to be gone."""
+_KILL_SECONDS = 2.0
+"""The time in which a killed process may end."""
 
-_ENDING = ".claim"
+_SUFFIX = ".claim"
 
 
 class ClaimedError(ValueError):
-    """Another process is at work on the same; the message says which, and what to do."""
+    """Another process has claimed the work; the message names it and the remedy."""
 
 
 @dataclass(frozen=True)
 class Claimant:
-    """Who holds a claim."""
+    """The holder of a claim."""
 
     work: str
-    """What is claimed: a shard, a seal, a compaction."""
+    """The claimed work: a shard, a seal, a compaction."""
     host: str
     place: str
-    """The boot and the process namespace of the host, within which a process id means something."""
+    """The boot and the process namespace of the host, within which process ids are unique."""
     process: int
     started: str
-    """When the process started, as its system counts."""
+    """The start time of the process in its system's count."""
     since: str
 
     @classmethod
@@ -60,7 +60,7 @@ class Claimant:
         return cls(work, socket.gethostname(), _place(), process, _started(process) or "", since)
 
     def runs(self) -> bool | None:
-        """Whether the process is there; None where that cannot be seen from here."""
+        """Whether the process runs; None if this process cannot see it."""
         if (self.host, self.place) != (socket.gethostname(), _place()):
             return None
         return _started(self.process) == self.started
@@ -71,32 +71,32 @@ class Claim:
 
     Args:
         folder: the work folder.
-        work: what is claimed, in few words without slashes: `shard-0-of-2`.
-        conflicts: which other works cannot go on beside this one; by default only the same.
+        work: a short name without slashes: `shard-0-of-2`.
+        conflicts: whether other work, by its name, excludes this; by default only the same work does.
 
     Raises:
-        ClaimedError: on entering, when a living process holds this or a conflicting claim.
+        ClaimedError: on entering, if a living process holds this or a conflicting claim.
     """
 
     def __init__(self, folder: Path, work: str, conflicts: Callable[[str], bool] = lambda other: False) -> None:
         self._folder, self._work, self._conflicts = folder, work, conflicts
-        self._path = folder / f".{work}{_ENDING}"
+        self._path = folder / f".{work}{_SUFFIX}"
         self._stop = threading.Event()
         self._text = ""
         self._lost = False
 
     def __enter__(self) -> Claim:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._take()
+        self._acquire()
         try:
             now = self._path.stat().st_mtime
-            for path in sorted(self._folder.glob(f".*{_ENDING}")):
+            for path in sorted(self._folder.glob(f".*{_SUFFIX}")):
                 claimant = living(path, now)
                 if path == self._path:
                     continue
                 if claimant is None:
                     remove_dead(path, now)
-                elif self._conflicts(path.name.removeprefix(".").removesuffix(_ENDING)):
+                elif self._conflicts(path.name.removeprefix(".").removesuffix(_SUFFIX)):
                     raise ClaimedError(self._refusal(path, claimant))
         except BaseException:
             self._path.unlink(missing_ok=True)
@@ -112,35 +112,35 @@ class Claim:
             self._path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Raises ClaimedError when the claim has been taken over: this process was thought dead."""
+        """Raises ClaimedError if another process has replaced the claim because this one seemed dead."""
         if self._lost:
             raise ClaimedError(
-                f"{self._path} was taken over by another process, while this one stood still; it ends here, and what it has "
-                "finished is kept"
+                f"another process replaced {self._path} because this one did not renew it; this process ends, and its "
+                "finished work is kept"
             )
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         self._text = json.dumps(asdict(Claimant.here(self._work)), indent=2) + "\n"
-        beside = partial_path(self._path)
-        beside.write_text(self._text, encoding="utf-8")
+        partial = partial_path(self._path)
+        partial.write_text(self._text, encoding="utf-8")
         try:
-            until = time.monotonic() + _PATIENCE_SECONDS
-            while not self._create(beside):
-                claimant = living(self._path, now=beside.stat().st_mtime)
+            deadline = time.monotonic() + _KILL_SECONDS
+            while not self._create(partial):
+                claimant = living(self._path, now=partial.stat().st_mtime)
                 if claimant is None:
-                    remove_dead(self._path, beside.stat().st_mtime)
-                elif time.monotonic() > until:
+                    remove_dead(self._path, partial.stat().st_mtime)
+                elif time.monotonic() > deadline:
                     raise ClaimedError(self._refusal(self._path, claimant))
                 time.sleep(0.05)
-                os.utime(beside)
+                os.utime(partial)
         finally:
-            beside.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
-    def _create(self, beside: Path) -> bool:
-        """Makes the claim from the finished file; False when there is one already."""
+    def _create(self, partial: Path) -> bool:
+        """Creates the claim from the finished file; False if a claim exists."""
         try:
             try:
-                os.link(beside, self._path)
+                os.link(partial, self._path)
             except FileExistsError:
                 raise
             except OSError:  # no hard links here
@@ -150,8 +150,8 @@ class Claim:
                 finally:
                     os.close(descriptor)
         except FileExistsError:
-            # A network file system that lost the answer asks again, and is told of the link that it has made.
-            return beside.stat().st_nlink > 1
+            # A network file system that lost the reply repeats the call and meets its own link.
+            return partial.stat().st_nlink > 1
         return True
 
     def _refusal(self, path: Path, claimant: Claimant | None) -> str:
@@ -172,7 +172,7 @@ class Claim:
             return False
 
     def _renew(self) -> None:
-        while not self._stop.wait(_RENEWED_SECONDS):
+        while not self._stop.wait(_RENEWAL_SECONDS):
             if not self._holds():
                 self._lost = True
                 return
@@ -181,21 +181,21 @@ class Claim:
 
 
 def remove_dead(path: Path, now: float | None = None) -> None:
-    """Removes a dead claim, unless another process has just done so and made its own. `now` as for `living`."""
-    taken = path.with_name(f"{partial_path(path).name}.dead")
+    """Removes a dead claim, unless another process has just replaced it. `now` as in `living`."""
+    renamed = path.with_name(f"{partial_path(path).name}.dead")
     with contextlib.suppress(FileNotFoundError):
-        os.rename(path, taken)
-        if living(taken, now) is not None:
+        os.rename(path, renamed)
+        if living(renamed, now) is not None:
             with contextlib.suppress(OSError):
-                os.link(taken, path)
-        taken.unlink(missing_ok=True)
+                os.link(renamed, path)
+        renamed.unlink(missing_ok=True)
 
 
 _UNKNOWN = Claimant("", "", "", 0, "", "")
 
 
 def living(path: Path, now: float | None = None) -> Claimant | None:
-    """Who holds a claim; None where nobody living does. `now` is this moment as the folder's file system counts."""
+    """The living holder of a claim; None if there is none. `now` is the current time of the folder's file system."""
     try:
         text = path.read_text(encoding="utf-8")
         age = (time.time() if now is None else now) - path.stat().st_mtime
@@ -212,7 +212,7 @@ def living(path: Path, now: float | None = None) -> Claimant | None:
 
 
 def _place() -> str:
-    """The boot and the process namespace, where Linux tells them."""
+    """The boot and the process namespace; empty outside Linux."""
     parts = []
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
@@ -222,13 +222,13 @@ def _place() -> str:
 
 
 def _started(process: int) -> str | None:
-    """When a process started; None where it has ended, though nobody may have taken notice yet."""
+    """The start time of a process; None if it has ended, even if its parent has not collected it."""
     try:
-        found = psutil.Process(process)
-        if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+        running = psutil.Process(process)
+        if running.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return None
         with contextlib.suppress(OSError, IndexError):  # ticks since the boot: the clock may be set
             return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-        return str(found.create_time())
+        return str(running.create_time())
     except psutil.Error:
         return None

@@ -1,7 +1,7 @@
-"""Making a work log's many files one: without torn lines and duplicates, and without losing a record whatever happens.
+"""Compaction: the many files of a work log become one, without torn lines and duplicates, and no record is lost.
 
-The new file is written beside, flushed, read back and renamed; only then the old ones go. Killed in between, a log has its
-records twice, which readers drop. Records under settings of the past stay: they may be wanted again.
+The new file is written beside the old ones, flushed, read back and renamed; then the old files are removed. A kill in between
+leaves records twice, and readers drop duplicates. Records under earlier settings stay, because they may be needed again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stair.records.files import replacing
 from stair.records.worklog import WorkLog
 
 CLAIM = "compaction"
-"""The claim under which a folder's log is compacted; no other work of the folder goes on beside it."""
+"""The claim of a compaction; it excludes all other work of the folder."""
 
 _MANY_FILES = 16
 _WASTED_SHARE, _WASTED_BYTES = 0.1, 1 << 20
@@ -22,27 +22,27 @@ _WASTED_SHARE, _WASTED_BYTES = 0.1, 1 << 20
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction did."""
+    """The result of a compaction."""
 
     files: int
-    """Files before; there is one now."""
+    """The number of files before it."""
     records: int
     freed: int
     """Bytes."""
 
 
 def compact(work: Path, *, always: bool = False) -> Compacted | None:
-    """Compacts the log of a work folder where that is worth it: many files, or a tenth of it waste.
+    """Compacts the log of a work folder if it has many files or a tenth of it is waste.
 
     Args:
         work: the work folder.
         always: compact whenever there is more than one file or any waste.
 
     Returns:
-        What was done; None where nothing was.
+        None if there was nothing to compact.
 
     Raises:
-        ClaimedError: a process is at work in the folder.
+        ClaimedError: a process works in the folder.
         ValueError: the log holds two different records of one key.
     """
     folder = work / "log"
@@ -62,7 +62,7 @@ def compact(work: Path, *, always: bool = False) -> Compacted | None:
                 handle.writelines(log.lines())
             written = WorkLog.of_files([partial])
             if list(written.keys()) != list(log.keys()) or written.counts.problems():
-                raise OSError(f"{path} could not be written as it should be; nothing was changed")
+                raise OSError(f"{path} could not be written correctly; the log is unchanged")
             claim.check()
         for old in files:
             old.unlink(missing_ok=True)

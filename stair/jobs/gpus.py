@@ -1,7 +1,7 @@
-"""Which of a machine's GPUs a job uses: Snakemake counts the resource `gpu`, and says to no job which one is its own.
+"""The GPUs of a job: Snakemake counts the resource `gpu`, but does not assign GPUs to jobs.
 
-Where a scheduler or a user has chosen (CUDA_VISIBLE_DEVICES names no more GPUs than are needed), that holds. Otherwise a job
-takes GPUs whose lock is free: a file for each, locked by flock, which the kernel gives back however the job ends.
+A choice of the scheduler or the user (CUDA_VISIBLE_DEVICES names no more GPUs than the job needs) applies. Otherwise a job
+uses GPUs whose lock is free. Each GPU has a file locked by flock, which the kernel releases however the job ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; asked without CUDA, which forks do not survive."""
+    """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them. Does not initialise CUDA, which forks do not survive."""
     named = os.environ.get(VISIBLE)
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1", "NoDevFiles")]
@@ -31,10 +31,10 @@ def visible_gpus() -> list[str]:
 
 @contextmanager
 def own_gpus(count: int) -> Iterator[list[str]]:
-    """Within it, CUDA shows this process and its children `count` GPUs that no other job of ours uses; yields their names.
+    """Restricts CUDA in this process and its children to `count` GPUs that no other job of the project uses; yields their names.
 
-    Waits, and says so, while too few are free. Nothing happens where no more than `count` are visible. To be entered before CUDA
-    is first used.
+    Waits, with a message, while too few are free. Has no effect if at most `count` are visible. Enter it before the first use
+    of CUDA.
     """
     names = visible_gpus()
     if count < 1 or len(names) <= count:
@@ -57,31 +57,31 @@ def _lock(names: list[str], count: int, held: ExitStack) -> list[str]:
     """Locks `count` of the GPUs, or none while too few are free: two jobs that each want two never wait for each other."""
     folder = Path(tempfile.gettempdir()) / f"stair-gpus-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    told = False
+    announced = False
     while True:
-        with ExitStack() as taken:
+        with ExitStack() as locks:
             mine: list[str] = []
             for name in names:
-                if len(mine) < count and _take(taken.enter_context(_opened(folder, name))):
+                if len(mine) < count and _try_lock(locks.enter_context(_lock_file(folder, name))):
                     mine.append(name)
             if len(mine) == count:
-                held.enter_context(taken.pop_all())
+                held.enter_context(locks.pop_all())
                 return mine
-        if not told:
+        if not announced:
             print(
                 f"waiting for {count} of the GPUs {', '.join(names)}: other jobs use them (set {VISIBLE} to choose yourself)",
                 file=sys.stderr,
                 flush=True,
             )
-            told = True
+            announced = True
         time.sleep(_WAIT_SECONDS)
 
 
-def _opened(folder: Path, name: str) -> BinaryIO:
+def _lock_file(folder: Path, name: str) -> BinaryIO:
     return open(folder / f"{name.replace('/', '_')}.lock", "ab")
 
 
-def _take(file: BinaryIO) -> bool:
+def _try_lock(file: BinaryIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Being asked to stop: SIGTERM, Ctrl-C, and SIGUSR1 as Slurm's warning before a time limit, end a command with "run me again".
+"""Stop requests: SIGTERM, Ctrl-C, and SIGUSR1 (Slurm's warning before a time limit) end a command with "run me again".
 
-A command stops where it stands: what it has finished is on disk already, and what it writes is whole or absent. Work whose
-unit is long, such as a training's update, defers the stop to its own safe points. A second signal ends the process at once.
+A command can stop anywhere: its finished work is on disk, and its files are written atomically. Work with long units, such as
+the updates of a training, defers the stop to its own safe points. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from types import FrameType
 from typing import Any
 
 EXIT_AGAIN = 75
-"""The exit code that means "run me again": EX_TEMPFAIL of sysexits.h."""
+"""The exit code for "run me again": EX_TEMPFAIL of sysexits.h."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class Interrupted(BaseException):
-    """The command was asked to stop; the message says by what, and what is kept."""
+    """A signal stopped the command; the message names the signal and the kept work."""
 
 
-_asked: int | None = None
+_received: int | None = None
 _deferring = 0
 
 
 def listen() -> None:
-    """Takes the signals over for this process, one that waits too; in another thread than the main one nothing happens.
+    """Installs the signal handlers and unblocks pending signals; has no effect outside the main thread.
 
     Raises:
-        Interrupted: one was waiting.
+        Interrupted: a signal was pending.
     """
-    global _asked, _deferring
-    _asked, _deferring = None, 0
+    global _received, _deferring
+    _received, _deferring = None, 0
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            signal.signal(number, _take)
+            signal.signal(number, _handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def _take(number: int, _: FrameType | None) -> None:
-    global _asked
-    if _asked is not None:
+def _handle(number: int, _: FrameType | None) -> None:
+    global _received
+    if _received is not None:
         os._exit(EXIT_AGAIN)
-    _asked = number
+    _received = number
     if _deferring:
         name = signal.Signals(number).name
         with contextlib.suppress(OSError, ValueError, RuntimeError):
@@ -59,36 +59,36 @@ def _take(number: int, _: FrameType | None) -> None:
 
 
 def stop_requested() -> bool:
-    """Whether a signal has asked to stop."""
-    return _asked is not None
+    """Whether a signal has requested a stop."""
+    return _received is not None
 
 
 def check(kept: str = "what was finished is kept") -> None:
-    """Stops here when a signal has asked for it.
+    """Stops here if a signal has requested it.
 
     Args:
-        kept: what the message says of the work so far.
+        kept: the message's text on the work so far.
 
     Raises:
-        Interrupted: a signal has come.
+        Interrupted: a signal was received.
     """
-    if _asked is not None:
-        raise Interrupted(f"stopped by {signal.Signals(_asked).name}; {kept}; run the same command again to go on")
+    if _received is not None:
+        raise Interrupted(f"stopped by {signal.Signals(_received).name}; {kept}; run the same command again to resume")
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """Within it a signal only leaves a mark: the work calls `check` where it can stop, and does what it must before.
+    """Defers stop requests: the work inside calls `check` at its safe points.
 
-    Ctrl-C (SIGINT) is such a signal within it where nobody `listen`s, too.
+    This includes Ctrl-C (SIGINT) in a process that does not `listen`.
 
     Raises:
-        Interrupted: a signal has come and the work went on to its end; raised when the block is left.
+        Interrupted: at the end of the block, if a signal was received and the work finished.
     """
     global _deferring
     keyboard: Any = None
     if not _deferring and threading.current_thread() is threading.main_thread():
-        keyboard = signal.signal(signal.SIGINT, _take)
+        keyboard = signal.signal(signal.SIGINT, _handle)
     _deferring += 1
     try:
         yield

@@ -1,4 +1,4 @@
-"""Progress of a job: a line in its log now and then, and a small file that the run's display reads."""
+"""Progress of a job: occasional lines in its log, and a small file for the run's display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stair.records.files import replacing
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: 45s, 3m20s, 2h05m."""
+    """Seconds for people: 45s, 3m20s, 2h05m."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds}s"
@@ -27,36 +27,36 @@ class Progress:
     """Counts the work of one job.
 
     Args:
-        folder: where progress files lie (`work/progress` of the run).
+        folder: of progress files (`work/progress` of the run).
         job: the job's name; slashes become dots in the file's name.
-        total: units of work in all.
-        unit: what a unit is called, in the plural.
-        done: units that were finished before this start.
+        total: units of work.
+        unit: the plural name of a unit.
+        done: units finished before this start.
     """
 
     FILE_SECONDS = 0.5
     LINE_SECONDS = 5.0
-    """Between two lines at first; as a job grows long, a fiftieth of its time so far, a minute at most."""
+    """The time between the first lines; later a fiftieth of the elapsed time, at most a minute."""
 
     def __init__(self, folder: Path, job: str, total: int, unit: str, done: int = 0) -> None:
         self.job, self.total, self.unit, self.done, self._before = job, total, unit, done, done
         self.path = folder / f"{job.replace('/', '.')}.json"
         self._start = time.monotonic()
-        self._filed = self._told = 0.0
+        self._file_time = self._line_time = 0.0
         self._note = ""
         self._facts: Mapping[str, float] = {}
         self._write()
 
     def begin(self) -> None:
-        """The work begins now: the time before it, in which something was loaded, is no measure of what is left."""
+        """Starts the clock of the work; loading before it does not count in the estimate of the rest."""
         self._start = time.monotonic()
 
     def advance(self, units: int = 1, note: str | None = None) -> None:
-        """Counts finished units; `note` (a rate, a loss) stands at the end of the line, the last one where none is given."""
+        """Counts finished units; the line ends with `note` (a rate, a loss), by default the previous one."""
         self.set(self.done + units, self._note if note is None else note)
 
     def beat(self, note: str, facts: Mapping[str, float]) -> None:
-        """Work goes on, whether or not a unit has been finished; `facts` are numbers for the progress file."""
+        """Reports that the work is alive, without a finished unit; `facts` are numbers for the progress file."""
         self._facts = facts
         self.set(self.done, note)
 
@@ -65,16 +65,16 @@ class Progress:
         ended = done >= self.total and done > self.done
         self.done, self._note = done, note
         now = time.monotonic()
-        if now - self._filed >= self.FILE_SECONDS or ended:
-            with suppress(OSError):  # the work itself says what is wrong with the disk
+        if now - self._file_time >= self.FILE_SECONDS or ended:
+            with suppress(OSError):  # the work itself reports a fault of the disk
                 self._write()
-        if now - self._told >= max(self.LINE_SECONDS, min((now - self._start) / 50, 60.0)) or ended:
-            self._told = now
-            with suppress(OSError, ValueError):  # nobody listens any more
+        if now - self._line_time >= max(self.LINE_SECONDS, min((now - self._start) / 50, 60.0)) or ended:
+            self._line_time = now
+            with suppress(OSError, ValueError):  # the terminal is closed
                 print(self.line(), file=sys.stderr, flush=True)
 
     def line(self) -> str:
-        """The state as one line: count, share, time so far, time to come."""
+        """The state as one line: count, share, elapsed and remaining time."""
         elapsed = time.monotonic() - self._start
         share = self.done / self.total if self.total else 1.0
         fresh = self.done - self._before
@@ -89,7 +89,7 @@ class Progress:
         )
 
     def _write(self) -> None:
-        self._filed = time.monotonic()
+        self._file_time = time.monotonic()
         with replacing(self.path) as partial:
             partial.write_text(
                 json.dumps(

@@ -1,8 +1,8 @@
-"""Durable work shared out among jobs. A shard is claimed, goes on where an earlier job stopped, and leaves a marker at its end.
+"""Shards of durable work. A job claims a shard, resumes the work of earlier jobs, and writes a completion marker.
 
-What is kept of the work, and how, is its owner's: records of a log (`stair.records.worklog`) or files of tensors
-(`stair.jobs.tensor_files`). Both outlive their job, and neither depends on how many shards there are: the number may change
-between two starts.
+The owner of the work keeps its results: records of a log (`stair.records.worklog`) or files of tensors
+(`stair.jobs.tensor_files`). Both outlive their job and are independent of the number of shards, which may change between two
+starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stair.records.files import write_json
 T = TypeVar("T")
 
 WITHDRAWN = ".withdrawn"
-"""The ending of a marker that no longer counts, because some of its shard's work has been lost."""
+"""The suffix of a withdrawn marker: some work of its shard has been lost."""
 
 
 class Shard(NamedTuple):
@@ -31,7 +31,7 @@ class Shard(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Names its claim, its marker and its log."""
+        """The name of its claim, marker and log."""
         return f"shard-{self.number}-of-{self.of}"
 
     def share(self, items: Sequence[T]) -> list[T]:
@@ -45,7 +45,7 @@ class Shard(NamedTuple):
         return list(items[self.number :: self.of])
 
     def overlaps(self, work: str) -> bool:
-        """Whether other work on the folder, by its claim, does some of this shard's; any but a shard may."""
+        """Whether other work of the folder, by its claim, overlaps this shard; work that is no shard does."""
         match = re.fullmatch(r"shard-(\d+)-of-(\d+)", work)
         if match is None:
             return True
@@ -54,15 +54,15 @@ class Shard(NamedTuple):
 
 
 class ShardWork:
-    """A shard at work, within the context: no other job does any of the same.
+    """A claimed shard, within the context: no other job works on it.
 
     Args:
         folder: the work folder, which all shards share.
-        shard: this one.
-        marker: written by `end`.
+        shard: the claimed shard.
+        marker: the completion marker that `end` writes.
 
     Raises:
-        ClaimedError: on entering, when another process does some of the same.
+        ClaimedError: on entering, if another process works on a part of the shard.
     """
 
     def __init__(self, folder: Path, shard: Shard, marker: Path) -> None:
@@ -79,16 +79,16 @@ class ShardWork:
         self._claim.__exit__(kind, error, trace)
 
     def check(self) -> None:
-        """Raises ClaimedError when another process has taken this one for dead and goes on in its place."""
+        """Raises ClaimedError if another process has replaced the claim because this one seemed dead."""
         self._claim.check()
 
     def end(self, **facts: Any) -> None:
-        """Writes the marker, with facts of the work: nothing of the shard is left to do."""
+        """Writes the completion marker of the shard, with facts of the work."""
         self._marker.with_suffix(WITHDRAWN).unlink(missing_ok=True)
         write_json(self._marker, {"shard": self.shard.number, "of": self.shard.of, **facts})
 
 
 def withdraw_markers(folder: Path) -> None:
-    """Says that work of ended shards has been lost: the workflow's next start runs them again, and what is kept stays kept."""
+    """Withdraws the markers of ended shards after a loss: the workflow's next start runs them again and reuses the kept work."""
     for marker in folder.glob("shard-*-of-*.json"):
         marker.rename(marker.with_suffix(WITHDRAWN))

@@ -1,7 +1,7 @@
-"""Tensors that are computed once and kept: one safetensors file for each piece of work, whole or absent.
+"""Durable tensors: one safetensors file for each piece of work, written atomically.
 
-A file says in its header under which key it was made, and a digest of its tensors. A piece counts as made when its file has
-the key that is wanted now; a file that was written for another key is replaced. Equal tensors give equal bytes.
+The header of a file contains its key and a digest of its tensors. A piece is complete if its file has the current key; a file
+with another key is replaced. Equal tensors give equal bytes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _HEADER = "stair"
 # One entry of the header's metadata, because safetensors writes several in any order.
 
 _SPARE_BYTES = 1 << 28
-"""Room that is left for all else that a run writes meanwhile."""
+"""Free space for the other files of a run."""
 
 
 class TensorFiles:
     """The files of one stage.
 
     Args:
-        folder: where they lie.
-        others: folders of other runs, by the run's name; a file that one of them has under an equal key is taken over.
+        folder: of this run.
+        others: folders of other runs, by the run's name; a file of theirs with an equal key is imported.
     """
 
     def __init__(self, folder: Path, others: Mapping[str, Path] | None = None) -> None:
@@ -44,31 +44,31 @@ class TensorFiles:
         return self.folder / f"{name}.safetensors"
 
     def has(self, name: str, key: str) -> bool:
-        """Whether a piece was made under a key, here or in another run, whose file is then taken over."""
+        """Whether a piece is complete under a key; imports it from another run if that has it."""
         if _key_of(self.path(name)) == key:
             return True
         for folder in self._others.values():
-            theirs = TensorFiles(folder).path(name)
-            if _key_of(theirs) == key:
-                link_or_copy(theirs, self.path(name))
+            other = TensorFiles(folder).path(name)
+            if _key_of(other) == key:
+                link_or_copy(other, self.path(name))
                 return True
         return False
 
     def keep(self, name: str, key: str, tensors: Mapping[str, np.ndarray]) -> None:
-        """Writes a piece; it is durable when this returns.
+        """Writes a piece durably.
 
         Raises:
-            OSError: it cannot be written, because the disk is full for example; an earlier file stays.
+            OSError: the piece cannot be written, for example to a full disk; an earlier file stays.
         """
         facts = json.dumps({"key": key, "sha256": _content_digest(tensors)}, sort_keys=True)
         with replacing(self.path(name)) as partial:
             save_file(dict(tensors), partial, metadata={_HEADER: facts})
 
     def verified_digest(self, name: str, key: str) -> str | None:
-        """The SHA-256 of a piece's file, whose tensors are read and held to their own digest; None where it was not made.
+        """The SHA-256 of a piece's file after a check of its tensors against their digest; None if the piece is not complete.
 
         Raises:
-            ValueError: the tensors are not those that were written. The file is then renamed, so that they are made again.
+            ValueError: the tensors differ from the written ones. The file is renamed, so that the piece is computed again.
         """
         path = self.path(name)
         if _key_of(path) != key:
@@ -82,17 +82,17 @@ class TensorFiles:
         return file_digest(path)
 
     def require_space(self, nbytes: int, what: str) -> None:
-        """Refuses work that the disk has no room for.
+        """Refuses work without enough free disk space.
 
         Raises:
-            ValueError: `nbytes` do not fit; the message says what is lacking, and where.
+            ValueError: `nbytes` do not fit.
         """
-        place = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
-        free = shutil.disk_usage(place).free
+        existing = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
+        free = shutil.disk_usage(existing).free
         if nbytes + _SPARE_BYTES > free:
             raise ValueError(
-                f"{what} takes {gigabytes(nbytes)} in {self.folder}, where {gigabytes(free)} are free and "
-                f"{gigabytes(_SPARE_BYTES)} must stay free: make room, or let `results` name a place on a larger disk"
+                f"{what} needs {gigabytes(nbytes)} in {self.folder}, where {gigabytes(free)} are free and "
+                f"{gigabytes(_SPARE_BYTES)} must stay free: make room, or set `results` to a larger disk"
             )
 
 
@@ -111,7 +111,7 @@ def _content_digest(tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def _facts_of(path: Path) -> dict[str, Any]:
-    """What a file's header says of it; nothing where there is no readable file."""
+    """The facts in a file's header; empty if the file cannot be read."""
     try:
         with safe_open(path, framework="np") as opened:
             facts: dict[str, Any] = json.loads((opened.metadata() or {})[_HEADER])

@@ -37,10 +37,10 @@ class Sources:
     def of(cls, kinds: Sequence[int], device: torch.device) -> Sources:
         """From the index in CATEGORIES of every position of a prefix."""
         assert all(0 <= kind < _CURRENT for kind in kinds), "a prefix has no current turn"
-        found = torch.tensor(kinds, dtype=torch.long, device=device)
-        ends = torch.bincount(found, minlength=_CURRENT).cumsum(0).tolist()
+        categories = torch.tensor(kinds, dtype=torch.long, device=device)
+        ends = torch.bincount(categories, minlength=_CURRENT).cumsum(0).tolist()
         return cls(
-            found.argsort(stable=True),
+            categories.argsort(stable=True),
             tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False)),
         )
 

@@ -88,11 +88,11 @@ def _bodies(text: str, history: Sequence[Exchange], user: str) -> Iterator[tuple
         header = f"{TURN_START}{role}\n"
         start = text.find(header, cursor) + len(header)
         forms = (message, message.strip(), message.strip("\n"), message.lstrip(), message.lstrip("\n"))
-        found = next((form for form in forms if text.startswith(form + TURN_END, start)), None)
-        if found is None or start < cursor + len(header):
+        body = next((form for form in forms if text.startswith(form + TURN_END, start)), None)
+        if body is None or start < cursor + len(header):
             raise ValueError(
                 f"turn {number // 2 + 1}: the chat template does not write the {role} message between {header!r} and "
-                f"{TURN_END!r} as it is; its tokens cannot be told from the template's"
+                f"{TURN_END!r} as it is; the tokens of the message and of the template cannot be separated"
             )
-        cursor = start + len(found)
+        cursor = start + len(body)
         yield (_USER if role == "user" else _ASSISTANT), range(start, cursor)

@@ -44,7 +44,7 @@ def reads(
     heads = alpha_HSS.shape[0]
     values = v_KSD.repeat_interleave(heads // v_KSD.shape[0], dim=0)
     kinds = torch.tensor(of, device=v_KSD.device)
-    found = []
+    by_category = []
     for category in range(len(CATEGORIES)):
         total = torch.zeros_like(output_projection[:, 0])
         for token in range(*body):
@@ -53,5 +53,5 @@ def reads(
             if gate_SHD is not None:
                 parts = [torch.sigmoid(gate_SHD[token, head]) * part for head, part in enumerate(parts)]
             total = total + output_projection @ torch.cat(parts)
-        found.append(total / (body[1] - body[0]))
-    return torch.stack(found)
+        by_category.append(total / (body[1] - body[0]))
+    return torch.stack(by_category)

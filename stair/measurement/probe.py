@@ -16,6 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from stair.backbones.architecture import describe
 from stair.measurement.attention import Layer, Sources, attend
+from stair.measurement.layers import check_measured_layers
 from stair.measurement.prefix import Prefix, run
 from stair.measurement.turns import Turns
 
@@ -47,13 +48,7 @@ class Probe:
 
     def __init__(self, model: Any, layers: Sequence[int] = ()) -> None:
         self.architecture = describe(model.config.to_dict())
-        if layers:
-            self.architecture.check_controlled_layers(layers)
-        if self.architecture.layers - 1 in layers:
-            raise ValueError(
-                f"layer {self.architecture.layers - 1} cannot be measured: it is the last, and the read is set beside the "
-                "next block's MLP output"
-            )
+        check_measured_layers(self.architecture, layers)
         self.model, self.layers = model, tuple(layers)
 
     @torch.inference_mode()
@@ -107,37 +102,37 @@ class Probe:
     ) -> None:
         """Hooks that rebuild one layer's attention behind its own computation."""
         architecture, measured = self.architecture, number in self.layers
-        seen: dict[str, Any] = {}
+        recorded: dict[str, Any] = {}
 
         def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
             def hooked(_: nn.Module, args: Any, output: Tensor) -> None:
-                seen[name] = output
+                recorded[name] = output
 
             return hooked
 
         def keep_rotation(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-            seen["rotation"] = kwargs["position_embeddings"]
+            recorded["rotation"] = kwargs["position_embeddings"]
 
         def rebuild(_: nn.Module, args: Any, output: Any) -> None:
             pair = prefix.states[number]
             assert pair is not None
             keys, values = pair
-            cos, sin = (part[:, None] for part in seen["rotation"])
-            heads = (*seen["queries"].shape[:2], -1, architecture.head_dim)
+            cos, sin = (part[:, None] for part in recorded["rotation"])
+            heads = (*recorded["queries"].shape[:2], -1, architecture.head_dim)
             gate = None
             if architecture.gated and measured:
-                both = seen["projected"].view(*heads[:3], 2 * architecture.head_dim)
+                both = recorded["projected"].view(*heads[:3], 2 * architecture.head_dim)
                 gate = both[..., architecture.head_dim :]
             layer = Layer(
-                rotate(seen["queries"].transpose(1, 2), cos, sin),
+                rotate(recorded["queries"].transpose(1, 2), cos, sin),
                 keys[0],
                 values[0],
-                rotate(seen["keys"].transpose(1, 2), cos, sin),
-                seen["values"].view(heads).transpose(1, 2),
+                rotate(recorded["keys"].transpose(1, 2), cos, sin),
+                recorded["values"].view(heads).transpose(1, 2),
                 gate,
             )
             attended[number] = attend(layer, sources, weights, module.o_proj.weight if measured else None)
-            seen.clear()
+            recorded.clear()
 
         hook(module.register_forward_pre_hook(keep_rotation, with_kwargs=True))
         hook(module.q_norm.register_forward_hook(keep("queries")))

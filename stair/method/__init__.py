@@ -1,5 +1,6 @@
 """STAIR as a library: a bank of earlier computation, a differential read of it, controllers on a model."""
 
+from stair.core import ReadSpecification
 from stair.method.adapter import load_adapter
 from stair.method.attachment import Attachment
 from stair.method.bank import Bank
@@ -7,6 +8,7 @@ from stair.method.capture import capture_length
 from stair.method.control import Receipt, RowControl
 from stair.method.controllers import BankFree, Controller, Reflector, load_controller
 from stair.method.differential import differential_read
+from stair.method.interventions import permuted_order, random_reflector
 from stair.method.replay import deviation, replay
 from stair.method.rope import Rotary
 from stair.method.segment import Segment
@@ -16,6 +18,7 @@ __all__ = [
     "Bank",
     "BankFree",
     "Controller",
+    "ReadSpecification",
     "Receipt",
     "Reflector",
     "Rotary",
@@ -26,5 +29,7 @@ __all__ = [
     "differential_read",
     "load_adapter",
     "load_controller",
+    "permuted_order",
+    "random_reflector",
     "replay",
 ]

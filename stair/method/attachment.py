@@ -36,12 +36,12 @@ class Attachment:
         self.layers = tuple(int(layer) for layer in layers)
         self.backend: Backend = backend
         self.rotary = Rotary(self.architecture.rotary_dim, self.architecture.rope_theta)
-        found = {
+        attentions = {
             int(match.group(1)): module
             for name, module in model.named_modules()
             if (match := _ATTENTION.search(name)) and hasattr(module, "k_norm")
         }
-        self._modules: list[Any] = [found[layer] for layer in self.layers]
+        self._modules: list[Any] = [attentions[layer] for layer in self.layers]
         self._handles: dict[str, list[RemovableHandle]] = {}
         self._readouts: list[RowReadout | None] = []
         self._positions: Tensor | None = None

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from torch import Tensor
 
 from stair.method.resident import Resident
 from stair.method.rope import Rotary
@@ -127,16 +126,3 @@ class Bank:
 
 def _content_path(folder: str | Path, digest: str) -> Path:
     return Path(folder) / f"{digest}.safetensors"
-
-
-def permuted_order(seed: int, layer: int, kv_heads: int, entries: int, device: torch.device) -> Tensor:
-    """Return [kv_heads, entries] int64: a permutation for each K/V head, a function of (seed, layer, head) alone.
-
-    The K-V pairing control (appendix C.4) reads entry j's key with the value at order[head, j].
-    """
-    orders = []
-    for head in range(kv_heads):
-        name = hashlib.sha256(f"pairing {seed} {layer} {head}".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(name[:8], "big") >> 1)
-        orders.append(torch.randperm(entries, generator=generator))
-    return torch.stack(orders).to(device)

@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from torch import Tensor
 
+from stair.core import ReadSpecification
 from stair.method.bank import Bank
 from stair.method.controllers import BankFree, Reflector
-from stair.method.differential import SMOOTHING, check_smoothing
-
-ReadVariant = Literal["differential", "direct", "null"]
 
 
 @dataclass(frozen=True)
 class RowControl:
     """The control of one row.
 
-    controller        a Reflector reads `bank`; a BankFree scales the attention output and reads nothing
-    bank              None or empty: the readout is zero
-    span              positions (start, end) of the row's conversation, end exclusive, padding not counted: from the last
-                      user header to the prompt's end (appendix B.3)
-    variant           `differential` (Eq. 9), `direct` (the reflected read alone), `null` (the readout times zero)
-    limit             read the first `limit` entries only; queries keep position M + p with M the full length
-    permutation_seed  pair each key with the value of another entry, by layer and K/V head (appendix C.4)
-    smoothing         the paper's epsilon
+    controller     a Reflector reads `bank`; a BankFree scales the attention output and reads nothing
+    bank           None or empty: the readout is zero
+    span           positions (start, end) of the row's conversation, end exclusive, padding not counted: from the last
+                   user header to the prompt's end (appendix B.3)
+    specification  how the bank is read; its permutation_seed is that of this row's answer
     """
 
     controller: Reflector | BankFree
     bank: Bank | None
     span: tuple[int, int]
-    variant: ReadVariant = "differential"
-    limit: int | None = None
-    permutation_seed: int | None = None
-    smoothing: float = SMOOTHING
+    specification: ReadSpecification = field(default_factory=ReadSpecification)
 
     def __post_init__(self) -> None:
         start, end = self.span
         if not 0 <= start <= end:
             raise ValueError(f"a control span is (start, end) with 0 <= start <= end, not {self.span}")
-        if self.variant not in ("differential", "direct", "null"):
-            raise ValueError(f"a read variant is 'differential', 'direct' or 'null', not {self.variant!r}")
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"a prefix limit is at least 1 entry, not {self.limit}")
-        check_smoothing(self.smoothing)
         if self.bank is not None and self.bank.layers != self.controller.layers:
             raise ValueError(
                 f"a bank of layers {self.bank.layers} cannot serve a controller of layers {self.controller.layers}"

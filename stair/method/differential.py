@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor
 
+from stair.core import SMOOTHING, Readout, check_smoothing
 from stair.method.reads import naive, streaming
-from stair.method.reads.naive import Variant
 
 Backend = Literal["auto", "naive", "torch", "triton"]
-SMOOTHING = 1e-6
-LEAST_SMOOTHING = 1e-12
 
 
 def differential_read(
@@ -25,7 +23,7 @@ def differential_read(
     bank_lengths: Tensor | None = None,
     smoothing: float = SMOOTHING,
     backend: Backend = "auto",
-    variant: Variant = "differential",
+    variant: Readout = "differential",
     value_order: Tensor | None = None,
 ) -> Tensor:
     """Return the reflected read of the bank minus its reference read (Eq. 9), [batch, query_heads, tokens, head_dim].
@@ -47,7 +45,7 @@ def differential_read(
     lengths = _lengths(keys, bank_lengths)
     if value_order is not None:
         _check_order(value_order, keys, lengths)
-    if variant not in ("differential", "direct"):
+    if variant not in get_args(Readout):
         raise ValueError(f"variant is 'differential' or 'direct', not {variant!r}")
     options: ReadOptions = {"smoothing": smoothing, "variant": variant, "value_order": value_order}
     chosen = choose_backend(backend, queries)
@@ -67,7 +65,7 @@ class ReadOptions(TypedDict):
     """What every backend takes besides the tensors."""
 
     smoothing: float
-    variant: Variant
+    variant: Readout
     value_order: Tensor | None
 
 
@@ -91,12 +89,6 @@ def choose_backend(backend: Backend, queries: Tensor) -> Literal["naive", "torch
     from stair.method.reads import fused
 
     return "torch" if fused.unsupported(queries) else "triton"
-
-
-def check_smoothing(smoothing: float) -> None:
-    """Raise ValueError outside [1e-12, 1]. Below, quotients of the two distributions could leave float32."""
-    if not LEAST_SMOOTHING <= smoothing <= 1.0:
-        raise ValueError(f"smoothing lies from {LEAST_SMOOTHING} to 1, not {smoothing}")
 
 
 def _nothing(queries: Tensor, normals: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from stair.method.bank import permuted_order
 from stair.method.control import Receipt, RowControl
 from stair.method.controllers import BankFree
-from stair.method.differential import Backend, Variant, differential_read
+from stair.method.differential import Backend, differential_read
+from stair.method.interventions import permuted_order
 from stair.method.rope import Rotary
 
 
@@ -76,34 +76,33 @@ class RowReadout:
         if self.bank_tokens == 0:
             return None
         readout = self._read(index, queries).transpose(0, 1).flatten(1)
-        if self.control.variant == "null":
+        if self.control.specification.variant == "zero":
             readout = readout * 0.0
         self._note(index, readout)
         return F.linear(readout if gate is None else readout * gate, weight)
 
     def _read(self, index: int, queries: Tensor) -> Tensor:
-        control, bank = self.control, self.control.bank
+        control, bank, read = self.control, self.control.bank, self.control.specification
         assert bank is not None
         assert not isinstance(control.controller, BankFree)
         resident = bank.resident(queries.device, queries.dtype, self.rotary)
-        entries = min(self.bank_tokens, control.limit or self.bank_tokens)
+        entries = read.readable(self.bank_tokens)
         keys, values = (tensor[None, :, :entries] for tensor in resident.layer(index))
         order = None
-        if control.permutation_seed is not None:
+        if read.permutation_seed is not None:
             if index not in self._orders:
                 layer, kv_heads = control.controller.layers[index], keys.shape[1]
-                self._orders[index] = permuted_order(control.permutation_seed, layer, kv_heads, entries, keys.device)
+                self._orders[index] = permuted_order(read.permutation_seed, layer, kv_heads, entries, keys.device)
             order = self._orders[index][None]
         rotated = self.rotary(queries.transpose(0, 1), self._positions + self.bank_tokens)
-        variant: Variant = "direct" if control.variant == "direct" else "differential"
         return differential_read(
             rotated[None],
             keys,
             values,
             control.controller.normals[index].to(queries.device),
-            smoothing=control.smoothing,
+            smoothing=read.smoothing,
             backend=self.backend,
-            variant=variant,
+            variant=read.readout,
             value_order=order,
         )[0]
 

@@ -42,19 +42,19 @@ def replay(
     return Segment(attachment.layers, keys, values), receipts[0]
 
 
-def deviation(found: Segment, expected: Segment) -> float:
+def deviation(replayed: Segment, expected: Segment) -> float:
     """Return the largest relative Frobenius distance, over layers, of keys and of values from those expected.
 
     Raises ValueError when the segments do not hold the same tokens of the same layers.
     """
-    if (found.layers, found.keys.shape) != (expected.layers, expected.keys.shape):
+    if (replayed.layers, replayed.keys.shape) != (expected.layers, expected.keys.shape):
         raise ValueError(
-            f"segments of layers {found.layers}, {list(found.keys.shape)} and {expected.layers}, "
+            f"segments of layers {replayed.layers}, {list(replayed.keys.shape)} and {expected.layers}, "
             f"{list(expected.keys.shape)} cannot be compared"
         )
     distances = [
         (one.double() - other.double()).norm() / other.double().norm()
-        for pair in ((found.keys, expected.keys), (found.values, expected.values))
+        for pair in ((replayed.keys, expected.keys), (replayed.values, expected.values))
         for one, other in zip(*pair, strict=True)
     ]
-    return float(torch.stack(distances).max()) if found.tokens else 0.0
+    return float(torch.stack(distances).max()) if replayed.tokens else 0.0

@@ -1,1 +1,1 @@
-"""Before a model generates anything: what its tokenizer, template and configuration really do."""
+"""Checks of a model before it generates: its tokenizer, template, configuration and weights."""

@@ -11,12 +11,12 @@ from stair.conversation.renderer import Renderer
 from stair.core import TURNS
 from stair.preflight.properties import PropertyError, conversation_text, outer_white_space
 
-_TOGETHER = 512
+_BATCH = 512
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The longest prompt of one kind, and what may be generated after it."""
+    """The longest prompt of one kind, and the output limit after it."""
 
     what: str
     longest_prompt: int
@@ -26,25 +26,27 @@ class Limit:
 
     @property
     def four_turns(self) -> int:
-        """What four turns could take in the worst case: every turn at its limit, all of it visible."""
+        """The tokens of four turns in the worst case: every turn at its limit and visible."""
         return TURNS * (self.longest_prompt + self.max_new_tokens)
 
 
 def longest_prompt(
     renderer: Renderer, architecture: Architecture, what: str, users: Iterable[tuple[str, str]], max_new_tokens: int
 ) -> Limit:
-    """The longest first prompt among user messages, held to the context with the output limit after it.
+    """The longest first prompt of the user messages, which must fit into the context with the output limit.
 
     Args:
         users: (problem id, user message).
 
     Raises:
-        PropertyError: it does not fit, or a message holds a marker that would open or end a turn.
+        PropertyError: the prompt does not fit, or a message contains a turn marker.
     """
     longest, problem = 0, ""
     for name, ids in _encoded(renderer, users):
         if ids.count(renderer.turn_start) != 2 or ids.count(renderer.turn_end) != 1:
-            raise PropertyError(f"{what}: the text of problem {name} holds a marker of turns")
+            raise PropertyError(
+                f"{what}: the text of problem {name} contains a turn marker; clean the text in the data set's file"
+            )
         if len(ids) > longest:
             longest, problem = len(ids), name
     if longest + max_new_tokens > architecture.context:
@@ -56,9 +58,9 @@ def longest_prompt(
 
 
 def _encoded(renderer: Renderer, users: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[int]]]:
-    """First prompts as ids, many at a time, as the template writes every single one of them."""
-    rest, outer = iter(users), outer_white_space(renderer)
-    while some := list(islice(rest, _TOGETHER)):
+    """The ids of first prompts, encoded in batches; the template renders every one of them."""
+    remaining, outer = iter(users), outer_white_space(renderer)
+    while some := list(islice(remaining, _BATCH)):
         texts = [renderer.prompt_text([], user) for _, user in some]
         for (name, user), text in zip(some, texts, strict=True):
             if text != conversation_text([], user, renderer.thinking, outer):

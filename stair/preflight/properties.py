@@ -1,8 +1,8 @@
-"""What a model's tokenizer and chat template must do, looked at by rendering conversations. Imports no torch.
+"""The required properties of a tokenizer and chat template, checked on rendered conversations. Imports no torch.
 
 The paper's conversations (appendices B.1, B.3, C.1, C.2) fix every id of a prompt: no system message, user and assistant turns
 between their markers, a generation prefix of the mode, earlier answers without their thinking. A template that does anything
-else would change prompts silently, so each property is looked at by itself, and the first that fails stops the run.
+else would change prompts silently. Each property has a check of its own, and the first failure stops the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HISTORIES = {
     "the third turn": [Exchange(_USER, _ANSWER), Exchange(_AGAIN, _ANSWER)],
     "the fourth turn": [Exchange(_USER, _ANSWER), Exchange(_AGAIN, ""), Exchange(_USER, _ANSWER)],
 }
-"""Histories of the examples; an answer is empty where thinking did not end."""
+"""Histories of the examples; an answer is empty if thinking did not end."""
 
 _CONTENTS = {
     "several lines": "First, **bold**, `code`.\n\n  1. indented\n\t2. tabbed  \n\n\nLast: $x^2 < 3$ & \\frac{1}{2} \"so\" 'so'.",
@@ -34,7 +34,7 @@ _CONTENTS = {
         f"Step {number}: add {number} to the sum, which is \\boxed{{{number}}}." for number in range(200)
     ),
 }
-"""Texts that a template must pass on as they are."""
+"""Texts that a template must not change."""
 _SPACED = " \n\n A text between white space. \t\n\n"
 _OUTER: dict[str, Callable[[str], str]] = {
     "as they are": lambda text: text,
@@ -42,12 +42,12 @@ _OUTER: dict[str, Callable[[str], str]] = {
     "without leading line ends": lambda text: text.lstrip("\n"),
     "without outer line ends": lambda text: text.strip("\n"),
 }
-"""What a template may do with the white space around a text."""
+"""The treatments of outer white space that a template may have."""
 
 
 @dataclass(frozen=True)
 class Outer:
-    """What a template does with the white space around texts, by keys of `_OUTER`."""
+    """A template's treatment of outer white space, by keys of `_OUTER`."""
 
     user: str = "as they are"
     assistant: str = "as they are"
@@ -59,33 +59,33 @@ class PropertyError(ValueError):
 
 @dataclass(frozen=True)
 class Property:
-    """Something that was seen to hold, in words."""
+    """A property that holds, described by a text."""
 
     name: str
-    seen: str
+    text: str
 
 
 def generation_prefix(thinking: bool) -> str:
-    """What a prompt ends with, after the last user message (appendix C.1)."""
+    """The end of a prompt, after the last user message (appendix C.1)."""
     return f"{TURN_START}assistant\n" + ("<think>\n" if thinking else "")
 
 
 def conversation_text(history: list[Exchange], user: str, thinking: bool, outer: Outer | None = None) -> str:
-    """A prompt as the paper's protocol has it, written out; the templates are held to this."""
+    """A prompt by the paper's protocol, written out; the templates must render the same."""
     outer = outer or Outer()
-    asked, answered = _OUTER[outer.user], _OUTER[outer.assistant]
+    strip_user, strip_assistant = _OUTER[outer.user], _OUTER[outer.assistant]
     turns = "".join(
-        f"{TURN_START}user\n{asked(one.user)}{TURN_END}\n{TURN_START}assistant\n{answered(one.assistant)}{TURN_END}\n"
+        f"{TURN_START}user\n{strip_user(one.user)}{TURN_END}\n{TURN_START}assistant\n{strip_assistant(one.assistant)}{TURN_END}\n"
         for one in history
     )
-    return f"{turns}{TURN_START}user\n{asked(user)}{TURN_END}\n{generation_prefix(thinking)}"
+    return f"{turns}{TURN_START}user\n{strip_user(user)}{TURN_END}\n{generation_prefix(thinking)}"
 
 
 def outer_white_space(renderer: Renderer) -> Outer:
-    """What a template does with the white space around texts, as seen.
+    """A template's treatment of outer white space.
 
     Raises:
-        PropertyError: nothing that is known.
+        PropertyError: it is none of `_OUTER`.
     """
     for user in _OUTER:
         for assistant in _OUTER:
@@ -97,22 +97,22 @@ def outer_white_space(renderer: Renderer) -> Outer:
 
 
 def check_properties(renderer: Renderer) -> list[Property]:
-    """Everything that tokenizer and template must show, in the order in which a fault is best understood.
+    """All properties of tokenizer and template, the most basic first.
 
     Raises:
-        PropertyError: naming the property, what was expected and what was seen.
+        PropertyError: a property does not hold; the message has the expected and the actual text.
     """
-    found = []
-    for name, look in _PROPERTIES.items():
+    properties = []
+    for name, check in _PROPERTIES.items():
         try:
-            found.append(Property(name, look(renderer)))
+            properties.append(Property(name, check(renderer)))
         except PropertyError as error:
             raise PropertyError(f"{name}: {error}") from None
-    return found
+    return properties
 
 
 def rendered_examples(renderer: Renderer) -> list[dict[str, Any]]:
-    """Prompts as this model gets them, with their ids and the span that is controlled."""
+    """Examples of this model's prompts, with their ids and the control span."""
     examples = []
     for name, history in _HISTORIES.items():
         ids = renderer.prompt_ids(history, _AGAIN)
@@ -124,14 +124,14 @@ def rendered_examples(renderer: Renderer) -> list[dict[str, Any]]:
 
 
 def _no_system_message(renderer: Renderer) -> str:
-    text = _rendered(renderer, [], _USER)
+    text = renderer.prompt_text([], _USER)
     if f"{TURN_START}system" in text or not text.startswith(f"{TURN_START}user"):
         raise PropertyError(f"the template adds a message before the user's: {_short(text)}")
     return "a conversation opens with the user's message"
 
 
 def _generation_prefix(renderer: Renderer) -> str:
-    text, expected = _rendered(renderer, [], _USER), generation_prefix(renderer.thinking)
+    text, expected = renderer.prompt_text([], _USER), generation_prefix(renderer.thinking)
     after = text.split(_USER, 1)[-1]
     if after != f"{TURN_END}\n{expected}":
         raise PropertyError(f"after the user's message stands {after!r}, expected {TURN_END + chr(10) + expected!r}")
@@ -140,7 +140,7 @@ def _generation_prefix(renderer: Renderer) -> str:
 
 def _history(renderer: Renderer) -> str:
     for name, history in _HISTORIES.items():
-        text, expected = _rendered(renderer, history, _AGAIN), conversation_text(history, _AGAIN, renderer.thinking)
+        text, expected = renderer.prompt_text(history, _AGAIN), conversation_text(history, _AGAIN, renderer.thinking)
         if text != expected:
             raise PropertyError(f"{name} is rendered as {_difference(text, expected)}")
     return "every earlier turn is there, with empty answers too"
@@ -154,7 +154,7 @@ def _texts(renderer: Renderer) -> str:
             answer = _CONTENTS.get(name, _ANSWER)
             history = [Exchange(user, answer)] * turns
             text, expected = (
-                _rendered(renderer, history, user),
+                renderer.prompt_text(history, user),
                 conversation_text(history, user, renderer.thinking, outer),
             )
             if text != expected:
@@ -163,9 +163,9 @@ def _texts(renderer: Renderer) -> str:
 
 
 def _earlier_thinking(renderer: Renderer) -> str:
-    """What the template itself does with thinking in history; the pipeline never gives it any."""
+    """The template's treatment of thinking in history; the pipeline never passes any."""
     full = f"<think>\n{_THOUGHT}\n{END_OF_THINKING}\n\n{_ANSWER}"
-    text = _rendered(renderer, [Exchange(_USER, full)], _AGAIN)
+    text = renderer.prompt_text([Exchange(_USER, full)], _AGAIN)
     if not renderer.thinking:
         if full not in text:
             raise PropertyError(f"an answer is not kept as it is: {_short(text)}")
@@ -185,15 +185,15 @@ def _single_ids(renderer: Renderer) -> str:
         if len(alone) != 1 or list(ids).count(alone[0]) != 1:
             raise PropertyError(f"{marker} is {len(alone)} ids ({list(alone)}), expected one")
     for marker in (TURN_START, TURN_END):
-        # Decoding a response leaves special tokens out, so that an answer can open no turn of its own.
+        # Decoding omits special tokens, so that an answer cannot open a turn.
         if not _is_special(renderer, renderer.tokenizer.convert_tokens_to_ids(marker)):
             raise PropertyError(f"{marker} is not marked as a special token (tokenizer.json, added_tokens)")
-    seen = [f"{marker} {renderer.tokenizer(marker, add_special_tokens=False)['input_ids'][0]}" for marker in markers]
+    listed = [f"{marker} {renderer.tokenizer(marker, add_special_tokens=False)['input_ids'][0]}" for marker in markers]
     if not renderer.thinking:
         ids = renderer.tokenizer(END_OF_THINKING, add_special_tokens=False)["input_ids"]
-        # Nothing is cut at it in a model without thinking: what it is, is only told.
-        seen.append(f"{END_OF_THINKING} {ids[0] if len(ids) == 1 else f'{len(ids)} ids'} (not used)")
-    return ", ".join(seen)
+        # A model without thinking does not use it; the text only lists its ids.
+        listed.append(f"{END_OF_THINKING} {ids[0] if len(ids) == 1 else f'{len(ids)} ids'} (not used)")
+    return ", ".join(listed)
 
 
 def _is_special(renderer: Renderer, token: int) -> bool:
@@ -247,17 +247,13 @@ _PROPERTIES: dict[str, Callable[[Renderer], str]] = {
 }
 
 
-def _rendered(renderer: Renderer, history: list[Exchange], user: str) -> str:
-    return renderer.prompt_text(history, user)
-
-
 def _short(text: str) -> str:
     shown = repr(text)
     return shown if len(shown) <= 200 else f"{shown[:197]}..."
 
 
 def _difference(text: str, expected: str) -> str:
-    """The first place where two texts part."""
+    """The first difference of two texts."""
     place = next(
         (i for i, (a, b) in enumerate(zip(text, expected, strict=False)) if a != b), min(len(text), len(expected))
     )

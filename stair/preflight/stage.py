@@ -1,4 +1,4 @@
-"""The preflight stage: what a model must show before anything is generated with it. Writes preflight/<model>.json."""
+"""The preflight stage: checks of a model before it generates. Writes preflight/<model>.json."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ from stair.preflight.weights import check_weights
 from stair.protocol.preflight_record import check_template, prompts_digest, remember_template
 from stair.records.files import read_mapping, write_json
 from stair.records.manifest import write_manifest
+from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 
 
 def run(config: Config, paths: RunPaths, model: str) -> None:
-    """Looks at a model's tokenizer, template and weights, and writes what was seen.
+    """Checks a model's tokenizer, template and weights, and writes their properties.
 
-    It depends on the model alone, because everything that generates waits for it: were prompts or limits looked at here, a
-    change of one benchmark would make every training response anew. `limits` looks at those.
+    It depends on the model alone, because every generating rule needs it: if it checked prompts or limits, a change of one
+    benchmark would generate every training response anew. `limits` checks those.
 
     Raises:
-        ValueError: the first property that does not hold, or a template other than before.
+        ValueError: a property does not hold, or the template has changed.
     """
     settings = config.models[model]
     memo = paths.work("revisions") / f"{model}.json"
-    with _named(config, paths, model) as folder:
+    with _model_folder(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=settings.thinking)
         digest = renderer.template_sha256
         check_template(config, paths, model, digest)
@@ -59,7 +60,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
             "thinking": settings.thinking,
             "template_sha256": digest,
             "model_revision": revision,
-            "properties": {one.name: one.seen for one in properties},
+            "properties": {one.name: one.text for one in properties},
             "examples": rendered_examples(renderer),
         },
     )
@@ -69,31 +70,31 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
 
 
 def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
-    """Holds the longest prompt of `training_pool` or a benchmark, with its output limit, to the model's positions.
+    """Checks that the longest prompt of `training_pool` or a benchmark fits into the context with its output limit.
 
     Raises:
-        ValueError: one does not fit, a problem holds a marker of turns, or the template is another than before.
+        ValueError: it does not fit, a problem contains a turn marker, or the template has changed.
     """
     if not paths.preflight(model).is_file():
-        raise ValueError(f"{paths.preflight(model)} is not there; look at the model itself first, without --limits")
-    with _named(config, paths, model) as folder:
+        raise ValueError(f"{paths.preflight(model)} does not exist; run preflight without --limits first")
+    with _model_folder(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
         check_template(config, paths, model, renderer.template_sha256)
-        found = longest_prompt(renderer, _architecture(folder), name, *_prompts(config, paths, model, name))
+        limit = longest_prompt(renderer, _architecture(folder), name, *_prompts(config, paths, model, name))
     output = paths.preflight_limits(model, name)
-    told = {"seen": _told(found), "prompts_sha256": prompts_digest(config, paths, model, name)}
-    write_json(output, {"model": model, **asdict(found), **told})
+    facts = {"seen": _limit_text(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
+    write_json(output, {"model": model, **asdict(limit), **facts})
     write_manifest(output, stage="preflight", settings={})
-    print(f"{model}: {name}: {_told(found)}")
+    print(f"{model}: {name}: {_limit_text(limit)}")
 
 
 @contextmanager
-def _named(config: Config, paths: RunPaths, model: str) -> Iterator[Path]:
-    """A model's folder; a fault says whose it is."""
-    place = f"models.{model}"
+def _model_folder(config: Config, paths: RunPaths, model: str) -> Iterator[Path]:
+    """A model's folder; errors inside the context name the model."""
+    name = f"models.{model}"
     if not paths.model_folder(config, model).is_dir():
-        check_contents(config, paths, place)  # of what is not fetched yet it says how
-    folder = require_folder(paths.model_folder(config, model), place)
+        check_contents(config, paths, name)  # its error names the command that fetches the model
+    folder = require_folder(paths.model_folder(config, model), name)
     try:
         yield folder
     except ValueError as error:
@@ -109,18 +110,18 @@ def _architecture(folder: Path) -> Architecture:
 
 
 def _prompts(config: Config, paths: RunPaths, model: str, name: str) -> tuple[Iterator[tuple[str, str]], int]:
-    """The first prompts that a model gets of one kind, by record or problem, and their output limit."""
+    """The user messages of one kind, by record or problem, and their output limit."""
     settings = config.models[model]
     if name == "training_pool":
-        prompt, identity = config.prompts[config.training_pool.prompt], "record_id"
-        rows, most = read_table(paths.training_pool(model), TRAINING_POOL), settings.rollout_sampling.max_new_tokens
-    else:
-        prompt, identity = config.prompts[config.benchmarks[name].prompt], "problem_id"
-        rows, most = read_table(paths.benchmark(name), BENCHMARK), settings.sampling_for(name).max_new_tokens
-    return ((row[identity], user_message(prompt, row["problem"])) for row in rows), most
+        prompt, most = config.prompts[config.training_pool.prompt], settings.rollout_sampling.max_new_tokens
+        records = rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)
+        return ((record.record_id, user_message(prompt, record.problem)) for record in records), most
+    prompt, most = config.prompts[config.benchmarks[name].prompt], settings.sampling_for(name).max_new_tokens
+    problems = rows_as(paths.benchmark(name), BENCHMARK, BenchmarkProblem)
+    return ((problem.problem_id, user_message(prompt, problem.problem)) for problem in problems), most
 
 
-def _told(limit: Limit) -> str:
+def _limit_text(limit: Limit) -> str:
     text = (
         f"longest prompt {limit.longest_prompt} tokens ({limit.problem_id}), {limit.max_new_tokens} to generate, "
         f"{limit.context} positions"

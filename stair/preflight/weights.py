@@ -1,4 +1,4 @@
-"""Whether a model folder holds every weight, without reading them."""
+"""Checks that a model folder has every weight, without reading them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from stair.preflight.properties import PropertyError
 
 
 def check_weights(folder: Path) -> str:
-    """Builds the model without memory from the folder's own files, and says how many parameters came.
+    """Builds the model without memory from the folder's files; returns a text with its number of parameters.
 
-    It goes the way that loading goes (`backbones.load`), names of multimodal checkpoints included, but no tensor is read.
+    It uses `backbones.load`, with its names of multimodal checkpoints, but reads no tensor.
 
     Raises:
-        PropertyError: a weight is missing or has another shape; a tied vocabulary head counts as there.
+        PropertyError: a weight is missing or has another shape; a tied vocabulary head counts as present.
     """
     import torch
     from safetensors import SafetensorError, safe_open
@@ -30,9 +30,9 @@ def check_weights(folder: Path) -> str:
             ) from None
     try:
         model = load_model(folder, dtype=torch.bfloat16, device="meta")
-    except Exception as error:  # a configuration or an index that is not what the library takes it for raises anything
-        told = "" if isinstance(error, ValueError | RuntimeError | OSError) else f"{type(error).__name__}: "
-        raise PropertyError(f"weights: {told}{' '.join(str(error).split())}") from None
+    except Exception as error:  # the library raises any exception on a wrong configuration or index
+        kind = "" if isinstance(error, ValueError | RuntimeError | OSError) else f"{type(error).__name__}: "
+        raise PropertyError(f"weights: {kind}{' '.join(str(error).split())}") from None
     count = sum(parameter.numel() for parameter in model.parameters())
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     return f"{count:,} parameters, none missing; vocabulary head {'tied to the embeddings' if tied else 'of its own'}"

@@ -118,12 +118,12 @@ def _read(path: Path) -> tuple[dict[str, int], dict[str, dict[str, Any]]]:
     under_way: dict[str, dict[str, Any]] = {}
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         for line in path.read_bytes().splitlines():
-            found = orjson.loads(line)
-            if "begun" in found:
-                under_way[found["begun"]] = found["entry"]
-            elif "ended" in found:
-                under_way.pop(found["ended"], None)
-                died.pop(found["ended"], None)
+            state = orjson.loads(line)
+            if "begun" in state:
+                under_way[state["begun"]] = state["entry"]
+            elif "ended" in state:
+                under_way.pop(state["ended"], None)
+                died.pop(state["ended"], None)
             else:
-                died, under_way = dict(found["died"]), dict(found["under_way"])
+                died, under_way = dict(state["died"]), dict(state["under_way"])
     return died, under_way

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.conversation.renderer import Renderer
+from stair.core import EngineIdentity
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
-from stair.protocol.preflight_record import check_seen, require_seen
+from stair.protocol.preflight_record import check_model_files, require_preflight
 from stair.records.files import read_mapping
 
 
@@ -34,8 +35,8 @@ class Backbone:
     renderer: Renderer
     choice: EngineChoice
     """The engine that its responses come from."""
-    engine: dict[str, str]
-    """The engine's part of response keys."""
+    engine: EngineIdentity
+    """The engine as response keys name it: its device is not known yet."""
 
     @classmethod
     def open(
@@ -63,11 +64,11 @@ class Backbone:
         """
         settings, choice = config.models[model], engine_choice(config, engine)
         if generating is not None:
-            require_seen(config, paths, model, generating)
+            require_preflight(config, paths, model, generating)
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
         renderer = Renderer.load(folder, thinking=settings.thinking)
-        check_seen(config, paths, model, revision, renderer.template_sha256)
+        check_model_files(config, paths, model, revision, renderer.template_sha256)
         return cls(
             key=model,
             settings=settings,
@@ -107,7 +108,7 @@ class Backbone:
 
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        attention = self.engine["attention"]
+        attention = self.engine.attention
         if attention == "flash_attention_2" and device == "cpu":
             raise ValueError(
                 "transformers.attention: FlashAttention2 needs a GPU, and there is none here; set it to sdpa"
@@ -119,10 +120,8 @@ class Backbone:
         return sampling_settings(settings, self.choice.truncation)
 
     def _check_identity(self, engine: Engine) -> None:
-        told = {"name": engine.name, "version": engine.version, "attention": engine.attention, "dtype": engine.dtype}
-        assert told.items() <= self.engine.items(), (
-            f"the engine calls itself {told}, its response keys say {self.engine}"
-        )
+        loaded = replace(engine.identity, device=None, arguments=self.engine.arguments)
+        assert loaded == self.engine, f"the loaded engine is {loaded}, its response keys say {self.engine}"
 
 
 def sampling_settings(sampling: Sampling, truncation: Truncation = "sequential") -> SamplingSettings:

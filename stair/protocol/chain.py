@@ -32,7 +32,7 @@ class Missing(NamedTuple):
 
 
 class Chain(Protocol):
-    """One conversation under way. `next`, `take` and the rows need no model, so a finished chain is sealed without one."""
+    """One conversation under way. `next`, `append_record` and rows need no model, so a finished chain is sealed without one."""
 
     rows: list[dict[str, Any]]
     """What the chain has so far, as rows of its stage's table."""
@@ -67,7 +67,7 @@ class Chain(Protocol):
         """The step that comes next; None when the chain has ended."""
         ...
 
-    def take(self, record: Mapping[str, Any]) -> None:
+    def append_record(self, record: Mapping[str, Any]) -> None:
         """Goes on with the finished record of the step that `next` gave."""
         ...
 

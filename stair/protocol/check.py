@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
+
+from stair.records.csv_table import csv_table
 
 Row = Mapping[str, Any]
 
@@ -25,18 +25,14 @@ class Check:
     """What was found; for a failure, the first offender."""
 
 
-def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], found: str = "") -> Check:
+def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], summary: str = "") -> Check:
     """A check that passes when there are no offenders."""
     wrong = list(offenders)
     if not wrong:
-        return Check(name, scope, True, rows, found)
+        return Check(name, scope, True, rows, summary)
     return Check(name, scope, False, rows, f"{len(wrong)} wrong, first: {wrong[0]}")
 
 
 def checks_csv(checks: Iterable[Check]) -> str:
     """One line a check."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(Check.__dataclass_fields__), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(check) for check in checks)
-    return text.getvalue()
+    return csv_table(list(Check.__dataclass_fields__), (astuple(check) for check in checks))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
 
 from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.conversation.thinking import last_position
+from stair.core import EngineIdentity
 from stair.protocol.check import Check, Row, verdict
+from stair.records.schemas import RESPONSES
 
 Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""
@@ -19,8 +21,6 @@ Schedule = Mapping[str, Sequence[str]]
 
 Cut = Mapping[tuple[str, int], int]
 """The first turn that may be missing, by (session, sample)."""
-
-ENGINE_COLUMNS = ("engine", "engine_version", "attention", "dtype", "device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +46,26 @@ class CheckedTurn:
     bank_tokens: int | None
     controlled_tokens: int
     readout_norm: float
-    engine: tuple[str, ...]
-    """What made the row, as far as it can change the numbers."""
+    engine: EngineIdentity
 
     @classmethod
     def of(cls, row: Row) -> CheckedTurn:
+        """What the checks keep of a row."""
         ids = row["response_ids"]
         return cls(
-            condition=row["condition"],
-            session_id=row["session_id"],
-            turn=row["turn"],
-            sample=row["sample"],
-            problem_id=row["problem_id"],
-            seed=row["seed"],
-            finish_reason=row["finish_reason"],
-            response_tokens=row["response_tokens"],
+            **{name: row[name] for name in _KEPT},
             ids=len(ids),
             first_ids=sha256(array("i", ids).tobytes()).digest() if row["turn"] == 1 else None,
             ends_thinking="</think>" in row["response"],
-            history_retokenised=row["history_retokenised"],
-            captured_tokens=row["captured_tokens"],
-            bank_tokens=row["bank_tokens"],
-            controlled_tokens=row["controlled_tokens"],
-            readout_norm=row["readout_norm"],
-            engine=engine_of(row),
+            engine=EngineIdentity.of_row(row),
         )
 
     def __str__(self) -> str:
         return f"{self.condition} {self.session_id} turn {self.turn} sample {self.sample}"
 
 
-def engine_of(row: Row) -> tuple[str, ...]:
-    """What made a row, as far as it can change the numbers."""
-    return tuple(row[name] for name in ENGINE_COLUMNS)
+_KEPT = tuple(field.name for field in fields(CheckedTurn) if field.name in RESPONSES.names and field.name != "engine")
+"""The columns that are kept as they are."""
 
 
 def condition_checks(
@@ -107,7 +94,7 @@ def condition_checks(
         "problems follow the schedule": lambda: _follows(rows, schedule),
         "token counts agree with the ids": lambda: _counts(rows),
         "bank tokens equal the sum of captured spans": lambda: _bank(rows, reads),
-        "the bank is read after T1 and nowhere else": lambda: _read(rows, reads, settings.variant == "zero"),
+        "the bank is read after T1 and nowhere else": lambda: _read(rows, settings, reads),
     }
     return [whole, *(verdict(name, scope, len(rows), offenders()) for name, offenders in named.items())]
 
@@ -120,23 +107,24 @@ def capture_check(offenders: Sequence[str], rows: int, scope: str) -> Check:
     return verdict(CAPTURED, scope, rows, offenders)
 
 
-def wrongly_captured(row: Row, renderer: Renderer, turns: int, *, reads: bool, cut: Cut | None = None) -> Iterator[str]:
+def wrongly_captured(
+    turn: CheckedTurn, ids: Sequence[int], renderer: Renderer, turns: int, *, reads: bool, cut: Cut | None = None
+) -> Iterator[str]:
     """Whether a turn gave the bank the states that appendix B.1 names, and no other turn gave any.
 
-    Counted from its ids, apart from the code that captures. `cut` has the first missing turn of each cut trajectory.
+    Counted from its `ids`, apart from the code that captures. `cut` has the first missing turn of each cut trajectory.
     """
-    missing_next = (cut or {}).get((row["session_id"], row["sample"])) == row["turn"] + 1
-    if missing_next and row["turn"] == 1 and row["captured_tokens"] is None:
+    missing_next = (cut or {}).get((turn.session_id, turn.sample)) == turn.turn + 1
+    if missing_next and turn.turn == 1 and turn.captured_tokens is None:
         return  # T2 is missing, so nothing reads the states of a reused T1
     expected = None
-    if reads and row["turn"] < turns:
-        ids = row["response_ids"]
+    if reads and turn.turn < turns:
         body = renderer.body_ids(ids)
         marker = None if renderer.end_of_thinking is None else last_position(body, renderer.end_of_thinking)
         # Without a marker, what has been processed: the token drawn last has no state.
         expected = min(len(body), max(len(ids) - 1, 0)) if marker is None else marker
-    if row["captured_tokens"] != expected:
-        yield f"{CheckedTurn.of(row)} says {row['captured_tokens']} captured tokens, its ids give {expected}"
+    if turn.captured_tokens != expected:
+        yield f"{turn} says {turn.captured_tokens} captured tokens, its ids give {expected}"
 
 
 def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Check]:
@@ -153,9 +141,9 @@ def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Chec
     return [check for check in checks if check.rows]
 
 
-def _share(name: str, scope: str, found: Sequence[bool]) -> Check:
-    detail = f"{sum(found)} of {len(found)} ({sum(found) / len(found):.1%})" if found else ""
-    return Check(name, scope, True, len(found), detail)
+def _share(name: str, scope: str, outcomes: Sequence[bool]) -> Check:
+    detail = f"{sum(outcomes)} of {len(outcomes)} ({sum(outcomes) / len(outcomes):.1%})" if outcomes else ""
+    return Check(name, scope, True, len(outcomes), detail)
 
 
 ONE_ENGINE = "one engine for the comparison"
@@ -183,27 +171,27 @@ def _one_engine(rows: Sequence[CheckedTurn], scope: str, allow_mixed: bool) -> C
     check = verdict(ONE_ENGINE, scope, len(rows), _engines(rows))
     if check.passed or not allow_mixed:
         return check
-    names = dict.fromkeys(" ".join(row.engine) for row in rows)
+    names = dict.fromkeys(str(row.engine) for row in rows)
     return Check(ONE_ENGINE, scope, True, len(rows), MIXED + "; ".join(names))
 
 
 def _grid(
     rows: Sequence[CheckedTurn], settings: Condition, schedule: Schedule, samples: int, cut: Cut
 ) -> Iterator[str]:
-    found = Counter((row.session_id, row.turn, row.sample) for row in rows)
+    counts = Counter((row.session_id, row.turn, row.sample) for row in rows)
     for session in schedule:
         for turn in range(1, settings.turns + 1):
             for sample in range(samples):
-                if (count := found.pop((session, turn, sample), 0)) == 1:
+                if (count := counts.pop((session, turn, sample), 0)) == 1:
                     continue
                 if not count and cut.get((session, sample), settings.turns + 1) <= turn:
                     # A trajectory that was cut has nothing behind the cut.
-                    later = [t for t in range(turn + 1, settings.turns + 1) if found[session, t, sample]]
+                    later = [t for t in range(turn + 1, settings.turns + 1) if counts[session, t, sample]]
                     if later:
                         yield f"{session} turn {later[0]} sample {sample} stands behind a missing turn"
                     continue
                 yield f"{session} turn {turn} sample {sample} stands {count} times"
-    yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in found)
+    yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in counts)
 
 
 def _follows(rows: Sequence[CheckedTurn], schedule: Schedule) -> Iterator[str]:
@@ -232,7 +220,7 @@ def _bank(rows: Sequence[CheckedTurn], reads: bool) -> Iterator[str]:
             stored += row.captured_tokens or 0
 
 
-def _read(rows: Sequence[CheckedTurn], condition_reads: bool, times_zero: bool) -> Iterator[str]:
+def _read(rows: Sequence[CheckedTurn], settings: Condition, condition_reads: bool) -> Iterator[str]:
     for row in rows:
         # Where the context had no room left, the prompt was never processed.
         asked = row.finish_reason != "context" or row.response_tokens > 0
@@ -243,7 +231,8 @@ def _read(rows: Sequence[CheckedTurn], condition_reads: bool, times_zero: bool) 
         if not reads and (controlled or norm):
             yield f"{row} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"
         # An empty bank (every earlier answer ended at once) has nothing to read, and of one entry both reads are the same.
-        sound = norm == 0.0 if times_zero else 0 < norm < float("inf") or (norm == 0.0 and row.bank_tokens == 1)
+        single = 1 in (row.bank_tokens, settings.prefix)
+        sound = norm == 0.0 if settings.variant == "zero" else 0 < norm < float("inf") or (norm == 0.0 and single)
         if reads and row.bank_tokens and not sound:
             yield f"{row} has the readout norm {norm}"
 
@@ -270,7 +259,6 @@ def _seeds(rows: Sequence[CheckedTurn]) -> Iterator[str]:
 
 
 def _engines(rows: Sequence[CheckedTurn]) -> Iterator[str]:
-    first = rows[0].engine if rows else ()
     for row in rows:
-        if (found := row.engine) != first:
-            yield f"{row} was made by {found}, others by {first}"
+        if row.engine != rows[0].engine:
+            yield f"{row} was made by {row.engine}, others by {rows[0].engine}"

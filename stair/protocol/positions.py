@@ -58,8 +58,8 @@ class AuxiliaryPositions:
     def recorded(cls, responses: Path) -> Self | None:
         """The counts in the manifest of sealed responses; None where it has none."""
         path = manifest_path(responses)
-        found = read_mapping(path).get(KEY) if path.is_file() else None
-        return None if found is None else cls(**found)
+        counts = read_mapping(path).get(KEY) if path.is_file() else None
+        return None if counts is None else cls(**counts)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a generated row."""

@@ -35,17 +35,17 @@ def remember_template(paths: RunPaths, model: str, digest: str) -> None:
         write_json(_memo(paths, model), {"template_sha256": digest})
 
 
-def check_seen(config: Config, paths: RunPaths, model: str, revision: str, template: str) -> None:
+def check_model_files(config: Config, paths: RunPaths, model: str, revision: str, template: str) -> None:
     """Holds a model's files and template to what preflight has looked at; where it has not, to the configuration alone.
 
     Raises:
         ValueError: they are others.
     """
-    seen = paths.preflight(model)
-    found = read_mapping(seen) if seen.is_file() else {}
-    if (found.get("template_sha256", template), found.get("model_revision", revision)) != (template, revision):
+    path = paths.preflight(model)
+    recorded = read_mapping(path) if path.is_file() else {}
+    if (recorded.get("template_sha256", template), recorded.get("model_revision", revision)) != (template, revision):
         raise ValueError(
-            f"the files of models.{model} are not those that preflight has looked at ({seen}); restore them, or look again: "
+            f"the files of models.{model} are not those that preflight has looked at ({path}); restore them, or look again: "
             f"stair preflight --run {paths.folder} --model {model}"
         )
     try:
@@ -76,7 +76,7 @@ def prompts_digest(config: Config, paths: RunPaths, model: str, prompts: str) ->
     return digest_of({"settings": prompts_settings(config, model, prompts), "problems": file_digest(table)})
 
 
-def require_seen(config: Config, paths: RunPaths, model: str, prompts: str) -> None:
+def require_preflight(config: Config, paths: RunPaths, model: str, prompts: str) -> None:
     """Asks that preflight has looked at a model and at its prompts of `training_pool` or a benchmark, as they are now.
 
     Raises:

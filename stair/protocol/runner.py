@@ -69,7 +69,7 @@ def run_chains(
         while (step := chain.next()) is not None:
             record = log.get(step.key)
             if record is not None:
-                chain.take(record)
+                chain.append_record(record)
             elif chain.substitute(log.get):
                 continue
             elif chain.gives_up():
@@ -78,8 +78,8 @@ def run_chains(
                 return step
             else:
                 request = chain.request(engine)
-                for key, made in chain.remade():
-                    writer.append(key, made)
+                for key, remade in chain.remade():
+                    writer.append(key, remade)
                 if request.key != step.key:
                     continue  # states were made again and differ: look the new key up first
                 pending[request.key].append(chain)
@@ -120,7 +120,7 @@ def run_chains(
         for (chain, step), segment in zip(replaying, segments, strict=True):
             record = chain.replay_record(segment)
             writer.append(step.key, record)
-            chain.take(record)
+            chain.append_record(record)
         return replaying
 
     def first() -> Iterator[Request]:
@@ -159,7 +159,7 @@ def run_chains(
                 for chain in waiting:
                     if attempts is not None:
                         attempts.end(chain)
-                    chain.take(record)
+                    chain.append_record(record)
                 interruption.check()
                 for request in advance_all(waiting):
                     engine.submit(request)
@@ -185,8 +185,8 @@ def finished(chains: Iterable[Chain], log: Records) -> Finished:
     """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn."""
     responses = unfinished = total = 0
     for chain in chains:
-        taken, ended = walk(chain, log)
-        responses += taken
+        logged, ended = walk(chain, log)
+        responses += logged
         unfinished += not ended
         total += chain.generates()
     return Finished(responses, unfinished, total)
@@ -198,13 +198,13 @@ def walk(chain: Chain, log: Records) -> tuple[int, bool]:
     Returns:
         How many logged responses it took, and whether it has ended or gives up.
     """
-    taken = 0
+    logged = 0
     while (step := chain.next()) is not None:
         record = log.get(step.key)
         if record is None:
             if chain.substitute(log.get):
                 continue
-            return taken, chain.gives_up()
-        chain.take(record)
-        taken += not step.replay
-    return taken, True
+            return logged, chain.gives_up()
+        chain.append_record(record)
+        logged += not step.replay
+    return logged, True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stair.conversation.renderer import Exchange, Renderer
 from stair.conversation.spans import control_span
-from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings, Variant
+from stair.core import EngineIdentity, Problem, ReadSpecification
+from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing, Step
 from stair.records.keys import bank_digest, digest_of, ids_digest, response_key
@@ -20,22 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A problem of the benchmark as it is asked."""
-
-    problem_id: str
-    user: str
-    """The user message: the prompt with the problem's text in it."""
-
-
-@dataclass(frozen=True)
 class ControllerUse:
     """How a condition uses its controller."""
 
     digest: str
     layers: tuple[int, ...]
-    variant: Variant
-    smoothing: float
+    read: ReadSpecification
     weights: Reflector | BankFree | None = None
     """Loaded when something is to be generated; sealing does without."""
 
@@ -48,8 +39,7 @@ class Protocol:
     benchmark: str
     condition: str
     model_revision: str
-    engine: Mapping[str, str]
-    """The engine's part of response keys: name, version, attention, dtype."""
+    engine: EngineIdentity
     renderer: Renderer
     sampling: SamplingSettings
     max_new_tokens: int
@@ -66,6 +56,16 @@ class Protocol:
     def seed(self, problem_id: str, sample: int) -> int:
         """Depends on benchmark, problem and sample alone (appendix C.2)."""
         return seed_of(self.study, self.benchmark, problem_id, sample)
+
+    def read(self, problem_id: str, sample: int) -> ReadSpecification | None:
+        """How the bank is read for one answer; a permutation of values is another one for each (appendix C.4)."""
+        if self.control is None:
+            return None
+        read = self.control.read
+        if read.permutation_seed is None:
+            return read
+        seed = seed_of("kv_permutation", read.permutation_seed, self.benchmark, problem_id, sample)
+        return replace(read, permutation_seed=seed)
 
     def capture(self) -> Capture | None:
         """What is captured of a turn that has a successor."""
@@ -203,26 +203,20 @@ class SessionChain:
     def _segments(self) -> tuple[str, ...]:
         return tuple(turn.segment for turn in self._turns if turn.segment is not None)
 
-    def _read_key(self, digests: tuple[str, ...]) -> dict[str, Any] | None:
-        control = self.protocol.control
-        if control is None or not digests:
-            return None
-        return {"variant": control.variant, "smoothing": control.smoothing, "limit": None}
-
     def _response_key(self) -> str:
         protocol, control, digests = self.protocol, self.protocol.control, self._segments()
-        read = self._read_key(digests)
+        read = self.protocol.read(self._problem().problem_id, self.sample) if digests else None
         key = response_key(
             model_revision=protocol.model_revision,
             prompt_ids_sha256=ids_digest(self._prompt_ids()),
             adapter=protocol.adapter,
             controller=control.digest if control and read else None,
             bank=bank_digest(control.layers, digests) if control and read else None,
-            read=read,
+            read=read.as_key() if read else None,
             sampling=protocol.sampling.as_dict(),
             seed=protocol.seed(self._problem().problem_id, self.sample),
             max_new_tokens=protocol.max_new_tokens,
-            engine=protocol.engine,
+            engine=protocol.engine.as_key(),
         )
         return digest_of({"response": key, "layout": dict(protocol.layout)}) if protocol.layout else key
 
@@ -239,7 +233,7 @@ class SessionChain:
                 "response_ids": ids_digest(turn.response_ids),
                 "layers": list(capture.layers),
                 "end_of_thinking": capture.end_of_thinking,
-                "engine": dict(self.protocol.engine),
+                "engine": self.protocol.engine.as_key(),
             }
             | ({"adapter": self.protocol.adapter} if self.protocol.adapter else {})
         )
@@ -263,8 +257,8 @@ class SessionChain:
         self._turns.append(_Turn(self._prompt_ids(), tuple(row["response_ids"])))
         self._prompt = None
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """See `Chain.take`."""
+    def append_record(self, record: Mapping[str, Any]) -> None:
+        """See `Chain.append_record`."""
         if self._wants_replay():
             turn = self._turns[0]
             turn.segment, turn.captured, turn.source = record["segment"], record["captured_tokens"], "replayed"
@@ -335,13 +329,14 @@ class SessionChain:
 
         segments = [self._load(earlier, engine) for earlier in range(number)]
         prompt = self._prompt_ids() if number == len(self._turns) else self._turns[number].prompt_ids
+        specification = self.protocol.read(self.problems[number].problem_id, self.sample)
+        assert specification is not None
         assert control.weights is not None, "a controller is loaded before anything is generated"
         return Read(
             bank=Bank(control.layers, segments),
             controller=control.weights,
             span=control_span(prompt, self.protocol.renderer.user_header),
-            variant=control.variant,
-            smoothing=control.smoothing,
+            specification=specification,
         )
 
     def _load(self, number: int, engine: Engine) -> Segment:
@@ -362,8 +357,8 @@ class SessionChain:
 
     def remade(self) -> list[tuple[str, dict[str, Any]]]:
         """See `Chain.remade`."""
-        made, self._remade = self._remade, []
-        return made
+        records, self._remade = self._remade, []
+        return records
 
     def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
         """See `Chain.substitute`."""
@@ -414,9 +409,5 @@ def response_columns(completion: Completion, engine: Engine, renderer: Renderer)
         response=renderer.text(completion.response_ids),
         finish_reason=completion.finish_reason,
         response_ids=array("i", completion.response_ids),
-        engine=engine.name,
-        engine_version=engine.version,
-        attention=engine.attention,
-        dtype=engine.dtype,
-        device=engine.device,
+        **engine.identity.as_columns(),
     )

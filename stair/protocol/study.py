@@ -7,22 +7,26 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
-from stair.core import user_message
-from stair.engines.base import Engine, Variant
+from stair.core import EngineIdentity, Place, Problem, user_message
+from stair.engines.base import Engine
 from stair.engines.choice import Needs
 from stair.protocol.backbone import Backbone
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing
-from stair.protocol.invariants import ENGINE_COLUMNS, engine_of
-from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.files import read_mapping, write_json
-from stair.records.keys import adapter_digest, file_digest
+from stair.records.keys import adapter_digest, digest_of, file_digest
+from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
-from stair.records.tables import SavedRows, read_table
+from stair.records.tables import SavedRows, read_table, rows_as
+
+if TYPE_CHECKING:
+    from stair.method import BankFree, Reflector
 
 
 class Study:
@@ -62,12 +66,12 @@ class Study:
         self.work = paths.work("evaluation", model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
-            row["problem_id"]: Problem(row["problem_id"], user_message(prompt, row["problem"]))
-            for row in read_table(paths.benchmark(benchmark), BENCHMARK)
+            row.problem_id: Problem(row.problem_id, user_message(prompt, row.problem))
+            for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)
         }
         self.sessions: dict[str, list[str]] = defaultdict(list)
-        for row in read_table(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS):
-            self.sessions[row["session_id"]].append(row["problem_id"])
+        for row in rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn):
+            self.sessions[row.session_id].append(row.problem_id)
         self.first_rows = self._first_rows()
         self.missing = config.missing_from(model, benchmark, condition)
         source = self.settings.first_turn
@@ -86,17 +90,27 @@ class Study:
         return SavedRows(path, RESPONSES, ("problem_id", "sample"))
 
     def _control(self, load: bool) -> ControllerUse | None:
-        trained = self.controller
+        trained, settings = self.controller, self.settings
         if trained is None or not trained.controls:
             return None
-        assert self.settings.controller is not None
-        path = self.paths.weights(self.model, self.settings.controller)
-        weights = None
-        if load:
-            from stair.method import load_controller
+        assert settings.controller is not None
+        path, layers = self.paths.weights(self.model, settings.controller), trained.controlled_layers
+        if settings.randomised == "reflector":
+            # Random directions are the same whatever was trained.
+            digest = digest_of({"random_reflector": settings.seed, "layers": list(layers)})
+        else:
+            digest = file_digest(path)
+        weights = self._weights(path, layers) if load else None
+        return ControllerUse(digest, layers, self.config.read_specification(self.condition), weights)
 
-            weights = load_controller(path, self.backbone.architecture)
-        return ControllerUse(file_digest(path), trained.controlled_layers, self.variant, trained.smoothing, weights)
+    def _weights(self, path: Path, layers: tuple[int, ...]) -> Reflector | BankFree:
+        from stair.method import load_controller, random_reflector
+
+        architecture, settings = self.backbone.architecture, self.settings
+        if settings.randomised != "reflector":
+            return load_controller(path, architecture)
+        assert settings.seed is not None
+        return random_reflector(layers, architecture.query_heads, architecture.head_dim, settings.seed)
 
     def protocol(self, *, load: bool) -> Protocol:
         """What all chains share; `load` reads the controller's weights too."""
@@ -131,8 +145,8 @@ class Study:
                 first, missing = None, self._missing(session, sample)
                 if self.first_rows is not None:
                     first = self.first_rows.get((problems[0], sample))
-                    if first is None and (told := self.missing_first.get((session, sample))) is not None:
-                        missing = Missing(1, told[1], reused=True)
+                    if first is None and (gap := self.missing_first.get((session, sample))) is not None:
+                        missing = Missing(1, gap[1], reused=True)
                     elif first is None:
                         raise ValueError(
                             f"{self.first_rows.path} has no response to {problems[0]}, sample {sample}; "
@@ -143,8 +157,8 @@ class Study:
 
     def _missing(self, session: str, sample: int) -> Missing | None:
         """The response of a trajectory that the configuration names as missing."""
-        told = self.missing.get((session, sample))
-        return None if told is None else Missing(*told)
+        gap = self.missing.get((session, sample))
+        return None if gap is None else Missing(*gap)
 
     def load_engine(self, shard: str, ended: ExitStack) -> Engine:
         """The engine of a shard, closed with `ended`; it must be the one that gave the first turns.
@@ -163,12 +177,11 @@ class Study:
         engine = ended.enter_context(self.backbone.running(needs))
         if self.first_rows is None or self.config.evaluation.allow_mixed_engines:
             return engine
-        ours = (engine.name, engine.version, engine.attention, engine.dtype, engine.device)
-        theirs = {engine_of(row) for row in read_table(self.first_rows.path, RESPONSES, ENGINE_COLUMNS)} - {ours}
-        if theirs:
+        rows = read_table(self.first_rows.path, RESPONSES, EngineIdentity.COLUMNS)
+        if others := {EngineIdentity.of_row(row) for row in rows} - {engine.identity}:
             raise ValueError(
-                f"{self.first_rows.path} was made by {' '.join(min(theirs))}, and {self.condition} would be by "
-                f"{' '.join(ours)}: conditions of one comparison come from one engine; make the first turns again, or set "
+                f"{self.first_rows.path} was made by {min(map(str, others))}, and {self.condition} would be by "
+                f"{engine.identity}: conditions of one comparison come from one engine; make the first turns again, or set "
                 "evaluation.allow_mixed_engines"
             )
         return engine
@@ -180,14 +193,14 @@ class Study:
         return min(self.backbone.architecture.context, int(whole))
 
     @property
+    def place(self) -> Place:
+        """The keys of its model, benchmark and condition."""
+        return Place(self.model, self.benchmark, self.condition)
+
+    @property
     def layers(self) -> tuple[int, ...]:
         """The layers whose states are captured or controlled."""
         return self.controller.controlled_layers if self.controller else ()
-
-    @property
-    def variant(self) -> Variant:
-        """How the bank is read, as engines call it."""
-        return "null" if self.settings.variant == "zero" else self.settings.variant
 
     @property
     def controller(self) -> Controller | None:

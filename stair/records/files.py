@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside, flushed to disk, renamed."""
+"""Atomic writes: a file is written beside its target, flushed to disk and renamed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Gives a path beside `path` to write to; on success it is flushed and renamed over `path`, on failure removed.
+    """Yields a path beside `path` to write to. On success the file is flushed and renamed over `path`, on failure removed.
 
-    A reader sees the old file or the new one, never a part. Works on network file systems: no lock is taken.
+    A reader sees the old file or the new one, never a part. Network file systems work too, because there is no lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_path(path)
@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """A hard link, or a copy where the file system has none; whole or not there."""
+    """Makes a hard link, or a copy where the file system has no links; atomic."""
     with replacing(target) as partial:
         partial.unlink(missing_ok=True)
         try:
@@ -47,45 +47,45 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def _is_full(error: OSError) -> bool:
-    """Whether a disk or a quota is full; Arrow's errors say it in words alone."""
+    """Whether a disk or a quota is full; Arrow's errors contain the number only in their text."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "errno 28" in str(error).lower()
 
 
 def partial_path(path: Path) -> Path:
-    """Where this process writes what will become `path`."""
+    """The path that this process writes before it is renamed to `path`."""
     return path.with_name(f".{path.name}.{_HOST}.{os.getpid()}.partial")
 
 
 _HOST = socket.gethostname().replace(".", "-")
 _LEFTOVER = re.compile(r"^\..+\.(?P<host>[^.]+)\.(?P<process>\d+)\.partial(?:\.dead)?$")
-_FORGOTTEN_SECONDS = 24 * 3600.0
-"""After so long without a change, an unfinished file of another machine is left over."""
+_ABANDONED_SECONDS = 24 * 3600.0
+"""An unfinished file of another machine is a leftover after this time without a change."""
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Removes what lies below a folder and a process had begun to write when it died; returns how many files and folders."""
-    import psutil  # of the pipeline; everything else here needs Python alone
+    """Removes unfinished files and folders of dead processes below a folder; returns their number."""
+    import psutil  # only the pipeline has it; all else here needs Python alone
 
     removed = 0
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):
-            found = _LEFTOVER.match(name)
-            if found is None:
+            match = _LEFTOVER.match(name)
+            if match is None:
                 continue
-            path = Path(place, name)
+            path = Path(parent, name)
             with contextlib.suppress(OSError):
-                if found["host"] == _HOST:
-                    left = not psutil.pid_exists(int(found["process"]))
+                if match["host"] == _HOST:
+                    dead = not psutil.pid_exists(int(match["process"]))
                 else:
-                    left = time.time() - path.stat().st_mtime > _FORGOTTEN_SECONDS
-                if left:
+                    dead = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
+                if dead:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
                     removed += 1
     return removed
 
 
 def flush(path: Path) -> None:
-    """Asks the system to put a file's (or a folder's) content on the disk."""
+    """Flushes the content of a file or folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -94,44 +94,45 @@ def flush(path: Path) -> None:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Reads a JSON file of keys and values.
+    """Reads a JSON object from a file.
 
     Raises:
-        ValueError: naming the file, where it is not there, no JSON, or holds something else.
+        ValueError: the file is absent, is not JSON, or holds no object.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold keys and values, not a {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} must hold keys and values, not a {type(value).__name__}")
+    mapping: dict[str, Any] = value
+    return mapping
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file whole."""
+    """Writes a text file atomically."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a JSON file whole, indented for people."""
-    write_text(path, _for_people(value))
+    """Writes an indented JSON file atomically."""
+    write_text(path, _indented_json(value))
 
 
 def write_json_if_changed(path: Path, value: Any) -> bool:
-    """`write_json`, only when the content differs; True when it wrote."""
-    return write_text_if_changed(path, _for_people(value))
+    """`write_json` if the content differs; returns whether it wrote."""
+    return write_text_if_changed(path, _indented_json(value))
 
 
-def _for_people(value: Any) -> str:
+def _indented_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_text_if_changed(path: Path, text: str) -> bool:
-    """Writes only when the content differs, so that an unchanged file keeps its time; True when it wrote."""
+    """`write_text` if the content differs, so that an unchanged file keeps its time; returns whether it wrote."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     write_text(path, text)

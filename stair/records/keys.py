@@ -1,17 +1,16 @@
-"""Identities of what is generated: canonical JSON, digests, response keys."""
+"""Identities of generated responses: canonical JSON, digests, response keys."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from json.encoder import encode_basestring
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 PROTOCOL_VERSION = 2
-"""Raised by hand when a change of code changes what a response would be for the same settings; part of every response key.
+"""Part of every response key. Raised by hand when changed code would generate another response for the same settings.
 
 1  the first protocol
 2  the output path (appendix B.3) adds W_O (g * z) to the attention output, no longer g * z to the projection's input
@@ -21,7 +20,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def canonical_json(value: Any) -> bytes:
-    """One spelling for one value: sorted keys, no white space, UTF-8, no NaN."""
+    """The JSON text of a value with sorted keys, without white space, in UTF-8, without NaN."""
     return _ENCODER.encode(value).encode()
 
 
@@ -42,7 +41,7 @@ def file_digest(path: Path) -> str:
 
 
 def adapter_digest(folder: Path) -> str:
-    """SHA-256 (hex) of what an adapter of PEFT does: its weights, and its settings but for where its base model lay."""
+    """SHA-256 (hex) of a PEFT adapter: its weights and its settings, without the path of the base model."""
     settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     for place in ("base_model_name_or_path", "revision"):
         settings.pop(place, None)
@@ -50,7 +49,7 @@ def adapter_digest(folder: Path) -> str:
 
 
 def bank_digest(layers: Sequence[int], segments: Sequence[str]) -> str:
-    """The digest of a bank from its segments' digests in turn order: what `stair.method.Bank.digest` gives, without a bank."""
+    """The digest of a bank from its segments' digests in turn order; equals `stair.method.Bank.digest`."""
     digest = hashlib.sha256(f"bank {list(layers)}".encode()).hexdigest()
     for segment in segments:
         digest = hashlib.sha256((digest + segment).encode()).hexdigest()
@@ -72,38 +71,10 @@ def response_key(
 ) -> str:
     """The identity of a response: everything that decides its tokens, and nothing else.
 
-    `engine` holds the engine's name and version, attention path and dtype. What must not be here: a source hash, a run's
-    name, a shard, a device, a batch width, a label.
+    `engine` holds the engine's name and version, attention path and dtype. A source hash, a run's name, a shard, a device,
+    a batch width and a label are no part of it.
     """
-    keys = response_keys(
-        model_revision=model_revision,
-        adapter=adapter,
-        controller=controller,
-        bank=bank,
-        read=read,
-        sampling=sampling,
-        max_new_tokens=max_new_tokens,
-        engine=engine,
-    )
-    return keys(prompt_ids_sha256, seed)
-
-
-def response_keys(
-    *,
-    model_revision: str,
-    adapter: str | None,
-    controller: str | None,
-    bank: str | None,
-    read: Mapping[str, Any] | None,
-    sampling: Mapping[str, Any],
-    max_new_tokens: int,
-    engine: Mapping[str, Any],
-) -> Callable[[str, int], str]:
-    """`response_key` for many responses that differ in prompt and seed only: all else is spelled once.
-
-    The digest of one canonical JSON object with all parts; of its sorted names, `prompt_ids` stands in the middle, `seed` last.
-    """
-    before = canonical_json(
+    return digest_of(
         {
             "adapter": adapter,
             "bank": bank,
@@ -111,13 +82,10 @@ def response_keys(
             "engine": engine,
             "max_new_tokens": max_new_tokens,
             "model_revision": model_revision,
+            "prompt_ids": prompt_ids_sha256,
+            "protocol_version": PROTOCOL_VERSION,
+            "read": read,
+            "sampling": sampling,
+            "seed": seed,
         }
     )
-    between = canonical_json({"protocol_version": PROTOCOL_VERSION, "read": read, "sampling": sampling})
-
-    def key(prompt_ids_sha256: str, seed: int) -> str:
-        prompt = f'"prompt_ids":{encode_basestring(prompt_ids_sha256)}'.encode()
-        last = f'"seed":{seed}}}'.encode()
-        return hashlib.sha256(b",".join((before[:-1], prompt, between[1:-1], last))).hexdigest()
-
-    return key

@@ -1,4 +1,4 @@
-"""A manifest beside every expensive output: what made it, on what, and what it holds."""
+"""Manifests: each expensive output has one, with its settings, versions, machine and file digests."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ def package_versions() -> dict[str, str]:
 @cache
 def hardware() -> dict[str, Any]:
     """This machine: system, processor, cores, memory in GiB, GPUs as their driver names them."""
-    import psutil  # of the pipeline; training and benchmarks import this file without it
+    import psutil  # only the pipeline has it; training and benchmarks import this module without it
 
-    found: dict[str, Any] = {"system": platform.platform(), "processor": platform.machine()}
+    facts: dict[str, Any] = {"system": platform.platform(), "processor": platform.machine()}
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        found["processor"] = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    found["cores"] = os.cpu_count()
-    found["memory"] = round(psutil.virtual_memory().total / 2**30)
-    found["gpus"] = []
+        facts["processor"] = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    facts["cores"] = os.cpu_count()
+    facts["memory"] = round(psutil.virtual_memory().total / 2**30)
+    facts["gpus"] = []
     if shutil.which("nvidia-smi"):
         command = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
-            found["gpus"] = [line.strip() for line in told.splitlines() if line.strip()]
-    return found
+            listing = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+            facts["gpus"] = [line.strip() for line in listing.splitlines() if line.strip()]
+    return facts
 
 
 def source_fingerprint() -> str:
-    """SHA-256 over the package's source files. Told in manifests; no rule and no response key depends on it."""
+    """SHA-256 over the package's source files, for manifests; no rule and no response key depends on it."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -73,7 +73,7 @@ def source_fingerprint() -> str:
 
 
 def manifest_path(output: Path) -> Path:
-    """Where the manifest of an output lies: in a folder as manifest.json, beside a file as <name>.manifest.json."""
+    """The manifest of an output: manifest.json in a folder, <name>.manifest.json beside a file."""
     return output / "manifest.json" if output.is_dir() else output.with_name(output.name + ".manifest.json")
 
 
@@ -98,7 +98,7 @@ def write_manifest(output: Path, *, stage: str, settings: Mapping[str, Any], **f
 
 
 def missing_responses(output: Path) -> list[dict[str, Any]]:
-    """The responses that an output's manifest names as missing, each with its reason; none where no manifest can be read."""
+    """The missing responses in an output's manifest, each with its reason; none if the manifest cannot be read."""
     try:
         missing: list[dict[str, Any]] = read_mapping(manifest_path(output)).get("missing", [])
     except ValueError:
@@ -107,7 +107,7 @@ def missing_responses(output: Path) -> list[dict[str, Any]]:
 
 
 def manifest_facts(stage: str) -> dict[str, Any]:
-    """What every manifest says: the stage, the code, the versions, the machine, the time."""
+    """The facts in every manifest: stage, code, versions, machine, time."""
     return {
         "stage": stage,
         "protocol_version": PROTOCOL_VERSION,

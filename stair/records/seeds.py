@@ -26,9 +26,9 @@ def seed_of(*names: str | int) -> int:
 
 
 def hash_order(items: Iterable[T], *names: str | int, key: Sequence[str] | None = None) -> list[T]:
-    """The items in the order of the hashes of (names, item): a permutation that does not depend on how they came.
+    """The items in the order of the hashes of (names, item): a permutation that does not depend on their order.
 
-    `key` gives the items' identities where the items themselves are not strings.
+    `key` holds the items' identities if the items are not strings.
     """
     items = list(items)
     identities = [str(item) for item in items] if key is None else list(key)

@@ -1,11 +1,12 @@
-"""Parquet tables: written whole, in a given schema, the same rows always giving the same bytes."""
+"""Parquet tables: written atomically in a given schema; equal rows give equal bytes."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,24 +16,25 @@ from stair.records.files import replacing
 _ROWS_A_GROUP = 1024
 _ROWS_A_BATCH = 64
 _BYTES_A_GROUP = 32 << 20
-"""Token ids and texts of a row group, about."""
+"""The approximate size of the token ids and texts of a row group."""
 
 _IDS = pa.list_(pa.int32())
 
 _TEXTS = ("problem", "response")
 
+Row = TypeVar("Row", bound=NamedTuple)
+
 
 def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Writes rows in the order given, a row group at a time; returns how many.
+    """Writes rows in the given order, a row group of bounded size at a time; returns their number.
 
-    Rows are drawn one by one and never held beyond their group, which has a bounded size. What `rows` raises, at its end
-    too, leaves no file: a check of all rows can stand there.
+    Only the rows of one group are in memory. If `rows` raises, there is no file: a generator can check all rows at its end.
 
     Raises:
-        ValueError: a row lacks a column, has one too many, or holds a value of another type, or null where none may be.
+        ValueError: a row lacks a column or has one too many, or a value has another type or is null against the schema.
     """
     count, names = 0, set(schema.names)
-    # Ids and texts hardly repeat: a dictionary of them would be built and given up for every group.
+    # Ids and texts hardly repeat: the writer would build a dictionary for every group and drop it.
     repeating = [field.name for field in schema if not pa.types.is_list(field.type) and field.name not in _TEXTS]
     options = dict(compression="zstd", use_dictionary=repeating)
     with replacing(path) as partial, pq.ParquetWriter(partial, schema, **options) as writer:
@@ -56,7 +58,7 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
 
 
 def _groups(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> Iterator[list[Mapping[str, Any]]]:
-    """Rows in groups of bounded number and size; a function of the rows alone."""
+    """Groups of bounded number and size; a function of the rows alone."""
     lists = [field.name for field in schema if pa.types.is_list(field.type)]
     group: list[Mapping[str, Any]] = []
     size = 0
@@ -72,7 +74,7 @@ def _groups(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> Iterator[li
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values as an Arrow array; lists of token ids go by way of machine integers, not one by one."""
+    """Values as an Arrow array; lists of token ids are converted as machine integers, not one by one."""
     if kind != _IDS or any(not isinstance(value, array | list) for value in values):
         return pa.array(values, kind)
     ids, offsets = array("i"), array("i", [0])
@@ -85,7 +87,7 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Reads a table's rows and holds them to the schema.
+    """Reads all rows of a table as mappings; its columns must be those of the schema.
 
     Raises:
         ValueError: the file is absent, is not Parquet, or has other columns.
@@ -95,22 +97,22 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 
 
 def _read(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
-    _check(path, schema)
+    _check_columns(path, schema)
     try:
         return pq.read_table(path, columns=list(columns) if columns else None)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
 
 
-def _check(path: Path, schema: pa.Schema) -> None:
+def _check_columns(path: Path, schema: pa.Schema) -> None:
     if not path.is_file():
         raise ValueError(f"{path} does not exist; run the stage that makes it")
     try:
-        found = pq.read_schema(path)
+        actual = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
-    if not found.equals(schema):
-        missing = sorted(set(schema.names) - set(found.names)) or "none missing, another type or order"
+    if not actual.equals(schema):
+        missing = sorted(set(schema.names) - set(actual.names)) or "none missing, another type or order"
         raise ValueError(
             f"{path} does not have the expected columns (missing: {missing}); delete it and run its stage again"
         )
@@ -120,50 +122,53 @@ def _unreadable(path: Path, error: Exception) -> str:
     return f"{path} cannot be read as Parquet ({error}); delete it and run its stage again"
 
 
-def read_ids(path: Path, schema: pa.Schema, names: Sequence[str], column: str) -> Iterator[tuple[Any, ...]]:
-    """A table's lists of token ids, each as an `array` behind the values of the columns `names` in its row.
+def rows_as(path: Path, schema: pa.Schema, row_type: type[Row]) -> Iterator[Row]:
+    """The rows of a table as NamedTuples, read a few at a time; only the columns that the type names are read.
 
-    Rows are read a few at a time: ids as Python numbers would take ten times their space.
+    Lists of token ids become an `array`: as Python numbers they would need ten times the space.
 
     Raises:
         ValueError: as `read_table`.
     """
-    _check(path, schema)
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS_A_BATCH, columns=[*names, column]):
-                lists = batch.column(column)
-                ends = lists.offsets.to_numpy()
-                flat = lists.values.to_numpy()
-                told = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
-                for row, start, end in zip(told, ends[:-1], ends[1:], strict=True):
-                    yield *row, array("i", flat[start:end].tobytes())
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(_unreadable(path, error)) from error
+    names = list(row_type._fields)
+    for batch in _batches(path, schema, names):
+        yield from map(row_type._make, zip(*(_values(batch.column(name)) for name in names), strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    if column.type != _IDS:
+        values: list[Any] = column.to_pylist()
+        return values
+    ends, flat = column.offsets.to_numpy(), column.values.to_numpy()
+    return [array("i", flat[start:end].tobytes()) for start, end in pairwise(ends)]
 
 
 def iterate_table(path: Path, schema: pa.Schema) -> Iterator[dict[str, Any]]:
-    """A table's rows, read a few at a time.
+    """The rows of a table as mappings, read a few at a time.
 
     Raises:
         ValueError: as `read_table`.
     """
-    _check(path, schema)
+    for batch in _batches(path, schema):
+        yield from batch.to_pylist()
+
+
+def _batches(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    _check_columns(path, schema)
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS_A_BATCH):
-                yield from batch.to_pylist()
+            yield from file.iter_batches(_ROWS_A_BATCH, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
 
 
 class SavedRows:
-    """A table's rows by some of their columns, one made at a time: a row of Python numbers takes ten times a column's space.
+    """The rows of a table by the values of some columns. A row is converted on request: Python numbers need ten times the space.
 
     Args:
         path: the table.
         schema: its columns.
-        names: the columns that tell rows apart.
+        names: the columns that identify a row.
 
     Raises:
         ValueError: as `read_table`.
@@ -179,7 +184,7 @@ class SavedRows:
         return len(self._numbers)
 
     def get(self, identity: tuple[Any, ...]) -> dict[str, Any] | None:
-        """The row with these values of the columns that tell rows apart; None where there is none."""
+        """The row with these values of the identifying columns; None if there is none."""
         number = self._numbers.get(identity)
         if number is None:
             return None

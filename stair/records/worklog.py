@@ -1,12 +1,12 @@
-"""The work log: finished work, durable record by record, until its output is sealed.
+"""The work log: durable records of finished work, from which an output is sealed.
 
 A folder holds the logs of one piece of work. Every writer makes a file of its own (created exclusively, never opened again
-for writing), so a dead writer can only leave a torn last line in a file that nobody else writes. Readers take all files
-together, so the number of shards may change between two attempts. There is no lock and no database.
+for writing), so a dead writer can only leave a torn last line in a file that has no other writer. Readers read all files
+of the folder, so the number of shards may change between two attempts. There is no lock and no database.
 
 A record is one line: `<CRC-32> <length> <JSON object with "key">`, the checksum and the length in hexadecimal and over the
-JSON's bytes. JSON holds no raw newline, so reading can resume at the next line after a damaged one. Token ids, the most of a
-record, stand in it as base64 of little-endian 32-bit integers: a quarter of the time to write, a tenth to read.
+JSON's bytes. JSON holds no raw newline, so reading can resume at the next line after a damaged one. Token ids, most of a
+record, are base64 of little-endian 32-bit integers: they take a quarter of the time to write and a tenth to read.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _OPEN_FILES = 64
 
 
 class WorkLogWriter:
-    """Appends records to a new log file; use as a context manager.
+    """Appends records to a new log file; a context manager.
 
     Args:
-        folder: the folder of this piece of work, made if absent.
-        writer: a name for this writer (the shard); the attempt's number is added.
-        check: called before every record; raises where this writer may write no more.
+        folder: of this piece of work; created if absent.
+        writer: the name of this writer (the shard); the attempt's number is added.
+        check: called before every record; raises if this writer may write no more.
     """
 
     def __init__(self, folder: Path, writer: str, check: Callable[[], None] = lambda: None) -> None:
@@ -72,10 +72,10 @@ class WorkLogWriter:
         line = b"%08x %08x " % (zlib.crc32(payload), len(payload)) + payload + b"\n"
         try:
             written = os.write(self._descriptor, line)
-            while written < len(line):  # a nearly full disk takes a part: the next write then says so
+            while written < len(line):  # a nearly full disk writes a part: the next write then raises
                 written += os.write(self._descriptor, line[written:])
         except OSError as error:
-            kept = "what was finished before is kept: make room and run again"
+            kept = "earlier records are kept: make room and run again"
             raise OSError(error.errno, f"{self.path} cannot be written: {error.strerror}; {kept}") from None
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._descriptor)
@@ -109,7 +109,7 @@ class _Place(NamedTuple):
 
 @dataclass
 class LogCounts:
-    """What reading a folder of logs met."""
+    """Counts of the lines in a folder of logs."""
 
     files: int = 0
     records: int = 0
@@ -118,14 +118,14 @@ class LogCounts:
     duplicates: int = 0
 
     def problems(self) -> str:
-        """The counts that are not zero and want telling, as text; empty where there is nothing to tell."""
+        """The counts of faulty lines that are not zero, as text; empty without faults."""
         named = {"torn last lines": self.torn, "damaged lines": self.damaged, "duplicates": self.duplicates}
         return ", ".join(f"{count} {name}" for name, count in named.items() if count)
 
 
 @dataclass
 class WorkLog:
-    """The finished records of a folder of logs, by key. Holds places, not contents: reading is on demand.
+    """The finished records of a folder of logs, by key. Holds positions only and reads a record on demand.
 
     Raises:
         ValueError: two records of one key differ.
@@ -134,11 +134,11 @@ class WorkLog:
     folder: Path
     counts: LogCounts = field(default_factory=LogCounts)
     only: list[Path] | None = None
-    """Read these files in place of the folder's."""
+    """Read these files instead of the folder's."""
 
     @classmethod
     def of_files(cls, paths: list[Path]) -> WorkLog:
-        """The records of some files."""
+        """The records of the given files."""
         return cls(paths[0].parent, only=paths)
 
     def __post_init__(self) -> None:
@@ -149,11 +149,11 @@ class WorkLog:
     def _read(self) -> None:
         _close(self._open)
         self.counts = LogCounts()
-        found = self.folder.glob("*.log") if self.folder.is_dir() else []
-        self._files = sorted(found) if self.only is None else self.only
+        logs = self.folder.glob("*.log") if self.folder.is_dir() else []
+        self._files = sorted(logs) if self.only is None else self.only
         self._places: dict[str, _Place] = {}
         for number, path in enumerate(self._files):
-            # A compaction can take a file away between the look and the read; its records are in the file that it made.
+            # A compaction can remove a file after the listing; its records are in the compacted file.
             with contextlib.suppress(FileNotFoundError):
                 self._read_file(number, path)
 
@@ -172,10 +172,10 @@ class WorkLog:
                         self.counts.torn += 1
                 else:
                     place = _Place(number, offset + _HEADER, len(payload), int(line[:8], 16))
-                    self._keep(key, place)
+                    self._add(key, place)
                 offset += len(line)
 
-    def _keep(self, key: str, place: _Place) -> None:
+    def _add(self, key: str, place: _Place) -> None:
         self.counts.records += 1
         before = self._places.setdefault(key, place)
         if before is place:
@@ -194,13 +194,13 @@ class WorkLog:
         return len(self._places)
 
     def keys(self) -> Iterable[str]:
-        """All keys, in the order in which they were read."""
+        """All keys, in the order of the files."""
         return self._places.keys()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The record of a key, without its key; None where there is none.
+        """The record of a key, without its key; None if there is none.
 
-        Token ids come as an `array`: as Python's numbers they would take ten times the space, and a sixth of a seal's time.
+        Token ids are an `array`: as Python's numbers they would need ten times the space, and a sixth of a seal's time.
         """
         place = self._places.get(key)
         if place is None:
@@ -224,7 +224,7 @@ class WorkLog:
                 os.close(self._open.popitem(last=False)[1])
             descriptor = self._open[place.file] = os.open(self._files[place.file], os.O_RDONLY)
         payload = os.pread(descriptor, place.length, place.offset)
-        while len(payload) < place.length:  # one read gives two gigabytes at most
+        while len(payload) < place.length:  # one read returns two gigabytes at most
             more = os.pread(descriptor, place.length - len(payload), place.offset + len(payload))
             if not more:
                 raise ValueError(f"{self._files[place.file]} has become shorter while it was read; run again")
@@ -243,11 +243,11 @@ class WorkLog:
 
     @property
     def used(self) -> int:
-        """Bytes of the records that stand, each counted once."""
+        """Bytes of the distinct records."""
         return sum(_HEADER + place.length + 1 for place in self._places.values())
 
     def lines(self) -> Iterator[bytes]:
-        """Every record's line as it stands in its file, each key once."""
+        """The line of every record as in its file, each key once."""
         for place in self._places.values():
             payload = self._payload(place)
             yield b"%08x %08x " % (place.checksum, place.length) + payload + b"\n"
@@ -273,7 +273,7 @@ def _payload(line: bytes) -> bytes | None:
 
 
 def _packed(record: Mapping[str, Any]) -> dict[str, str]:
-    """The token ids of a record as they are written; nothing where it has none."""
+    """The token ids of a record in base64; empty if it has none."""
     ids = record.get(_IDS)
     if not isinstance(ids, list | array):
         return {}
@@ -281,7 +281,7 @@ def _packed(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _key(payload: bytes) -> str | None:
-    """A record's key, without reading its token ids where the key's text stands plainly; None where it is no record."""
+    """A record's key, read without its token ids if the key has no escapes; None if the JSON is no record."""
     end = payload.find(b'"', len(_KEY))
     try:
         if payload.startswith(_KEY) and end > 0 and b"\\" not in payload[:end]:

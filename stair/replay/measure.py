@@ -41,6 +41,9 @@ class Replayer:
             sources: the history's prefixes by depth, each of which begins with the one before; the empty one alone for
                 references.
             units: batches behind this history.
+
+        Raises:
+            ValueError: a tensor contains a number that is not finite; the message names the batch and the tensor.
         """
         prefix, prefixes = Prefix.empty(self._model), []
         for source in sources:
@@ -59,14 +62,21 @@ class Replayer:
                 probe = self._with_reads if reads else self._plain
                 measured = probe.measure(computed, source.categories, turns)
                 tensors |= {f"{depth}/{name}": part for name, part in _named(measured, depth, reads).items()}
-            yield unit, {name: part.float().cpu().contiguous().numpy() for name, part in tensors.items()}
+            arrays = {name: part.float().cpu().contiguous().numpy() for name, part in tensors.items()}
+            for name, array in arrays.items():
+                if not np.isfinite(array).all():
+                    raise ValueError(
+                        f"{unit.name}: {name} contains a number that is not finite, so the batch is not kept; check the "
+                        "model's dtype and transformers.attention"
+                    )
+            yield unit, arrays
 
 
 def _named(measured: Measured, depth: int, reads: bool) -> dict[str, Tensor]:
     """The tensors of one depth, layers first."""
-    found = {"block_outputs": measured.block_outputs.transpose(0, 1), "masses": measured.masses.transpose(0, 1)}
+    tensors = {"block_outputs": measured.block_outputs.transpose(0, 1), "masses": measured.masses.transpose(0, 1)}
     if depth == 0:
-        found["embedding"] = measured.embedding
+        tensors["embedding"] = measured.embedding
     if reads:
-        found |= {"reads": measured.reads.transpose(0, 1), "next_mlp": measured.next_mlp.transpose(0, 1)}
-    return found
+        tensors |= {"reads": measured.reads.transpose(0, 1), "next_mlp": measured.next_mlp.transpose(0, 1)}
+    return tensors

@@ -1,4 +1,4 @@
-"""The design of a model's replay on disk: two tables, from which it is read again as it was made."""
+"""The design of a model's replay on disk: two tables, from which the same design is read."""
 
 from __future__ import annotations
 

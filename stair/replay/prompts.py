@@ -67,7 +67,7 @@ class Prompts:
             ValueError: a saved turn is absent, or the prompt of a saved later turn is not the prefix with that turn's problem.
         """
         exchanges: list[Exchange] = []
-        found = []
+        prefixes = []
         for depth, problem in enumerate(history.sources, start=1):
             row = self._row(history, depth)
             if row is None or row["problem_id"] != problem:
@@ -79,8 +79,8 @@ class Prompts:
             # A history is everything before the current user header, so any problem shows it.
             prefix = SourceTokens(*self._label(exchanges, problem).history)
             self._check_next(history, depth, prefix)
-            found.append(prefix)
-        return found
+            prefixes.append(prefix)
+        return prefixes
 
     def _check_next(self, history: History, depth: int, prefix: SourceTokens) -> None:
         """Holds a prefix, with the session's own next problem, to the prompt that this problem was answered from."""

@@ -1,4 +1,4 @@
-"""The replay stage: the design, shards that measure its batches, and the seal (appendix A.1 to A.3)."""
+"""The replay stage: the design, shards that measure its batches, and the seal (appendix A.1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stair.replay.units import Unit, shared_histories
 
 
 def design(config: Config, paths: RunPaths, model: str) -> None:
-    """Chooses a model's histories and current problems, and says how much room the measurements will take.
+    """Chooses a model's histories and current problems, and prints the size of the measurements.
 
     Raises:
         ValueError: the saved responses cannot meet the design's numbers, which the message names, or the disk lacks the room.
@@ -34,30 +34,32 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
     for row in read_table(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS):
         sessions[row["session_id"]].append(row["problem_id"])
     try:
-        found = crossed_design(sessions, _complete_paths(study, sessions), settings.sizes(), settings.seed)
+        crossed = crossed_design(sessions, _complete_paths(study, sessions), settings.sizes(), settings.seed)
     except ValueError as error:
         raise ValueError(
             f"replay: the saved turns of '{settings.condition}' of {model} on {settings.benchmark} do not fill the design: "
             f"{error}; set smaller sizes under `replay`"
         ) from None
-    units = [unit for shared in shared_histories(found) for unit in shared.units]
-    told = f"the replay of {model} ({sum(1 for _ in found.cells()):,} replays, {len(found.references())} references)"
-    study.files.require_space(study.shapes.nbytes(units), told)
+    units = [unit for shared in shared_histories(crossed) for unit in shared.units]
+    work = (
+        f"the replay of {model} ({sum(1 for _ in crossed.cells()):,} replays, {len(crossed.references())} references)"
+    )
+    print(f"{work} takes {gigabytes(study.shapes.nbytes(units))} in {study.files.folder}")
+    study.require_space(units, work)
     tokens = {
         history: tuple(len(source.ids) for source in study.prompts.sources(history))
-        for group in found.groups
+        for group in crossed.groups
         for history in group.history_coverage.histories
     }
     turns = {}
-    for problem in found.references():
+    for problem in crossed.references():
         turn = study.prompts.turn(problem)
         turns[problem] = len(turn.ids), turn.body[1] - turn.body[0]
     written = settings.model_dump(mode="json", exclude={"shards"})
-    write_table(paths.replay_problems(model), REPLAY_PROBLEMS, problem_rows(found, turns))
+    write_table(paths.replay_problems(model), REPLAY_PROBLEMS, problem_rows(crossed, turns))
     write_manifest(paths.replay_problems(model), stage="replay", settings=written)
-    write_table(paths.replay_histories(model), REPLAY_HISTORIES, history_rows(found, tokens))
+    write_table(paths.replay_histories(model), REPLAY_HISTORIES, history_rows(crossed, tokens))
     write_manifest(paths.replay_histories(model), stage="replay", settings=written)
-    print(f"{told} will take {gigabytes(study.shapes.nbytes(units))} in {study.files.folder}")
 
 
 def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[str, list[int]]:
@@ -68,7 +70,7 @@ def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[
     for row in read_table(path, RESPONSES, ("session_id", "sample", "turn", "prompt_tokens", "response_tokens")):
         turns[row["session_id"], row["sample"]][row["turn"]] = row
     longest = max(len(study.prompts.turn(problem).ids) for problems in sessions.values() for problem in problems)
-    found: dict[str, list[int]] = defaultdict(list)
+    complete: dict[str, list[int]] = defaultdict(list)
     for (session, sample), saved in turns.items():
         if not all(turn in saved for turn in range(1, depth + 1)):
             continue
@@ -79,15 +81,15 @@ def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[
             history = History(session, sample, tuple(sessions[session][:depth]))
             if len(study.prompts.sources(history)[-1].ids) > room:
                 continue
-        found[session].append(sample)
-    return found
+        complete[session].append(sample)
+    return complete
 
 
 def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
-    """Measures the batches of one shard that are not kept yet. Histories are shared out, each with all its batches.
+    """Measures the batches of one shard that are not kept yet. A shard has whole histories, each with all its batches.
 
     Raises:
-        ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is no number.
+        ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
         ClaimedError: another process measures some of the same.
         Interrupted: a signal has asked to stop; batches that are finished are kept.
     """
@@ -106,7 +108,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
                 open_work.append((work, missing))
         if open_work:
             missing_units = [unit for _, missing in open_work for unit in missing]
-            study.files.require_space(study.shapes.nbytes(missing_units), progress.job)
+            study.require_space(missing_units, progress.job)
             _measure(study, open_work, job, progress)
         job.end(batches=total)
 
@@ -140,27 +142,27 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     """Writes the index of a model's measurements, after each file has been read and held to its digest. Needs no model.
 
     Raises:
-        ValueError: batches are missing or damaged; the markers of the shards are then withdrawn, so that the workflow's next
-            start measures what is missing, and nothing else.
+        ValueError: batches are missing or damaged. The shards' markers are then withdrawn and an earlier index is removed, so
+            that the workflow's next start measures these batches, and no others.
     """
     study = ReplayStudy(config, paths, model)
     output = paths.replay_cells(model)
-    lacking: list[str] = []
-    count = write_table(output, REPLAY_CELLS, _cells(study, lacking))
+    missing: list[str] = []
+    count = write_table(output, REPLAY_CELLS, _cells(study, missing))
     size = sum(study.files.path(unit.name).stat().st_size for shared in study.histories() for unit in shared.units)
     write_manifest(
         output,
         stage="replay",
         settings=study.settings.model_dump(mode="json", exclude={"shards"}),
         model_revision=study.backbone.revision,
-        engine=study.backbone.engine,
+        engine=study.backbone.engine.as_key(),
         cells=count,
         states_bytes=size,
     )
     print(f"{model}: {count:,} cells in {gigabytes(size)} of {study.files.folder}")
 
 
-def _cells(study: ReplayStudy, lacking: list[str]) -> Iterator[dict[str, Any]]:
+def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
     """The rows of the index, in the order of the design."""
     histories = study.histories()
     progress = Progress(study.paths.progress, f"replay/{study.model}/seal", len(histories), "histories")
@@ -176,7 +178,7 @@ def _cells(study: ReplayStudy, lacking: list[str]) -> Iterator[dict[str, Any]]:
                 print(error)
                 digest = None
             if digest is None:
-                lacking.append(unit.name)
+                missing.append(unit.name)
                 continue
             history = shared.history
             path = study.files.path(unit.name).relative_to(study.files.folder)
@@ -195,10 +197,12 @@ def _cells(study: ReplayStudy, lacking: list[str]) -> Iterator[dict[str, Any]]:
                         sha256=digest,
                     )
         progress.advance()
-    if lacking:
+    if missing:
         withdraw_markers(study.work_folder)
+        # An index of lost files would keep the workflow from measuring them.
+        study.paths.replay_cells(study.model).unlink(missing_ok=True)
         raise ValueError(
-            f"{study.files.folder}: {len(lacking)} batches are missing, {lacking[0]} for example: they were lost, damaged, or "
-            "made under other settings; run the same command again (by hand: run the stage's shards again); it measures what "
-            "is missing, and nothing else"
+            f"{study.files.folder}: {len(missing)} batches are missing, {missing[0]} for example: they were lost, damaged, or "
+            "measured under other settings; run the same command again (by hand: run the stage's shards again); it measures "
+            "these batches, and no others"
         )

@@ -114,4 +114,7 @@ class ReplayStates:
                 part = opened.get_slice(name)
                 return part[:] if layer is None else part[layer]
         except (OSError, SafetensorError) as error:
-            raise ValueError(f"{path} has no readable {name} ({error}); run the replay again") from error
+            raise ValueError(
+                f"{path} has no readable {name} ({error}); `stair replay --seal` names every such file, and the workflow's next "
+                "start measures it again"
+            ) from error

@@ -1,7 +1,8 @@
-"""Everything that one model's replay is made from."""
+"""The parts of one model's replay: backbone, prompts, design, shapes and files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay import Replay
 from stair.jobs.tensor_files import TensorFiles
+from stair.measurement.layers import check_measured_layers
 from stair.protocol.backbone import Backbone
 from stair.records.keys import PROTOCOL_VERSION, digest_of, ids_digest
 from stair.replay.design.crossed import Design
@@ -46,11 +48,25 @@ class ReplayStudy:
         self.settings: Replay = config.replay
         self.backbone = Backbone.open(config, paths, model, generating=self.settings.benchmark if generating else None)
         self.prompts = Prompts(config, paths, model, self.backbone.renderer)
+        try:
+            check_measured_layers(self.backbone.architecture, self.settings.layers)
+        except ValueError as error:
+            raise ValueError(f"replay.layers: {error}") from None
         self.shapes = Shapes(self.backbone.architecture, self.settings.layers, self.settings.depth)
         self.work_folder = paths.work("replay", model)
         # Of the same name in every run, because the design goes by names.
         others = {run: other.replay_states(model) for run, other in paths.reused(config).items()}
         self.files = TensorFiles(paths.replay_states(model), others)
+
+    def require_space(self, units: Sequence[Unit], what: str) -> None:
+        """Refuses to measure batches that the disk has no room for. Files that exist are kept or replaced.
+
+        Raises:
+            ValueError: with the needed and the free bytes.
+        """
+        paths = [self.files.path(unit.name) for unit in units]
+        present = sum(path.stat().st_size for path in paths if path.is_file())
+        self.files.require_space(max(0, self.shapes.nbytes(units) - present), what)
 
     @cached_property
     def design(self) -> Design:
@@ -71,7 +87,7 @@ class ReplayStudy:
         """A history's sources and keys.
 
         Raises:
-            ValueError: its saved turns are not those after which the later turns were asked.
+            ValueError: a saved turn is absent, or a later turn's saved prompt does not begin with these sources.
         """
         history = shared.history
         sources = [self.prompts.empty] if history is None else self.prompts.sources(history)
@@ -85,7 +101,7 @@ class ReplayStudy:
             "measurement": "replay",
             "protocol_version": PROTOCOL_VERSION,
             "model": self.backbone.revision,
-            "engine": self.backbone.engine,
+            "engine": self.backbone.engine.as_key(),
             "layers": self.settings.layers,
             "shape": [self.settings.batch_problems, self.columns],
         }
@@ -97,8 +113,8 @@ class ReplayStudy:
 
 def _ends(source: SourceTokens) -> list[int]:
     """Where a source's category changes: each start, and the category from there on, in turn."""
-    found = []
+    changes = []
     for place, category in enumerate(source.categories):
         if place == 0 or category != source.categories[place - 1]:
-            found += [place, category]
-    return found
+            changes += [place, category]
+    return changes

@@ -44,11 +44,13 @@ def read_rows(paths: Sequence[Path], order: Config) -> pd.DataFrame:
     Raises:
         ValueError: a file cannot be read, lacks a column, or holds rows of another model, benchmark or condition.
     """
-    known = [list(order.models), list(order.benchmarks), list(order.conditions)]
+    orders = [list(order.models), list(order.benchmarks), list(order.conditions)]
 
     def rank(path: Path) -> list[tuple[int, str]]:
         keys = (path.parent.parent.name, path.parent.name, path.stem)
-        return [(names.index(key) if key in names else len(names), key) for names, key in zip(known, keys, strict=True)]
+        return [
+            (names.index(key) if key in names else len(names), key) for names, key in zip(orders, keys, strict=True)
+        ]
 
     frames = []
     for path in sorted(paths, key=rank):
@@ -83,19 +85,19 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     """
     labels = Labels.of(order)
     evaluation, shared = find_rows(folder)
-    made: list[Table] = []
+    written: list[Table] = []
     if evaluation:
         rows = read_rows(evaluation, order)
         responses = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(evaluation))
         trained = trained_parameters(order, RunPaths(folder))
         names = tables(order, places_of(responses), responses.models)
         named = [assemble(name, responses, labels, order, trained) for name in names]
-        made += [with_time_outs(table, rows) for table in named if table is not None]
+        written += [with_time_outs(table, rows) for table in named if table is not None]
     if shared:
         rows = read_rows(shared, order)
         study = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(shared))
         named = [shared_t1.build(study, labels), shared_t1.build_prefixes(study, rows, labels)]
-        made += [with_time_outs(table, rows) for table in named if table is not None]
-    for table in made:
+        written += [with_time_outs(table, rows) for table in named if table is not None]
+    for table in written:
         write(table, labels, lambda suffix, name=table.name: out / f"{name}{suffix}")  # type: ignore[misc]
-    return made
+    return written

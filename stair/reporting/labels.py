@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stair.config.model import Config
+from stair.core import ConditionName
 from stair.reporting import paper_labels
 
 
@@ -22,6 +23,8 @@ class Labels:
     """Benchmarks some of whose problems are left out: they carry a dagger."""
     repetitions: Mapping[str, str] = field(default_factory=lambda: dict(paper_labels.REPETITIONS))
     """Conditions that ask another one again, by key: their differences are noise."""
+    names: Mapping[str, ConditionName] = field(default_factory=dict)
+    """Family, seed and prefix of the configured conditions, by key."""
     note: str | None = None
     """A sentence under every table of this run."""
 
@@ -35,6 +38,7 @@ class Labels:
             frozenset(key for key, item in config.benchmarks.items() if item.mathematical),
             frozenset(key for key, item in config.benchmarks.items() if item.exclude_ids),
             {key: item.repeats for key, item in config.conditions.items() if item.repeats is not None},
+            {key: item.name(key) for key, item in config.conditions.items()},
             config.note,
         )
 
@@ -52,6 +56,10 @@ class Labels:
     def benchmark(self, key: str) -> str:
         """A benchmark's label."""
         return self.benchmarks.get(key, key)
+
+    def name(self, key: str) -> ConditionName:
+        """A condition's family, seed and prefix: the configuration's, else those that its key gives."""
+        return self.names.get(key) or ConditionName.of_key(key)
 
     def condition(self, key: str) -> str:
         """A condition's label: the configuration's, else the paper's."""

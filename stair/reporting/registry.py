@@ -14,6 +14,7 @@ from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
 from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables import (
+    bank_runtime,
     continuous_summary,
     history,
     in_text,
@@ -102,6 +103,7 @@ _TABLES = {
 }
 RUN_TABLES = {
     "replay_design": RunTableBuilder(paper_labels.REPLAY_DESIGN, replay_design.build),
+    "bank_runtime": RunTableBuilder(paper_labels.BANK_RUNTIME, bank_runtime.build),
     "in_text": RunTableBuilder("in_text", in_text.build),
 }
 

@@ -26,7 +26,7 @@ from stair.records.files import write_text
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table
-from stair.reporting.answer_forms import with_answer_forms
+from stair.reporting.answer_form_notes import with_answer_forms
 from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
 from stair.reporting.latex import latex
@@ -48,7 +48,7 @@ def scored_rows(paths: RunPaths, places: Sequence[Place], more: Sequence[str] = 
     """
     if not paths.checks.is_file():
         raise ValueError(
-            f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
+            f"{paths.checks} does not exist: the protocol's checks have not passed; run: stair check --run {paths.folder}"
         )
     columns = [*COLUMNS, "seed", "verdict", *more]
     frames = [pd.read_parquet(paths.evaluation(*place), columns=columns) for place in places]
@@ -87,19 +87,19 @@ def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str],
     Without a manifest, the count of a model that is not from the hub is a gap: it may have the key of a model of the
     paper, but not its shape.
     """
-    found: dict[tuple[str, str], int | Gap] = {}
+    counts: dict[tuple[str, str], int | Gap] = {}
     for condition, settings in config.conditions.items():
         if settings.controller is None:
             continue
         for model, backbone in config.models.items():
             path = manifest_path(paths.controller(model, settings.controller))
             if path.is_file():
-                found[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+                counts[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
             elif backbone.repository is None:
-                found[model, condition] = Gap(
+                counts[model, condition] = Gap(
                     f"{model}, {condition}: the controller has no manifest with its parameters"
                 )
-    return found
+    return counts
 
 
 def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
@@ -163,8 +163,8 @@ def assemble(
 ) -> Table | None:
     """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
     places = places_of(responses)
-    known = table_inputs.tables(config, places, dict.fromkeys((*responses.models, *config.models)))
-    shown = set(_rows_shown(name, known, config)(config, places))
+    shows = table_inputs.tables(config, places, dict.fromkeys((*responses.models, *config.models)))
+    shown = set(_rows_shown(name, shows, config)(config, places))
     grids = {key: grid for key, grid in responses.grids.items() if Place(*key[:3]) in shown}
     return table_builder(name).build(Source(replace(responses, grids=grids), labels, config, trained or {}))
 
@@ -174,12 +174,12 @@ def places_of(responses: Responses) -> list[Place]:
     return list(dict.fromkeys(Place(*key[:3]) for key in responses.grids))
 
 
-def _rows_shown(name: str, known: Mapping[str, table_inputs.Shows], config: Config) -> table_inputs.Shows:
-    if name not in known:
+def _rows_shown(name: str, shows: Mapping[str, table_inputs.Shows], config: Config) -> table_inputs.Shows:
+    if name not in shows:
         raise ValueError(
             f"there is no table '{name}' (there are: {', '.join([*tables_of(config), *run_tables(config)])})"
         )
-    return known[name]
+    return shows[name]
 
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:

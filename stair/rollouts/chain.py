@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.conversation.renderer import Renderer
-from stair.core import user_message
+from stair.core import EngineIdentity, user_message
 from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
 from stair.protocol.chain import Missing, Step
 from stair.protocol.session import response_columns
-from stair.records.keys import digest_of, ids_digest, response_keys
+from stair.records.keys import digest_of, ids_digest, response_key
+from stair.records.rows import SourceRecord
 from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:
@@ -28,41 +29,42 @@ class Prompt(NamedTuple):
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """What all rollouts of a model share."""
+    """The settings that all rollouts of a model share."""
 
     model: str
     data_set: str
     model_revision: str
-    engine: Mapping[str, str]
+    engine: EngineIdentity
     renderer: Renderer
     sampling: SamplingSettings
     max_new_tokens: int
     prompt: str
-    """The user message; {problem} stands for the problem's text."""
+    """The user message, with {problem} in place of the problem's text."""
     seed_name: str
     _prompts: dict[str, Prompt] = field(default_factory=dict, compare=False, repr=False)
 
-    @cached_property
-    def key(self) -> Callable[[str, int], str]:
-        """The response key of a prompt's digest and a seed."""
-        return response_keys(
+    def key(self, prompt_ids_sha256: str, seed: int) -> str:
+        """The response key of a prompt and a seed."""
+        return response_key(
             model_revision=self.model_revision,
+            prompt_ids_sha256=prompt_ids_sha256,
             adapter=None,
             controller=None,
             bank=None,
             read=None,
             sampling=self.sampling.as_dict(),
+            seed=seed,
             max_new_tokens=self.max_new_tokens,
-            engine=self.engine,
+            engine=self.engine.as_key(),
         )
 
     @cached_property
     def digest(self) -> str:
-        """Of what decides how responses are drawn; the prompts' own texts apart."""
+        """The digest of all settings that decide responses, without the problems."""
         return digest_of(
             dict(
                 model=self.model_revision,
-                engine=dict(self.engine),
+                engine=self.engine.as_key(),
                 sampling=self.sampling.as_dict(),
                 max_new_tokens=self.max_new_tokens,
                 prompt=self.prompt,
@@ -70,14 +72,13 @@ class RolloutSettings:
             )
         )
 
-    def prompt_of(self, record: Mapping[str, Any]) -> Prompt:
-        """The prompt of a source record; the last one is remembered, for its samples stand together."""
-        name = record["record_id"]
-        if name not in self._prompts:
-            ids = tuple(self.renderer.prompt_ids([], user_message(self.prompt, record["problem"])))
+    def prompt_of(self, source: SourceRecord) -> Prompt:
+        """The prompt of a source record. The last one is cached, because the samples of a record follow one another."""
+        if source.record_id not in self._prompts:
+            ids = tuple(self.renderer.prompt_ids([], user_message(self.prompt, source.problem)))
             self._prompts.clear()
-            self._prompts[name] = Prompt(ids, ids_digest(ids))
-        return self._prompts[name]
+            self._prompts[source.record_id] = Prompt(ids, ids_digest(ids))
+        return self._prompts[source.record_id]
 
 
 @dataclass
@@ -85,7 +86,7 @@ class RolloutChain:
     """One sample of one source record; implements `Chain`."""
 
     settings: RolloutSettings
-    record_row: Mapping[str, Any]
+    source: SourceRecord
     sample: int
     missing: Missing | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -95,16 +96,16 @@ class RolloutChain:
     def seed(self) -> int:
         """A function of data set, model, source record and sample."""
         settings = self.settings
-        return seed_of(settings.seed_name, settings.data_set, settings.model, self.record_row["record_id"], self.sample)
+        return seed_of(settings.seed_name, settings.data_set, settings.model, self.source.record_id, self.sample)
 
     @property
     def name(self) -> str:
         """See `Chain.name`."""
-        return f"record {self.record_row['record_id']}, sample {self.sample}"
+        return f"record {self.source.record_id}, sample {self.sample}"
 
     def entry(self) -> dict[str, Any]:
         """See `Chain.entry`."""
-        return dict(model=self.settings.model, record=self.record_row["record_id"], sample=self.sample)
+        return dict(model=self.settings.model, record=self.source.record_id, sample=self.sample)
 
     def gives_up(self) -> bool:
         """See `Chain.gives_up`."""
@@ -118,13 +119,13 @@ class RolloutChain:
         """See `Chain.gaps`."""
         if self.missing is None or self.rows:
             return []
-        return [dict(record_id=self.record_row["record_id"], sample=self.sample, reason=self.missing.reason)]
+        return [dict(record_id=self.source.record_id, sample=self.sample, reason=self.missing.reason)]
 
     @property
     def prompt(self) -> Prompt:
         """The only turn's prompt."""
         if self._prompt is None:
-            self._prompt = self.settings.prompt_of(self.record_row)
+            self._prompt = self.settings.prompt_of(self.source)
         return self._prompt
 
     def next(self) -> Step | None:
@@ -133,13 +134,13 @@ class RolloutChain:
             return None
         return Step(self.settings.key(self.prompt.digest, self.seed))
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """See `Chain.take`."""
+    def append_record(self, record: Mapping[str, Any]) -> None:
+        """See `Chain.append_record`."""
         self.rows.append(
             dict(
                 model=self.settings.model,
-                record_id=self.record_row["record_id"],
-                problem_id=self.record_row["problem_id"],
+                record_id=self.source.record_id,
+                problem_id=self.source.problem_id,
                 sample=self.sample,
                 seed=self.seed,
                 prompt_tokens=len(self.prompt.ids),
@@ -171,8 +172,8 @@ class RolloutChain:
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
         """See `Chain.record`."""
-        seen = {"batch_invariant": completion.batch_invariant}
-        return response_columns(completion, engine, self.settings.renderer) | seen
+        columns = response_columns(completion, engine, self.settings.renderer)
+        return columns | {"batch_invariant": completion.batch_invariant}
 
     def replay(self, engine: Engine) -> Replay:
         """A rollout keeps no states."""

@@ -14,18 +14,19 @@ from stair.engines.choice import Needs
 from stair.jobs.shards import Shard
 from stair.protocol.backbone import Backbone
 from stair.protocol.chain import Missing
+from stair.protocol.chain_shards import run_shard, sealed_rows, tidy
 from stair.protocol.failures import report_entries
-from stair.protocol.shards import run_shard, sealed_rows, tidy
 from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
+from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
-from stair.records.tables import read_table, write_table
+from stair.records.tables import rows_as, write_table
 from stair.rollouts.chain import RolloutChain, RolloutSettings
 from stair.rollouts.servers import record_server, servers
 
 
 def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
-    """What all chains of a model share."""
+    """The settings of all chains of a model."""
     sampling = backbone.settings.rollout_sampling
     return RolloutSettings(
         model=backbone.key,
@@ -40,29 +41,31 @@ def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
     )
 
 
-def _records(paths: RunPaths, model: str) -> list[dict[str, Any]]:
+def _records(paths: RunPaths, model: str) -> list[SourceRecord]:
     """A model's source records."""
-    return read_table(paths.training_pool(model), TRAINING_POOL)
+    return [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
 
 
-Lost = Mapping[tuple[str, int], Missing]
-"""The responses that the configuration names as missing, by record and sample."""
+MissingResponses = Mapping[tuple[str, int], Missing]
+"""The entries of `rollouts.missing` by record and sample."""
 
 
-def _lost(config: Config, paths: RunPaths, model: str, records: Sequence[dict[str, Any]]) -> Lost:
-    """A model's responses that the configuration names as missing."""
-    lost = {(gap.record, gap.sample): Missing(1, gap.reason) for gap in config.rollouts.missing if gap.model == model}
-    if strange := sorted({record for record, _ in lost} - {record["record_id"] for record in records}):
-        raise ValueError(f"rollouts.missing: {paths.training_pool(model)} has no record '{strange[0]}'")
-    return lost
+def _missing(config: Config, paths: RunPaths, model: str, records: Sequence[SourceRecord]) -> MissingResponses:
+    """The missing responses of a model."""
+    missing = {
+        (gap.record, gap.sample): Missing(1, gap.reason) for gap in config.rollouts.missing if gap.model == model
+    }
+    if unknown := sorted({record for record, _ in missing} - {record.record_id for record in records}):
+        raise ValueError(f"rollouts.missing: {paths.training_pool(model)} has no record '{unknown[0]}'")
+    return missing
 
 
 def _chains(
-    settings: RolloutSettings, records: Sequence[dict[str, Any]], samples: int, lost: Lost
+    settings: RolloutSettings, records: Sequence[SourceRecord], samples: int, missing: MissingResponses
 ) -> Iterator[RolloutChain]:
-    """Chains, made as they are drawn. A record's samples stay together: they share their prompt."""
+    """Chains on demand. A record's samples are consecutive, because they share their prompt."""
     return (
-        RolloutChain(settings, record, sample, lost.get((record["record_id"], sample)))
+        RolloutChain(settings, record, sample, missing.get((record.record_id, sample)))
         for record in records
         for sample in range(samples)
     )
@@ -73,9 +76,9 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model), generating="training_pool")
     settings, samples = _settings(config, backbone), config.rollouts.samples
     servers_folder = paths.work("rollouts", model, "servers")
-    everything = _records(paths, model)
-    records, lost = Shard(shard, of).share(everything), _lost(config, paths, model, everything)
-    with ExitStack() as ended:
+    all_records = _records(paths, model)
+    records, missing = Shard(shard, of).share(all_records), _missing(config, paths, model, all_records)
+    with ExitStack() as stack:
 
         def load() -> Engine:
             name = f"{shard}-of-{of}"
@@ -84,10 +87,10 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
                 started=lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
                 longest=lambda: _longest(paths, backbone),
             )
-            return ended.enter_context(backbone.running(needs))
+            return stack.enter_context(backbone.running(needs))
 
         run_shard(
-            lambda generating: _chains(settings, records, samples, lost),
+            lambda generating: _chains(settings, records, samples, missing),
             paths.work("rollouts", model),
             Shard(shard, of),
             load,
@@ -99,7 +102,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
 
 
 def _longest(paths: RunPaths, backbone: Backbone) -> int:
-    """Tokens of the longest prompt, as preflight has counted them, with the longest response that the context leaves room for."""
+    """Tokens of the longest prompt, by preflight's count, with the longest response that fits into the context."""
     limit = read_mapping(paths.preflight_limits(backbone.key, "training_pool"))
     return min(backbone.architecture.context, limit["longest_prompt"] + limit["max_new_tokens"])
 
@@ -109,29 +112,30 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     shared = _settings(config, backbone)
     records = _records(paths, model)
-    lost = _lost(config, paths, model, records)
-    chains = _chains(shared, records, config.rollouts.samples, lost)
+    missing = _missing(config, paths, model, records)
+    chains = _chains(shared, records, config.rollouts.samples, missing)
     gaps: list[dict[str, Any]] = []
     output = paths.rollouts(model)
-    seen: Counter[str] = Counter()
-    count = write_table(output, ROLLOUTS, _counted(sealed_rows(chains, paths.work("rollouts", model), gaps), seen))
+    batch_invariant: Counter[str] = Counter()
+    rows = _count_batch_invariant(sealed_rows(chains, paths.work("rollouts", model), gaps), batch_invariant)
+    count = write_table(output, ROLLOUTS, rows)
     settings = {"sampling": backbone.settings.rollout_sampling.model_dump(), "model_revision": backbone.revision}
     facts = {
         "missing": gaps,
-        "batch_invariant": dict(seen),
+        "batch_invariant": dict(batch_invariant),
         "servers": servers(paths.work("rollouts", model, "servers"), shared.digest),
     }
     write_manifest(output, stage="rollouts", settings=settings, responses=count, **facts)
-    lacking = {(gap["record_id"], gap["sample"]) for gap in gaps}
-    existing = [f"record {record}, sample {sample}" for record, sample in lost if (record, sample) not in lacking]
-    # Snakemake plans training anew before it can see that the responses are the same.
+    absent = {(gap["record_id"], gap["sample"]) for gap in gaps}
+    existing = [f"record {record}, sample {sample}" for record, sample in missing if (record, sample) not in absent]
+    # Snakemake plans a new training before it can see that the responses are the same.
     price = " (the next start then trains this model's controllers again), or keep it: it leaves nothing out"
     report_entries(output, "rollouts.missing", len(gaps), existing, price)
     tidy(paths.work("rollouts", model))
 
 
-def _counted(rows: Iterable[dict[str, Any]], seen: Counter[str]) -> Iterator[dict[str, Any]]:
-    """Rows as they pass, with what was seen of the engine's determinism counted."""
+def _count_batch_invariant(rows: Iterable[dict[str, Any]], counts: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Yields the rows and counts their values of `batch_invariant`."""
     for row in rows:
-        seen[{True: "yes", False: "no", None: "not known"}[row["batch_invariant"]]] += 1
+        counts[{True: "yes", False: "no", None: "not known"}[row["batch_invariant"]]] += 1
         yield row

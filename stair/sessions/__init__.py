@@ -1,1 +1,1 @@
-"""Four-turn sessions: they only build schedules. Imports no torch."""
+"""The schedules of four-turn sessions. Imports no torch."""

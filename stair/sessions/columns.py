@@ -1,4 +1,4 @@
-"""Turn columns: shuffled independently, with swaps that keep a session's four problems distinct."""
+"""Turn columns: shuffled independently, with swaps that keep the problems of a session distinct."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def arrange(
 ) -> list[tuple[T, ...]]:
     """Sessions from turn columns.
 
-    Every column is ordered by hash under a name of its own; where a session would hold one problem twice, two entries of the
-    later column change places. Where swaps get stuck, as with problems that nearly fill their share, an arrangement that is
-    right by construction is shuffled by swaps that keep it right.
+    Every column is ordered by hash under its own name. Where a session would repeat a problem, two entries of the later
+    column are swapped. Where no swap exists, as with problems that nearly fill their share, random swaps shuffle a valid
+    arrangement and keep it valid.
 
     Args:
         columns: one sequence of items for each turn, of equal length.
@@ -31,26 +31,26 @@ def arrange(
         seed: names the orders.
 
     Returns:
-        One tuple for each session: its item of every turn. Every item of every column stands in exactly one.
+        One tuple for each session: its item of every turn. Every item of every column is in exactly one tuple.
 
     Raises:
-        ValueError: columns of unequal length, or a problem that stands more often than there are sessions.
+        ValueError: columns of unequal length, or a problem with more items than sessions.
     """
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
         raise ValueError(f"turn columns differ in length: {[len(column) for column in columns]}")
     _check_shares(columns, problem)
     for attempt in range(_ATTEMPTS):
-        placed = [
+        arranged = [
             hash_order(column, *seed, f"turn {turn}", attempt, key=[name(item) for item in column])
             for turn, column in enumerate(columns, start=1)
         ]
-        if all(_resolve(placed, turn, problem) for turn in range(1, len(placed))):
-            return list(zip(*placed, strict=True))
-    placed = _shifted(placed, problem)
-    for turn in range(1, len(placed)):
-        _shuffle(placed, turn, problem, random.Random(seed_of(*seed, "swaps", f"turn {turn}")))
-    return hash_order(list(zip(*placed, strict=True)), *seed, "sessions", key=[name(first) for first in placed[0]])
+        if all(_resolve(arranged, turn, problem) for turn in range(1, len(arranged))):
+            return list(zip(*arranged, strict=True))
+    arranged = _shifted(arranged, problem)
+    for turn in range(1, len(arranged)):
+        _shuffle(arranged, turn, problem, random.Random(seed_of(*seed, "swaps", f"turn {turn}")))
+    return hash_order(list(zip(*arranged, strict=True)), *seed, "sessions", key=[name(first) for first in arranged[0]])
 
 
 def _check_shares(columns: Sequence[Sequence[T]], problem: Callable[[T], Hashable]) -> None:
@@ -66,23 +66,23 @@ def _check_shares(columns: Sequence[Sequence[T]], problem: Callable[[T], Hashabl
         )
 
 
-def _shifted(placed: list[list[T]], problem: Callable[[T], Hashable]) -> list[list[T]]:
-    """Columns sorted by problem, each moved on by a share of the sessions: no problem of as few items meets itself.
+def _shifted(arranged: list[list[T]], problem: Callable[[T], Hashable]) -> list[list[T]]:
+    """Columns sorted by problem, each shifted by a share of the sessions, so that no problem meets itself.
 
-    Items of one problem stay in the order that they have, which is by hash and another in every column.
+    Items of one problem keep their order, which is by hash and differs between columns.
     """
-    by_problem = [sorted(column, key=lambda item: str(problem(item))) for column in placed]
-    share = len(placed[0]) // len(placed)
+    by_problem = [sorted(column, key=lambda item: str(problem(item))) for column in arranged]
+    share = len(arranged[0]) // len(arranged)
     shifted = [column[turn * share :] + column[: turn * share] for turn, column in enumerate(by_problem)]
-    if any(len({problem(item) for item in session}) < len(placed) for session in zip(*shifted, strict=True)):
+    if any(len({problem(item) for item in session}) < len(arranged) for session in zip(*shifted, strict=True)):
         raise ValueError("turn columns hold their problems unequally often, and swaps did not separate them")
     return shifted
 
 
-def _shuffle(placed: list[list[T]], turn: int, problem: Callable[[T], Hashable], chance: random.Random) -> None:
+def _shuffle(arranged: list[list[T]], turn: int, problem: Callable[[T], Hashable], chance: random.Random) -> None:
     """Swaps entries of one column at random, wherever both sessions keep distinct problems."""
-    column, count = placed[turn], len(placed[turn])
-    others = [{problem(one[row]) for number, one in enumerate(placed) if number != turn} for row in range(count)]
+    column, count = arranged[turn], len(arranged[turn])
+    others = [{problem(one[row]) for number, one in enumerate(arranged) if number != turn} for row in range(count)]
     for _ in range(_SWEEPS):
         for row in range(count):
             other = chance.randrange(count)
@@ -90,10 +90,10 @@ def _shuffle(placed: list[list[T]], turn: int, problem: Callable[[T], Hashable],
                 column[row], column[other] = column[other], column[row]
 
 
-def _resolve(placed: list[list[T]], turn: int, problem: Callable[[T], Hashable]) -> bool:
+def _resolve(arranged: list[list[T]], turn: int, problem: Callable[[T], Hashable]) -> bool:
     """Swaps entries of one column until no session repeats a problem of an earlier turn; False if none can."""
-    column, count = placed[turn], len(placed[turn])
-    earlier = [{problem(placed[before][row]) for before in range(turn)} for row in range(count)]
+    column, count = arranged[turn], len(arranged[turn])
+    earlier = [{problem(arranged[before][row]) for before in range(turn)} for row in range(count)]
     for row in range(count):
         if problem(column[row]) not in earlier[row]:
             continue

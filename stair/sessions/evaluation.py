@@ -12,7 +12,7 @@ from stair.sessions.columns import arrange
 def evaluation_sessions(problems: Sequence[str], benchmark: str, seed: str) -> list[dict[str, Any]]:
     """The rows of `records.schemas.EVALUATION_SESSIONS`.
 
-    A session is named after the problem that opens it, so its name does not depend on how many others there are.
+    A session is named after its first problem, so its name does not depend on the number of sessions.
 
     Args:
         problems: the benchmark's problem ids, all distinct.

@@ -2,78 +2,76 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import TURNS
+from stair.records.csv_table import csv_table
 from stair.records.files import write_text
 from stair.records.manifest import write_manifest
+from stair.records.rows import BenchmarkProblem, Rollout, SourceRecord
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
-from stair.records.tables import read_table, write_table
+from stair.records.tables import rows_as, write_table
 from stair.sessions.evaluation import evaluation_sessions
-from stair.sessions.training import NEEDED, Dropped, complete_records, training_sessions
+from stair.sessions.training import Dropped, complete_records, training_sessions
 
 _SHOWN = 3
 
 
 def training(config: Config, paths: RunPaths, model: str) -> None:
-    """Writes a model's training and validation sessions, and beside them the records that are in neither."""
-    pool = {row["record_id"]: row for row in read_table(paths.training_pool(model), TRAINING_POOL)}
-    # Of responses only their lengths: sixty thousand of them whole would not fit in memory.
-    records, dropped = complete_records(read_table(paths.rollouts(model), ROLLOUTS, NEEDED), pool)
+    """Writes a model's training and validation sessions, and the list of dropped records."""
+    pool = {record.record_id: record for record in rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)}
+    records, dropped = complete_records(rows_as(paths.rollouts(model), ROLLOUTS, Rollout), pool)
     unknown = sorted({*records, *(record.record_id for record in dropped)} - pool.keys())
     if unknown:
         raise ValueError(f"{paths.rollouts(model)} has responses to {unknown[0]}, which is not in the training pool")
-    for record, answers in records.items():
-        for row in answers:
-            if row["problem_id"] != (problem := pool[record]["problem_id"]):
+    for record, responses in records.items():
+        for response in responses:
+            if response.problem_id != (problem := pool[record].problem_id):
                 raise ValueError(
-                    f"{paths.rollouts(model)} calls the problem of record {record} {row['problem_id']}, "
+                    f"{paths.rollouts(model)} calls the problem of record {record} {response.problem_id}, "
                     f"{paths.training_pool(model)} calls it {problem}; seal the rollouts again"
                 )
     for name, output in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
-        part = {record: rows for record, rows in records.items() if pool[record]["split"] == name}
-        without = [record for record in dropped if pool[record.record_id]["split"] == name]
+        part = {record: rows for record, rows in records.items() if pool[record].split == name}
+        dropped_here = [one for one in dropped if pool[one.record_id].split == name]
         try:
-            if without and not part:
+            if dropped_here and not part:
                 raise ValueError("no record has four responses")
             rows = training_sessions(part, config.sessions.seed, name, model) if part else []
         except ValueError as error:
-            raise ValueError(f"{model}, {name} sessions of {len(part)} records: {error}{_told(without)}") from None
+            raise ValueError(
+                f"{model}, {name} sessions of {len(part)} records: {error}{_dropped_text(dropped_here)}"
+            ) from None
         write_table(output, TRAINING_SESSIONS, rows)
-        lost = [record.record_id for record in without]
+        ids = [one.record_id for one in dropped_here]
         settings = {"seed": config.sessions.seed, "split": name}
-        write_manifest(output, stage="sessions", settings=settings, sessions=len(rows) // TURNS, dropped_records=lost)
-        print(f"{model}: {len(rows) // TURNS} {name} sessions, {len(lost)} records dropped")
+        write_manifest(output, stage="sessions", settings=settings, sessions=len(rows) // TURNS, dropped_records=ids)
+        print(f"{model}: {len(rows) // TURNS} {name} sessions, {len(ids)} records dropped")
     _write_dropped(paths.dropped_records(model), dropped, pool)
 
 
-def _told(dropped: Sequence[Dropped]) -> str:
+def _dropped_text(dropped: Sequence[Dropped]) -> str:
     if not dropped:
         return ""
     some = ", ".join(f"{one.record_id} ({one.reason})" for one in dropped[:_SHOWN])
     return f"; {len(dropped)} records were dropped before: {some}{', …' if len(dropped) > _SHOWN else ''}"
 
 
-def _write_dropped(path: Path, dropped: Sequence[Dropped], pool: Mapping[str, Mapping[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["record_id", "problem_id", "split", "responses", "empty", "reason"])
+def _write_dropped(path: Path, dropped: Sequence[Dropped], pool: Mapping[str, SourceRecord]) -> None:
+    rows = []
     for one in dropped:
-        row = pool[one.record_id]
-        writer.writerow([one.record_id, row["problem_id"], row["split"], len(one.samples), one.empty, one.reason])
-    write_text(path, text.getvalue())
+        record = pool[one.record_id]
+        rows.append((one.record_id, record.problem_id, record.split, len(one.samples), one.empty, one.reason))
+    write_text(path, csv_table(("record_id", "problem_id", "split", "responses", "empty", "reason"), rows))
     write_manifest(path, stage="sessions", settings={}, dropped=len(dropped))
 
 
 def evaluation(config: Config, paths: RunPaths, benchmark: str) -> None:
     """Writes a benchmark's schedule."""
-    problems = [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
+    problems = [row.problem_id for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)]
     output = paths.evaluation_sessions(benchmark)
     write_table(output, EVALUATION_SESSIONS, evaluation_sessions(problems, benchmark, config.sessions.seed))
     write_manifest(output, stage="sessions", settings={"seed": config.sessions.seed}, sessions=len(problems))

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stair.core import TURNS
+from stair.records.rows import Rollout
 from stair.records.seeds import hash_order
 from stair.sessions.columns import arrange
-
-NEEDED = ("record_id", "problem_id", "sample", "response_tokens")
-"""The columns of rollouts that sessions are built from; the responses themselves are not among them."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """A source record that gives no session its responses."""
+    """A source record whose responses are in no session."""
 
     record_id: str
     samples: tuple[int, ...]
-    """The numbers of its responses."""
+    """The sample numbers of its responses."""
     empty: int
-    """How many of them hold no token; one that its end marker opens holds that one."""
+    """The number of responses without a token; an end marker is a token."""
 
     @property
     def reason(self) -> str:
-        """In words."""
+        """The reason for dropping the record, as text."""
         if len(self.samples) != TURNS:
             return f"{len(self.samples)} responses, not {TURNS}"
         if self.samples != tuple(range(TURNS)):
@@ -36,65 +34,64 @@ class Dropped:
 
 
 def complete_records(
-    rollouts: Iterable[Mapping[str, Any]], records: Iterable[str] = ()
-) -> tuple[dict[str, list[Mapping[str, Any]]], list[Dropped]]:
+    rollouts: Iterable[Rollout], records: Iterable[str] = ()
+) -> tuple[dict[str, list[Rollout]], list[Dropped]]:
     """Groups responses by source record; records with fewer than four responses or an empty one are dropped.
 
     Args:
-        rollouts: rows with the columns `NEEDED`.
+        rollouts: the responses, in any order.
         records: the source records that should have responses; one without any is dropped too.
 
     Returns:
         The four responses of each kept record, by sample, and the dropped records.
     """
-    found: dict[str, list[Mapping[str, Any]]] = {record: [] for record in records}
-    for row in rollouts:
-        found.setdefault(row["record_id"], []).append(row)
+    responses_of: dict[str, list[Rollout]] = {record: [] for record in records}
+    for rollout in rollouts:
+        responses_of.setdefault(rollout.record_id, []).append(rollout)
     kept, dropped = {}, []
-    for record, rows in sorted(found.items()):
-        empty = sum(row["response_tokens"] == 0 for row in rows)
-        samples = tuple(sorted(row["sample"] for row in rows))
+    for record, responses in sorted(responses_of.items()):
+        empty = sum(response.response_tokens == 0 for response in responses)
+        samples = tuple(sorted(response.sample for response in responses))
         if samples == tuple(range(TURNS)) and not empty:
-            kept[record] = sorted(rows, key=lambda row: row["sample"])
+            kept[record] = sorted(responses, key=lambda response: response.sample)
         else:
             dropped.append(Dropped(record, samples, empty))
     return kept, dropped
 
 
-def training_sessions(records: Mapping[str, list[Mapping[str, Any]]], *seed: str) -> list[dict[str, Any]]:
+def training_sessions(records: Mapping[str, Sequence[Rollout]], *seed: str) -> list[dict[str, Any]]:
     """The rows of `records.schemas.TRAINING_SESSIONS`.
 
-    A record's four responses go one to each turn column, in an order by hash; columns are shuffled independently, with swaps
-    where a session would repeat a problem. Every response stands once.
+    Each turn column gets one of a record's four responses, in an order by hash. Columns are shuffled independently, with
+    swaps where a session would repeat a problem. Every response is in exactly one session.
 
     Args:
-        records: four responses by source record, as `complete_records` gives them.
+        records: four responses by source record, as `complete_records` returns them.
         seed: names the orders.
 
     Raises:
         ValueError: too few distinct problems.
     """
-    columns: list[list[Mapping[str, Any]]] = [[] for _ in range(TURNS)]
-    for record, rows in records.items():
-        for column, row in zip(
-            columns, hash_order(rows, *seed, "columns", record, key=[str(r["sample"]) for r in rows]), strict=True
-        ):
-            column.append(row)
-    sessions = arrange(columns, lambda row: row["problem_id"], _name, *seed)
-    weights = problem_weights(row["problem_id"] for session in sessions for row in session)
-    sessions_rows = [
+    columns: list[list[Rollout]] = [[] for _ in range(TURNS)]
+    for record, responses in records.items():
+        order = hash_order(responses, *seed, "columns", record, key=[str(one.sample) for one in responses])
+        for column, response in zip(columns, order, strict=True):
+            column.append(response)
+    sessions = arrange(columns, lambda response: response.problem_id, _name, *seed)
+    weights = problem_weights(response.problem_id for session in sessions for response in session)
+    rows = [
         dict(
             session_id=f"s-{_name(session[0])}",
             turn=turn,
-            record_id=row["record_id"],
-            problem_id=row["problem_id"],
-            sample=row["sample"],
-            weight=weights[row["problem_id"]] if turn > 1 else 0.0,
+            record_id=response.record_id,
+            problem_id=response.problem_id,
+            sample=response.sample,
+            weight=weights[response.problem_id] if turn > 1 else 0.0,
         )
         for session in sessions
-        for turn, row in enumerate(session, start=1)
+        for turn, response in enumerate(session, start=1)
     ]
-    return sorted(sessions_rows, key=lambda row: (row["session_id"], row["turn"]))
+    return sorted(rows, key=lambda row: (row["session_id"], row["turn"]))
 
 
 def problem_weights(candidates: Iterable[str]) -> dict[str, float]:
@@ -107,5 +104,5 @@ def problem_weights(candidates: Iterable[str]) -> dict[str, float]:
     return {problem: (supervised / len(counts)) / (3 * count / 4) for problem, count in counts.items()}
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['record_id']}-{row['sample']}"
+def _name(response: Rollout) -> str:
+    return f"{response.record_id}-{response.sample}"

@@ -1,4 +1,4 @@
-"""Whether a small backbone is worth experimenting on: neither lost nor perfect, at T1 and with history."""
+"""The native accuracy of a small backbone, which must lie between chance and perfect at T1 and with history."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[s
         if benchmark.tiny is not None
         for number, problems in enumerate(_sessions(key, benchmark.tiny))
     ]
-    # A turn of all benchmarks is one batch: a step costs hardly more for more rows.
+    # A turn of all benchmarks is one batch, because a step of more rows costs hardly more.
     engine = TransformersEngine(
         network,
         tokens=renderer.tokens,
@@ -50,10 +50,12 @@ def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[s
         f"{each.benchmark} T{turn + 1}": [] for each in sessions for turn in range(TURNS)
     }
     for turn in range(TURNS):
-        asked = {str(place): session for place, session in enumerate(sessions)}
+        session_of = {str(place): session for place, session in enumerate(sessions)}
         items, names = [], []
-        for completion in engine.run([_request(key, each, turn, settings, renderer) for key, each in asked.items()]):
-            session = asked[completion.key]
+        for completion in engine.run(
+            [_request(key, each, turn, settings, renderer) for key, each in session_of.items()]
+        ):
+            session = session_of[completion.key]
             problem = session.problems[turn]
             answer = renderer.visible_answer(completion.response_ids)
             session.history.append(Exchange(session.user(turn), answer))
@@ -81,12 +83,12 @@ class _Session:
 
 
 def _sessions(benchmark: str, size: int) -> list[list[Problem]]:
-    """The problems of a benchmark's sessions; every turn has its own order, and a small benchmark is asked again in others."""
-    problems = [_shown(problem) for problem in benchmark_problems(benchmark, size)]
+    """The problems of a benchmark's sessions. Every turn has its own order, and a small benchmark repeats in further orders."""
+    problems = [_with_options(problem) for problem in benchmark_problems(benchmark, size)]
     texts = [problem.text for problem in problems]
     sessions: list[list[Problem]] = []
-    for again in range(-(-_SESSIONS // size)):
-        columns = [hash_order(problems, "acceptance", benchmark, turn, again, key=texts) for turn in range(TURNS)]
+    for repetition in range(-(-_SESSIONS // size)):
+        columns = [hash_order(problems, "acceptance", benchmark, turn, repetition, key=texts) for turn in range(TURNS)]
         sessions += [list(row) for row in zip(*columns, strict=True)]
     return sessions[:_SESSIONS]
 
@@ -103,6 +105,6 @@ def _request(key: str, session: _Session, turn: int, settings: Model, renderer: 
     )
 
 
-def _shown(problem: Problem) -> Problem:
+def _with_options(problem: Problem) -> Problem:
     """A multiple-choice problem with its options in an order of its own."""
     return lettered(problem, hash_order(range(4), "acceptance", problem.text)) if problem.incorrect else problem

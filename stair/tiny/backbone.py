@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from stair.method.storage import share
+from stair.records.csv_table import csv_table
 from stair.tiny.architecture import Shape, build, short_chunks
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded
@@ -51,15 +51,15 @@ class BackboneSpec:
 
 
 def train_backbone(
-    out_dir: Path, *, spec: BackboneSpec, on_progress: Callable[[int, int], None] = lambda done, total: None
+    out_dir: Path, *, spec: BackboneSpec, on_progress: Callable[[int, int], None] = lambda step, total: None
 ) -> dict[str, Any]:
     """Train the backbone that ``spec`` describes and write it to ``out_dir`` (created; files are overwritten).
 
     Writes ``model.safetensors`` (trained in FP32, rounded to BF16 at the end), ``config.json``, ``generation_config.json``,
     the tokenizer's files, ``chat_template.jinja`` and ``training_curve.csv``; the same bytes for one ``spec`` and thread
-    count on one machine. ``on_progress(done, total)`` is called after each update. Torch's global generator is left as it was.
+    count on one machine. ``on_progress(step, total)`` is called after each update. Torch's global generator stays unchanged.
 
-    Returns what was measured: ``parameters``, ``tokens``, ``target_tokens``, ``final_loss`` (mean cross-entropy in
+    Returns the measurements ``parameters``, ``tokens``, ``target_tokens``, ``final_loss`` (mean cross-entropy in
     nats over the last tenth of the updates), ``seconds``, ``threads``.
     """
     started = time.monotonic()
@@ -77,10 +77,8 @@ def train_backbone(
     model.to(torch.bfloat16).save_pretrained(out_dir)
     share(out_dir / "model.safetensors")
     save_tokenizer(tokenizer, out_dir)
-    with (out_dir / "training_curve.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(curve[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(curve)
+    rows = [list(row.values()) for row in curve]
+    (out_dir / "training_curve.csv").write_text(csv_table(list(curve[0]), rows), encoding="utf-8")
     last = curve[-max(1, len(curve) // 10) :]
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -112,11 +110,11 @@ def _tokenizer(spec: BackboneSpec) -> PreTrainedTokenizerFast:
 def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless batches of similar length: ids int64 ``[rows, tokens]``, right-padded, and targets bool, same shape."""
     encoder = Encoder(tokenizer, spec.thinking)
-    chunk, done = 0, 0
+    chunk, batch = 0, 0
     while True:
         names = range(chunk * _CHUNK, (chunk + 1) * _CHUNK)
-        single = done < spec.mixture.single_turn_start * spec.steps
-        mixture = replace(spec.mixture, turns=(1, 0, 0, 0)) if single else spec.mixture
+        single_turn = batch < spec.mixture.single_turn_start * spec.steps
+        mixture = replace(spec.mixture, turns=(1, 0, 0, 0)) if single_turn else spec.mixture
         drawn = [conversation(spec.prompts, mixture, spec.thinking, spec.seed, index) for index in names]
         examples = sorted(encoder.encode(drawn), key=lambda example: len(example.ids))
         groups: list[list[Example]] = [[]]
@@ -133,7 +131,7 @@ def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator
                 ids[row, : len(example.ids)] = torch.tensor(example.ids)
                 targets[row, : len(example.ids)] = torch.tensor(example.targets)
             yield ids, targets
-            done += 1
+            batch += 1
         chunk += 1
 
 
@@ -155,7 +153,7 @@ def _fit(
         ids, targets = next(batches)
         for group in optimizer.param_groups:
             group["lr"] = _rate(spec, step)
-        # No attention mask: the padding stands on the right, where no causal layer lets a real token see it.
+        # No attention mask: the padding is on the right, and causal layers hide it from real tokens.
         hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state
         chosen = targets[:, 1:]
         loss = F.cross_entropy(model.lm_head(hidden[:, :-1][chosen]), ids[:, 1:][chosen])

@@ -1,8 +1,7 @@
-"""Generated data sets as raw files in the schemas of the real ones, so that the real loaders read them."""
+"""Generated data sets as raw files in the schemas of the real ones, for the real loaders."""
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stair.records.csv_table import csv_table
 from stair.tiny.problems import Problem, distinct, seeded
 
 DAPO_PREFIX = (
@@ -19,14 +19,14 @@ DAPO_PREFIX = (
 DAPO_SUFFIX = '\n\nRemember to put your answer on its own line after "Answer:".'
 
 AMC23_IN_TRAINING = (3, 15, 16, 19, 30, 32)
-"""Rows of the AMC23 stand-in that stand in the training pool too, as in the paper."""
+"""Rows of the AMC23 stand-in that the training pool contains too, as in the paper."""
 
 _COPIES = 3
 _OVERLAP = 4
 """Problems of each other benchmark that the raw training pool repeats; exclusion must remove them."""
 
 _VARIANTS = 8
-"""One problem in so many stands in the pool under a second spelling, as a source record of its own."""
+"""One problem of this many is in the pool in a second spelling, as its own source record."""
 
 
 def benchmark_problems(key: str, count: int) -> list[Problem]:
@@ -35,13 +35,13 @@ def benchmark_problems(key: str, count: int) -> list[Problem]:
 
 
 def training_problems(count: int, benchmarks: dict[str, int]) -> list[Problem]:
-    """The training pool's problems: new ones, and some that benchmarks hold."""
-    held = {key: benchmark_problems(key, size) for key, size in benchmarks.items() if key != "gpqa_diamond"}
+    """The training pool's problems: new ones, and some of the benchmarks'."""
+    of_benchmark = {key: benchmark_problems(key, size) for key, size in benchmarks.items() if key != "gpqa_diamond"}
     overlap: dict[str, Problem] = {}
-    for key, problems in held.items():
+    for key, problems in of_benchmark.items():
         rows = AMC23_IN_TRAINING if key == "amc23" and len(problems) > max(AMC23_IN_TRAINING) else range(_OVERLAP)
         overlap |= {problems[row].text: problems[row] for row in rows}
-    known = {problem.text for problems in held.values() for problem in problems}
+    known = {problem.text for problems in of_benchmark.values() for problem in problems}
     new = distinct("training_pool", "pool", count, avoid=known)
     return [*new, *overlap.values()]
 
@@ -51,7 +51,7 @@ def write_training_pool(path: Path, count: int, benchmarks: dict[str, int]) -> N
 
     Args:
         path: the file.
-        count: how many new problems there are.
+        count: the number of new problems.
         benchmarks: the sizes of the benchmarks, some of whose problems the pool repeats.
     """
     rows = []
@@ -89,10 +89,10 @@ def _dapo_row(text: str, problem: Problem, index: str) -> dict[str, Any]:
 
 
 def write_benchmark(path: Path, key: str, count: int) -> None:
-    """Writes a benchmark's file in the schema of the one that it stands for.
+    """Writes a benchmark's file in the schema of the real one.
 
     Raises:
-        ValueError: there is no generator for this benchmark.
+        ValueError: the benchmark has no generator.
     """
     problems = benchmark_problems(key, count)
     if key == "math500":
@@ -130,8 +130,8 @@ def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _write_gpqa(path: Path, problems: list[Problem]) -> None:
     names = ["Record ID", "Question", "Correct Answer", *(f"Incorrect Answer {n}" for n in (1, 2, 3))]
-    with open(path, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(names)
-        for number, problem in enumerate(problems):
-            writer.writerow([f"rec{number:04d}", problem.text, problem.answer, *problem.incorrect])
+    rows = [
+        (f"rec{number:04d}", problem.text, problem.answer, *problem.incorrect)
+        for number, problem in enumerate(problems)
+    ]
+    path.write_text(csv_table(names, rows), encoding="utf-8")

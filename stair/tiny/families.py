@@ -14,7 +14,7 @@ from random import Random
 
 @dataclass(frozen=True)
 class Draft:
-    """What a family draws: the text, the worked steps, the answer, and for a multiple choice the wrong options."""
+    """A drawn problem: the text, the worked steps, the answer, and for a multiple choice the wrong options."""
 
     text: str
     steps: str
@@ -27,7 +27,7 @@ class Family:
     """A subject (as MATH-500 has one for each problem) and the draw."""
 
     subject: str
-    make: Callable[[Random], Draft]
+    draw: Callable[[Random], Draft]
 
 
 def _digits(rng: Random, count: int) -> list[int]:
@@ -125,16 +125,16 @@ def _protons(rng: Random) -> Draft:
 def _law(question: str, sign: str) -> Callable[[Random], Draft]:
     """A law of physics that is a sum (`+`) or a difference (`-`) of one digit; `{a}` and `{b}` are its quantities."""
 
-    def make(rng: Random) -> Draft:
+    def draw(rng: Random) -> Draft:
         high, low = sorted(rng.sample(range(1, 10), 2), reverse=True)
         a, b = (high, low) if sign == "-" else (low, high - low)
         result = a - b if sign == "-" else a + b
         return Draft(question.format(a=a, b=b), f"{a} {sign} {b} = {result}", str(result), _wrong(rng, result))
 
-    return make
+    return draw
 
 
-# The options are single digits, because names and longer numbers take longer to tell apart than there is time for.
+# The options are single digits: a model learns to distinguish names and longer numbers only in a longer training.
 CHOICE_FAMILIES: dict[str, Family] = {
     "protons": Family("Chemistry", _protons),
     "ion": Family("Chemistry", _law("What is the charge of {a} protons and {b} electrons?", "-")),

@@ -1,8 +1,8 @@
 """Generated problems: a text, a short worked solution, an exact answer.
 
 A problem is a pure function of a name: the name's SHA-256 seeds the draw, so the same name gives the same problem on every
-machine. The space of problems is small on purpose. A backbone may have seen a benchmark's problem while it was made: what the
-small run compares are conditions on one backbone, not backbones.
+machine. The space of problems is small on purpose. A backbone's training may contain a benchmark's problem: the small run
+compares conditions on one backbone, not backbones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROFILES: dict[str, dict[str, int]] = {
     "gpqa_diamond": dict.fromkeys(CHOICE_FAMILIES, 1),
 }
 
-# A problem belongs to one benchmark at most: those that share families share their problems out by hash.
+# A problem belongs to one benchmark at most: a hash divides the problems among benchmarks that share families.
 _SHARED = ("math500", "math500", "aime2025", "amc23")
 
 
@@ -58,7 +58,7 @@ def draw(profile: str, *names: object) -> Problem:
     """The problem of a profile that belongs to `names`.
 
     Raises:
-        ValueError: there is no such profile.
+        ValueError: the profile does not exist.
     """
     if profile not in PROFILES:
         raise ValueError(f"problems for '{profile}' cannot be generated; there are: {', '.join(PROFILES)}")
@@ -66,17 +66,17 @@ def draw(profile: str, *names: object) -> Problem:
     weights = PROFILES[profile]
     while True:
         family = rng.choices(list(weights), list(weights.values()))[0]
-        made = (CHOICE_FAMILIES if family in CHOICE_FAMILIES else FAMILIES)[family]
-        draft = made.make(rng)
+        chosen = (CHOICE_FAMILIES if family in CHOICE_FAMILIES else FAMILIES)[family]
+        draft = chosen.draw(rng)
         if profile not in _SHARED or profile == _SHARED[hashlib.sha256(draft.text.encode()).digest()[0] % len(_SHARED)]:
-            return Problem(family, made.subject, draft.text, draft.steps, draft.answer, draft.incorrect)
+            return Problem(family, chosen.subject, draft.text, draft.steps, draft.answer, draft.incorrect)
 
 
 def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -> list[Problem]:
     """The first `count` problems of a profile under a seed, no two with one text and none of the texts in `avoid`.
 
     Raises:
-        ValueError: there are not so many.
+        ValueError: the profile has too few problems.
     """
     problems: dict[str, Problem] = {}
     for attempt in range(200 * count + 1000):

@@ -1,6 +1,6 @@
-"""The small backbones that come with the project (`backbones/`): which they are, and a training of them beside them.
+"""The small backbones that the project ships (`backbones/`), and their comparison with newly trained ones.
 
-Their weights are kept, because another processor trains others: it rounds sums in another way.
+The project ships their weights, because a training on another processor gives other weights: it rounds sums differently.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, RunPaths, require_folder
 from stair.graph.settings import EMBEDDED_VERSION
 from stair.records.files import read_mapping, write_json, write_text_if_changed
+from stair.records.markdown import markdown_table
 
 FOLDER = Path(__file__).parents[2] / "backbones"
 """One folder for each model, `DIGESTS` and the model card."""
@@ -31,27 +32,27 @@ class Trained:
     label: str
     folder: Path
     digest: str
-    """SHA-256 over its files, as `model_revision` makes it."""
+    """The `model_revision` of its folder."""
     manifest: Mapping[str, Any]
 
     @property
     def last(self) -> dict[str, Any]:
-        """What was measured of the seed that was kept."""
+        """The measurements of the kept seed."""
         tried: list[dict[str, Any]] = self.manifest.get("tried", [])
         if not tried:
             raise ValueError(
-                f"{self.folder / 'manifest.json'} does not say what was tried; `make tiny-backbones` trains anew"
+                f"{self.folder / 'manifest.json'} has no key 'tried'; `make tiny-backbones` trains the backbone again"
             )
         return tried[-1]
 
     @property
     def accuracies(self) -> dict[str, dict[str, float]]:
-        """By benchmark and turn (`T1`), fractions, for the seed that was kept."""
-        found: dict[str, dict[str, float]] = {}
+        """Fractions by benchmark and turn (`T1`) for the kept seed."""
+        shares: dict[str, dict[str, float]] = {}
         for name, share in self.last["accuracy"].items():
             benchmark, turn = name.split()
-            found.setdefault(benchmark, {})[turn] = share
-        return found
+            shares.setdefault(benchmark, {})[turn] = share
+        return shares
 
 
 def trained(config: Config, paths: RunPaths) -> list[Trained]:
@@ -61,12 +62,12 @@ def trained(config: Config, paths: RunPaths) -> list[Trained]:
         ConfigError: one of them has not been trained yet.
         ValueError: the run trains none.
     """
-    found = []
+    backbones = []
     for key, settings in config.models.items():
         if settings.tiny is None:
             continue
         folder = require_folder(paths.backbone(key), f"models.{key}")
-        found.append(
+        backbones.append(
             Trained(
                 name=_folder_name(settings.label),
                 label=settings.label,
@@ -75,11 +76,11 @@ def trained(config: Config, paths: RunPaths) -> list[Trained]:
                 manifest=read_mapping(folder / "manifest.json"),
             )
         )
-    if not found:
+    if not backbones:
         raise ValueError(
             f"run '{config.run}' trains no small backbone; results/tiny-backbones does (make tiny-backbones)"
         )
-    return found
+    return backbones
 
 
 def shipped_digests() -> dict[str, str]:
@@ -92,8 +93,7 @@ def ship(backbones: list[Trained]) -> None:
     """Replaces the shipped backbones, their digests and the model card.
 
     Raises:
-        ValueError: the run trains others than those that are shipped, or other weights would come under a version that is
-            in use.
+        ValueError: the run trains other backbones than the shipped ones, or the weights of a used version would change.
     """
     recorded = read_mapping(FOLDER / DIGESTS) if (FOLDER / DIGESTS).is_file() else {}
     shipped: dict[str, str] = recorded.get("digests", {})
@@ -128,7 +128,7 @@ def _folder_name(label: str) -> str:
 
 
 def _card(backbones: list[Trained]) -> str:
-    """The model card: what the weights are, how they were made, what they can do."""
+    """The model card of the shipped weights."""
     lines = [
         "# Small backbones of the tiny run",
         "",
@@ -145,29 +145,33 @@ def _card(backbones: list[Trained]) -> str:
         "",
         f"Version {EMBEDDED_VERSION}.",
         "",
-        "| folder | parameters | seed | tokens seen | loss at the end (nats) | SHA-256 of the folder |",
-        "|---|---:|---|---:|---:|---|",
     ]
-    for each in backbones:
-        last = each.last
-        lines.append(
-            f"| {each.name} | {last['parameters']:,} | {last['seed']} | {last['tokens']:,} | {last['final_loss']:.4f} | "
-            f"`{each.digest}` |"
+    head = ("folder", "parameters", "seed", "tokens seen", "loss at the end (nats)", "SHA-256 of the folder")
+    rows = [
+        (
+            each.name,
+            f"{each.last['parameters']:,}",
+            str(each.last["seed"]),
+            f"{each.last['tokens']:,}",
+            f"{each.last['final_loss']:.4f}",
+            f"`{each.digest}`",
         )
+        for each in backbones
+    ]
+    lines += markdown_table(head, rows, right=(1, 3, 4))
     lines += [
         "",
         "Share of right answers of the unmodified model (Native) on 48 sessions of a benchmark, in percent.",
         "With history a share of the problems is left unanswered, because the models were trained to.",
         "",
-        "| folder | benchmark | T1 | T2 | T3 | T4 |",
-        "|---|---|---:|---:|---:|---:|",
     ]
-    for each in backbones:
-        for benchmark, turns in each.accuracies.items():
-            lines.append(
-                f"| {each.name} | {benchmark} | " + " | ".join(f"{share:.0%}"[:-1] for share in turns.values()) + " |"
-            )
-    made = backbones[0].manifest
-    versions = ", ".join(f"{name} {made['versions'][name]}" for name in ("python", "torch", "transformers"))
-    lines += ["", f"Made on {made['machine']['processor']} with {versions}, one thread a model."]
+    rows_of_turns = [
+        (each.name, benchmark, *(f"{share:.0%}"[:-1] for share in turns.values()))
+        for each in backbones
+        for benchmark, turns in each.accuracies.items()
+    ]
+    lines += markdown_table(("folder", "benchmark", "T1", "T2", "T3", "T4"), rows_of_turns, right=range(2, 6))
+    manifest = backbones[0].manifest
+    versions = ", ".join(f"{name} {manifest['versions'][name]}" for name in ("python", "torch", "transformers"))
+    lines += ["", f"Made on {manifest['machine']['processor']} with {versions}, one thread a model."]
     return "\n".join(lines) + "\n"

@@ -27,7 +27,7 @@ def write_raw(config: Config, paths: RunPaths, name: str) -> None:
 
 
 def train(config: Config, paths: RunPaths, model: str) -> None:
-    """Trains a small backbone; out of bounds, the next named seed is tried, and the last is kept with a warning."""
+    """Trains a small backbone. If its accuracy is out of bounds, tries the next seed; keeps the last one with a warning."""
     from stair.tiny.acceptance import measure
     from stair.tiny.architecture import Shape
     from stair.tiny.backbone import BackboneSpec, train_backbone
@@ -47,7 +47,7 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
     )
     prompts = BackbonePrompts(config.prompts["training"], config.prompts["math"], config.prompts["choice"])
     output = paths.backbone(model)
-    tried = []
+    attempts = []
     for number, seed in enumerate(tiny.seeds, start=1):
         spec = BackboneSpec(
             shape,
@@ -60,24 +60,24 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
             mixture=Mixture.usual(settings.thinking),
         )
         progress = Progress(paths.progress, f"backbone/{model}", tiny.steps, "steps")
-        beside = output.with_name(f".{model}.partial")
-        _empty(beside)
-        facts = train_backbone(beside, spec=spec, on_progress=_reporting(progress))
-        accuracy = measure(config, paths, model, beside)
+        partial = output.with_name(f".{model}.partial")
+        _empty(partial)
+        facts = train_backbone(partial, spec=spec, on_progress=_reporting(progress))
+        accuracy = measure(config, paths, model, partial)
         outside = _outside(config, accuracy)
-        tried.append({"seed": seed, "accuracy": accuracy, "outside": outside, **facts})
+        attempts.append({"seed": seed, "accuracy": accuracy, "outside": outside, **facts})
         print(f"{model}: " + ", ".join(f"{name} {value:.0%}" for name, value in accuracy.items()))
         if not outside:
             break
         more = "the next seed is tried" if number < len(tiny.seeds) else "the last seed is kept"
         print(f"warning: {model}: accuracy out of bounds (15%, for choices 30%, to 95%): {', '.join(outside)}; {more}")
-    write_manifest(beside, stage="backbone", settings=tiny.model_dump(mode="json"), tried=tried)
+    write_manifest(partial, stage="backbone", settings=tiny.model_dump(mode="json"), tried=attempts)
     shutil.rmtree(output, ignore_errors=True)
-    beside.rename(output)
+    partial.rename(output)
 
 
 def _outside(config: Config, accuracy: dict[str, float]) -> list[str]:
-    """The benchmarks and turns whose accuracy is out of bounds; where a guess is right once in four, more is asked."""
+    """The benchmarks and turns with an accuracy out of bounds; the lower bound is higher if a guess is right once in four."""
     from stair.tiny.backbone import within_bounds
 
     choices = {name: share for name, share in accuracy.items() if config.benchmarks[name.split()[0]].kind == "choice"}
@@ -86,7 +86,7 @@ def _outside(config: Config, accuracy: dict[str, float]) -> list[str]:
 
 
 def _reporting(progress: Progress) -> Callable[[int, int], None]:
-    return lambda done, total: progress.set(done)
+    return lambda step, total: progress.set(step)
 
 
 def _empty(folder: Path) -> None:

@@ -45,7 +45,7 @@ def train_tokenizer(texts: Iterable[str], *, vocabulary: int, thinking: bool) ->
         show_progress=False,
         max_token_length=200,
     )
-    # What is a token of its own must not be learned as a merge besides.
+    # Tokens of their own must not be learned as merges too.
     own = re.compile("|".join(map(re.escape, (*SPECIAL_TOKENS, *THINKING_TOKENS))))
     tokenizer.train_from_iterator((piece for text in texts for piece in own.split(text)), trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])

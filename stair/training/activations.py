@@ -1,4 +1,4 @@
-"""Activation checkpointing: a layer keeps its input alone and is run again in the backward pass."""
+"""Activation checkpointing: a layer keeps only its input and is recomputed in the backward pass."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.utils.checkpoint import checkpoint
 
 @contextmanager
 def checkpointed(model: Any, enabled: bool = True) -> Iterator[None]:
-    """Checkpoints every decoder layer in the forwards inside that record a graph.
+    """Checkpoints every decoder layer in the forward passes inside that record a graph.
 
-    Transformers' own switch wants the model in training mode, makes the embeddings require gradients, which draws every
-    layer into the graph, and drops the cache. Layers before the first one with something to train keep nothing at all.
+    Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer
+    joins the graph, and drops the cache. Layers before the first trained one keep nothing.
     """
     layers = model.get_decoder().layers if enabled else []
 
@@ -31,5 +31,5 @@ def checkpointed(model: Any, enabled: bool = True) -> Iterator[None]:
         yield
     finally:
         for layer in layers:
-            with suppress(AttributeError):  # the class's own forward shows again
+            with suppress(AttributeError):  # restores the class's forward
                 del layer.forward

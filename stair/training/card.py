@@ -1,4 +1,4 @@
-"""The model card of a trained controller: what it is, what it was trained on, how it is loaded."""
+"""The model card of a trained controller: its kind, its training and its use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from stair.config.backbones import Model
 from stair.config.training import Controller
 
-_WHAT = {
+_DESCRIPTIONS = {
     "stair": "reflector normals of STAIR: at the control span of a prompt, a differential read of a bank of earlier states",
     "bank_free": "scales on the attention output at the control span of a prompt; no bank is read",
     "lora": "a LoRA adapter that acts on every token",
@@ -42,15 +42,15 @@ def card(
     Args:
         key: the controller's key.
         settings: its settings.
-        model: the backbone that it belongs to.
+        model: its backbone.
         revision: digest of the backbone's contents.
-        parameters: trained parameters by part.
-        facts: what else is told, a line each.
+        parameters: the number of trained parameters by part.
+        facts: further lines of the card, by name.
     """
     base = f"base_model: {model.repository}\n" if model.repository else ""
     library = "library_name: peft\n" if settings.adapts else ""
     lines = [f"---\n{base}{library}tags: [stair, {settings.kind}]\n---", f"# {key} on {model.label}", ""]
-    lines += [f"Trained: {_WHAT[settings.kind]}. The backbone is frozen and not part of these files.", ""]
+    lines += [f"Trained: {_DESCRIPTIONS[settings.kind]}. The backbone is frozen and not part of these files.", ""]
     lines += [f"- backbone: {model.label}" + (f" (`{model.repository}`)" if model.repository else "")]
     lines += [f"- backbone's contents (SHA-256): `{revision}`"]
     if settings.controls:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from stair.records.files import replacing
+from stair.records.csv_table import csv_table
+from stair.records.files import write_text
 from stair.training.loop import UpdateRecord
 
 COLUMNS = tuple(UpdateRecord.__dataclass_fields__)
@@ -15,7 +15,4 @@ CURVE = "curve.csv"
 
 def write_curve(path: Path, curve: Sequence[UpdateRecord]) -> None:
     """Writes the curve's CSV; a cell without a measurement is empty."""
-    with replacing(path) as partial, open(partial, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(record.as_dict() for record in curve)
+    write_text(path, csv_table(COLUMNS, (list(record.as_dict().values()) for record in curve)))

@@ -1,4 +1,4 @@
-"""Optimiser updates over sessions: the mean over an update's supervised responses, whichever worker replayed them."""
+"""Optimiser updates over sessions: the mean over an update's supervised responses of all workers."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ class UpdateRecord:
     """One line of the training curve; means over the update's supervised responses."""
 
     update: int
-    """From 1; the line 0 holds what was measured before the first."""
+    """From 1; line 0 holds the measurement before the first update."""
     loss: float | None = None
     """The weighted objective (Eq. 21)."""
     cross_entropy: float | None = None
     kl: float | None = None
     gradient_norm: float | None = None
     validation_loss: float | None = None
-    """After the update, where it was measured."""
+    """After the update, if it was measured."""
     sessions: int | None = None
     responses: int | None = None
     tokens: int | None = None
     """Supervised tokens."""
     beyond_context: int | None = None
-    """Auxiliary positions beyond the model's context; None where no bank is read."""
+    """Auxiliary positions beyond the model's context; None without a bank."""
     tokens_per_second: float | None = None
     peak_memory_mib: float | None = None
-    """Of the first worker so far: allocated on its GPU, or the process's memory."""
+    """The peak of the first worker so far: allocated on its GPU, or of the process."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For the curve's CSV."""
+        """The columns of the curve's CSV."""
         return asdict(self)
 
 
@@ -58,13 +58,13 @@ class Measurement:
     responses: int
 
     def means(self) -> dict[str, float]:
-        """Means over all sessions, each of which has equally many supervised responses."""
+        """Means over all sessions, which have equal numbers of supervised responses."""
         names = ("loss", "cross_entropy", "kl")
         return {name: sum(getattr(self, name)) / len(self.loss) for name in names}
 
 
 def session_cost(session: Session) -> float:
-    """About what a session costs: every response is processed by teacher and student behind what came before."""
+    """An estimate of a session's cost: teacher and student process every response after all earlier ones."""
     lengths = [len(turn.response_ids) for turn in session]
     return float(sum(lengths) + sum(sum(lengths[:turn]) for turn in range(1, len(lengths))))
 
@@ -73,33 +73,35 @@ class Training:
     """A student under training.
 
     Args:
-        replay: what sessions are replayed with.
-        optimizers: take the steps.
-        workers: who shares an update's sessions.
+        replay: replays sessions.
+        optimizers: update the parameters.
+        workers: share the sessions of an update.
     """
 
     def __init__(self, replay: SessionReplay, optimizers: Optimizers, workers: Workers | None = None) -> None:
         self.replay, self.optimizers, self.workers = replay, optimizers, workers or Workers()
 
-    def run(self, updates: Sequence[Sequence[Session]], told: Callable[[UpdateRecord], None], *, done: int = 0) -> None:
-        """Goes through the updates from the `done`-th on, telling of each.
+    def run(
+        self, updates: Sequence[Sequence[Session]], on_update: Callable[[UpdateRecord], None], *, first: int = 0
+    ) -> None:
+        """Runs the updates from number `first` on and calls `on_update` after each.
 
         Raises:
-            FloatingPointError: an update's loss or gradient is not finite; it is not applied.
+            FloatingPointError: the loss or gradient of an update is not finite; the update is not applied.
         """
-        for number in range(done, len(updates)):
-            told(self.update(number, updates[number]))
+        for number in range(first, len(updates)):
+            on_update(self.update(number, updates[number]))
 
     def update(self, number: int, sessions: Sequence[Session]) -> UpdateRecord:
         """One step on the mean over the update's supervised responses; `number` counts from 0."""
         started = time.monotonic()
-        # The update's mean runs over the responses that it really has, on all workers together.
+        # The mean runs over the actual responses of the update on all workers.
         count = sum(len(session) - 1 for session in sessions)
         sums = torch.zeros(5, dtype=torch.float64)
 
         def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
             share = parts.loss * (turn.weight / count)
-            if share.requires_grad:  # an empty bank leaves nothing to read, and the normals without influence
+            if share.requires_grad:  # with an empty bank the normals have no influence
                 share.backward()
             means = (float(share.detach()), float(parts.cross_entropy) / count, float(parts.kl) / count)
             sums[:3] += torch.tensor(means, dtype=torch.float64)
@@ -107,7 +109,7 @@ class Training:
         for session in self.workers.share(sessions, session_cost):
             sums[3:] += torch.tensor(self.replay.run(session, supervise), dtype=torch.float64)
         parameters = self.optimizers.parameters
-        # One worker goes the same way: what nothing was learned for has a gradient of zero, and its step counts.
+        # The same for one worker: parameters without a gradient get zeros, and their step counts.
         total = self.workers.total(gradients(parameters))
         set_gradients(parameters, total)
         sums = self.workers.total(sums.to(total.device)).cpu()
@@ -132,7 +134,7 @@ class Training:
         )
 
     def measure(self, sessions: Sequence[Session]) -> Measurement | None:
-        """The objective on sessions, without an update; None where there are none."""
+        """The objective on sessions, without an update; None without sessions."""
         if not sessions:
             return None
         means = torch.zeros(len(sessions), 3, dtype=torch.float64)
@@ -154,7 +156,7 @@ class Training:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes: the most that was allocated on a GPU, or the most that this process has held."""
+    """The peak of memory in bytes: allocated on a GPU, or resident in this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     # Kilobytes on Linux, bytes on macOS.
@@ -162,5 +164,5 @@ def peak_memory(device: torch.device) -> int:
 
 
 def with_validation(record: UpdateRecord, measured: Measurement | None) -> UpdateRecord:
-    """The record with the validation loss that was measured after it."""
+    """The record with the validation loss after its update."""
     return record if measured is None else replace(record, validation_loss=measured.means()["loss"])

@@ -1,4 +1,4 @@
-"""What training changed on sessions that were measured before and after it, with an interval."""
+"""The change of the objective by training, on the same sessions before and after, with an interval."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from stair.training.loop import Measurement
 
 
 def changes(before: Mapping[str, Measurement | None], after: Mapping[str, Measurement | None]) -> dict[str, Any]:
-    """Means before and after, by what was measured, and the loss's change with its 95% interval.
+    """Means before and after, by the name of the measurement, and the change of the loss with its 95% interval.
 
-    Sessions are the clusters: their differences are resampled.
+    Sessions are the clusters of the bootstrap.
     """
-    found: dict[str, Any] = {}
+    objective: dict[str, Any] = {}
     for name, first in before.items():
         last = after[name]
         if first is None or last is None:
             continue
         difference = np.asarray(last.loss) - np.asarray(first.loss)
-        found[name] = {
+        objective[name] = {
             "before": first.means(),
             "after": last.means(),
             "change": {"loss": float(difference.mean()), **_interval(difference)},
             "sessions": len(first.loss),
             "responses": first.responses,
         }
-    return found
+    return objective
 
 
 def _interval(differences: Floats) -> dict[str, float | None]:
-    if len(differences) < 2:  # one session has an interval without ends
+    if len(differences) < 2:  # one session has no interval
         return {"low": None, "high": None, "level": None}
     interval = bootstrap_interval(differences, limits=None)
     return {"low": interval.low, "high": interval.high, "level": interval.level}

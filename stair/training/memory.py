@@ -1,4 +1,4 @@
-"""How much memory a supervised turn needs on its worker's GPU, from a model's configuration. Imports no torch."""
+"""The GPU memory of a supervised turn, from a model's configuration. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from stair.backbones.architecture import describe
 
 CHUNK_TOKENS = 256
-"""Tokens of a chunk of the objective; `training.objective` computes with as many."""
+"""Tokens of a chunk of `training.objective`."""
 
 _WIDE = 4  # bytes of FP32: normals, adapters, log-probabilities
 
@@ -62,8 +62,8 @@ def turn_memory(
     heads = facts.query_heads * facts.head_dim
     kv = 2 * facts.kv_heads * facts.head_dim
     first = 0 if adapts or not layers else min(layers)
-    # A layer that is run again keeps: the MLP's two halves, their activation and product, each with its gradient; what
-    # attention or a recurrence takes and gives; the residual stream's copies.
+    # A recomputed layer keeps: the MLP's two halves, their activation and product, each with its gradient; the inputs and
+    # outputs of attention or a recurrence; the copies of the residual stream.
     mlp = 6 * ffn + 6 * hidden
     attention = 2 * (3 * heads + 2 * kv) + 6 * hidden + (2 * heads if facts.gated else 0)
     # An adapter's matrices are FP32: each of the seven projections keeps its input in FP32, and one result is under way.

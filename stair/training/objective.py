@@ -18,7 +18,7 @@ class ObjectiveParts(NamedTuple):
     """Means over a response's tokens."""
 
     loss: Tensor
-    """The weighted sum that is trained on; has a gradient."""
+    """The weighted sum, which has a gradient."""
     cross_entropy: Tensor
     kl: Tensor
 
@@ -68,13 +68,15 @@ class _Chunked(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         wide = torch.promote_types(student.dtype, torch.float32)
         tokens = student.shape[0]
-        wanted = ctx.needs_input_grad[0]
-        gradient = torch.empty_like(student, dtype=wide) if wanted else student.new_empty(0)
+        needs_gradient = ctx.needs_input_grad[0]
+        gradient = torch.empty_like(student, dtype=wide) if needs_gradient else student.new_empty(0)
         ce = torch.zeros((), dtype=wide, device=student.device)
         divergence = torch.zeros_like(ce)
         for start in range(0, tokens, _CHUNK_TOKENS):
             part = slice(start, start + _CHUNK_TOKENS)
-            sums, slope = _chunk(student[part], teacher[part], head, targets[part, None], cross_entropy, kl, wanted)
+            sums, slope = _chunk(
+                student[part], teacher[part], head, targets[part, None], cross_entropy, kl, needs_gradient
+            )
             ce, divergence = ce + sums[0], divergence + sums[1]
             if slope is not None:
                 gradient[part] = _states(slope.to(head.dtype), head)
@@ -94,7 +96,7 @@ class _Chunked(torch.autograd.Function):
 
 
 def _chunk(
-    student: Tensor, teacher: Tensor, head: Tensor, index: Tensor, cross_entropy: float, kl: float, wanted: bool
+    student: Tensor, teacher: Tensor, head: Tensor, index: Tensor, cross_entropy: float, kl: float, needs_gradient: bool
 ) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
     """Sums of both parts over a chunk, and the slope of the objective in its logits; at most four wide tensors live."""
     wide = torch.promote_types(student.dtype, torch.float32)
@@ -103,7 +105,7 @@ def _chunk(
     ce = -student_log.gather(1, index).sum()
     teacher_p = teacher_log.exp()
     divergence = teacher_log.sub_(student_log).mul_(teacher_p).sum()
-    if not wanted:
+    if not needs_gradient:
         return (ce, divergence), None
     # d(ce)/d(logits) = p_student - onehot; d(kl)/d(logits) = p_student - p_teacher.
     slope = student_log.exp_().mul_(cross_entropy + kl).sub_(teacher_p, alpha=kl)

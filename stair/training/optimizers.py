@@ -14,7 +14,7 @@ from stair.training.student import Student
 
 
 def check_warmup(controller: str, settings: Controller, updates: int) -> None:
-    """Raises ConfigError where an adapter's warm-up leaves nothing of its schedule."""
+    """Raises ConfigError if an adapter's warm-up is as long as its schedule."""
     if settings.adapter is not None and settings.adapter.warmup_updates >= updates:
         raise ConfigError(
             f"controllers.{controller}.adapter.warmup_updates: a warm-up of {settings.adapter.warmup_updates} updates is as "
@@ -37,7 +37,7 @@ class Optimizers:
     """AdamW over all trained parameters, each part with its own settings and schedule.
 
     Args:
-        student: what is trained.
+        student: its parameters are trained.
         settings: the controller's settings.
         updates: length of the adapter's schedule.
     """
@@ -57,7 +57,7 @@ class Optimizers:
         return {f"{part}.{name}": each for part, named in self._parts.items() for name, each in named.items()}
 
     def step(self, update: int) -> None:
-        """One step of every part from the gradients that are there; `update` counts from 0."""
+        """One step of every part from the present gradients; `update` counts from 0."""
         if self._adapter is not None:
             share = schedule(update, self._adapter.warmup_updates, self._updates)
             for group in self._adams["adapter"].param_groups:
@@ -67,11 +67,11 @@ class Optimizers:
             adam.zero_grad(set_to_none=True)
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters and moments by name: all that the next update depends on."""
+        """Parameters and moments by name: the whole state of the next update."""
         return {name: tensor.detach() for name, tensor in self._tensors()}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Takes back what `state` gave. Raises KeyError or RuntimeError where it is another training's."""
+        """Restores a result of `state`. Raises KeyError or RuntimeError for the state of another training."""
         for part, named in self._parts.items():
             for name, parameter in named.items():
                 parameter.data.copy_(state[f"{part}.{name}"])
@@ -102,7 +102,7 @@ def _adamw(parameters: list[nn.Parameter], settings: Optimizer) -> torch.optim.A
 
 
 def gradients(parameters: dict[str, nn.Parameter]) -> Tensor:
-    """All gradients as one vector, zeros where there is none."""
+    """All gradients as one vector, with zeros for missing ones."""
     each = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters.values()]
     return torch.cat([gradient.flatten() for gradient in each])
 

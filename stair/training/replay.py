@@ -21,7 +21,7 @@ from stair.training.objective import ObjectiveParts, response_objective
 from stair.training.student import Student, last_hidden
 
 Timer = Callable[[str], AbstractContextManager[None]]
-"""Says which part of the work is under way, for who measures it."""
+"""A context around each part of the work, for measurements of time and memory."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class RecordedTurn:
 
     user: str
     response_ids: Sequence[int]
-    """As stored: end markers included; an incomplete response has what it has."""
+    """The stored ids with end markers; those of an incomplete response have none."""
     weight: float
     """The problem-balancing weight w_r."""
 
 
 class Replayed(NamedTuple):
-    """What the replay of one session went through."""
+    """Counts of one replayed session."""
 
     tokens: int
     """Supervised tokens."""
@@ -46,16 +46,16 @@ class Replayed(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionReplay:
-    """What a session is replayed with.
+    """The student and settings of session replays.
 
     Args:
-        student: the backbone with what is trained on it.
+        student: the backbone and its trained parts.
         renderer: renders the ordinary history, as at evaluation.
         cross_entropy, kl: coefficients of the objective.
-        reuse_history: whether the native model's keys and values of earlier text serve later turns, where the architecture
-            has a prefix to cut off and, for the student, no adapter changes it.
-        checkpoint_activations: whether layers are run again in the backward pass, for memory.
-        timer: told which part is under way.
+        reuse_history: whether later turns reuse the native model's keys and values of earlier text, if the architecture has
+            only full attention and, for the student, no adapter changes them.
+        checkpoint_activations: whether layers are recomputed in the backward pass, to save memory.
+        timer: entered around each part of the work, with its name.
     """
 
     student: Student
@@ -86,12 +86,12 @@ class SessionReplay:
 
     @property
     def device(self) -> torch.device:
-        """Where the backbone is."""
+        """The device of the backbone."""
         return next(self.student.model.parameters()).device
 
 
 class _Session:
-    """One session under way: its visible history, its bank, and what the native model knows of its text."""
+    """The state of one session: its visible history, its bank, and the native model's keys and values of its text."""
 
     def __init__(self, replay: SessionReplay) -> None:
         self.replay, self.student = replay, replay.student
@@ -105,7 +105,7 @@ class _Session:
         self.beyond_context = 0
 
     def first(self, turn: RecordedTurn) -> None:
-        """T1: the native path, or the adapter's; no loss. Without a bank to fill, its text alone matters."""
+        """T1: the native path, or the adapter's, without a loss. Without a bank only its text is needed."""
         if self.bank is None:
             return
         prompt, ids = self._ids(turn)
@@ -120,20 +120,20 @@ class _Session:
     def supervised(
         self, turn: RecordedTurn, supervise: Callable[[RecordedTurn, ObjectiveParts], None], last: bool
     ) -> None:
-        """T2 to T4: the teacher on the same text, then the student, its objective, its states for the bank."""
+        """T2 to T4: the teacher and the student on the same text, the objective, and the student's states for the bank."""
         replay, student = self.replay, self.student
         prompt, ids = self._ids(turn)
         span = control_span(prompt, replay.renderer.user_header)
         if self.bank is not None:
             beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
             self.beyond_context += sum(beyond)
-        known = self.native.shared(ids[0].tolist(), span[0]) if self.native is not None else 0
+        known = self.native.common_prefix(ids[0].tolist(), span[0]) if self.native is not None else 0
         with replay.timer("teacher"), student.native():
             teacher = self._native_hidden(ids, len(prompt) - 1, known)
         # An adapter changes the history's states too.
         known = 0 if student.adapts else known
         positions, segment = torch.arange(known, ids.shape[1])[None], None
-        # The control and the checkpoints stay in force until after the backward pass, which may run layers again.
+        # The control and the checkpoints stay active through the backward pass, which may recompute layers.
         with checkpointed(self.model, replay.checkpoint_activations), student.controlling(self.bank, span, positions):
             with replay.timer("student forward"):
                 if self.bank is not None and not last:
@@ -156,7 +156,7 @@ class _Session:
             self.bank.append(segment)
 
     def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
-        """The prompt's ids, and `[1, tokens]` of all that is processed: the last response token predicts nothing."""
+        """The prompt's ids, and all processed ids `[1, tokens]`; the last response token predicts nothing and is left out."""
         prompt = self.replay.renderer.prompt_ids(self.history, turn.user)
         return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.replay.device)
 
@@ -166,7 +166,7 @@ class _Session:
         heads = (self.facts.kv_heads, self.facts.head_dim)
         cache = self.native.growing(known, self.facts.layers, next(self.model.parameters()), heads)
         hidden = last_hidden(self.model, ids, start, cache)
-        self.native.learn(ids[0].tolist(), cache)
+        self.native.store(ids[0].tolist(), cache)
         return hidden
 
     def _student_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
@@ -176,7 +176,7 @@ class _Session:
     def _captured(
         self, turn: RecordedTurn, prompt: Sequence[int], ids: Tensor, known: int, native: bool = False
     ) -> tuple[Tensor, Segment]:
-        """A pass with capture: its hidden states, and the detached states that the turn gives to the bank."""
+        """The hidden states of a pass, and the detached keys and values that the turn adds to the bank."""
         renderer, bank = self.replay.renderer, self.bank
         assert bank is not None and self.student.attachment is not None
         length = capture_length(

@@ -32,12 +32,12 @@ Sessions = dict[str, list[RecordedTurn]]
 
 
 def run(config: Config, paths: RunPaths, model: str, controller: str, workers: Workers) -> None:
-    """Trains one controller on one model and writes its folder; goes on from the newest checkpoint.
+    """Trains one controller on one model and writes its folder; resumes from the newest checkpoint.
 
     Raises:
-        ValueError: a session cannot be trained on; the row is named.
-        ConfigError: layers that cannot be controlled, a warm-up as long as the training.
-        Interrupted: a signal has asked to stop; the update under way is kept.
+        ValueError: a session cannot be trained on; the message names the row.
+        ConfigError: a layer cannot be controlled, or the warm-up is as long as the training.
+        Interrupted: a signal has requested a stop; the current update is kept.
     """
     started = time.monotonic()
     settings = config.controllers[controller]
@@ -51,7 +51,7 @@ def run(config: Config, paths: RunPaths, model: str, controller: str, workers: W
         raise ValueError(f"{paths.training_sessions(model)} holds no sessions")
     updates = in_updates(sessions, config.training.sessions_per_update, config.training.epochs, settings.seed)
     check_warmup(controller, settings, len(updates))
-    # The same sessions before and after: updates see different ones, whose losses differ more than training changes them.
+    # The same sessions before and after: the losses of different sessions differ more than by training.
     measured = {"training": _first(config, sessions), "validation": _first(config, held_out)}
 
     network = backbone.network(local_device(config.transformers.device))
@@ -65,16 +65,16 @@ def run(config: Config, paths: RunPaths, model: str, controller: str, workers: W
     )
     optimizers = Optimizers(student, settings, len(updates))
     training = Training(replay, optimizers, workers)
-    course = _Course(config, paths, model, controller, training, measured, backbone.revision)
-    course.run(updates)
+    training_run = _TrainingRun(config, paths, model, controller, training, measured, backbone.revision)
+    training_run.run(updates)
     if workers.first:
         facts = {"updates": len(updates), "sessions": len(sessions), "workers": workers.count, "seed": settings.seed}
-        course.write(student, backbone, facts, time.monotonic() - started, network.device.type)
+        training_run.write(student, backbone, facts, time.monotonic() - started, network.device.type)
     workers.wait()
 
 
-class _Course:
-    """A training on its way: its curve, its checkpoints, its measurements before and after."""
+class _TrainingRun:
+    """A training with its curve, its checkpoints and its measurements before and after."""
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class _Course:
         model: str,
         controller: str,
         training: Training,
-        measured: Mapping[str, Sequence[Session]],
+        measured_sessions: Mapping[str, Sequence[Session]],
         revision: str,
     ) -> None:
         self.config, self.paths, self.model, self.controller = config, paths, model, controller
-        self.training, self.workers, self.measured = training, training.workers, measured
+        self.training, self.workers, self.measured_sessions = training, training.workers, measured_sessions
         self.settings = config.controllers[controller]
         inputs = (
             paths.training_pool(model),
@@ -108,29 +108,29 @@ class _Course:
         self.after: dict[str, Measurement | None] = {}
 
     def run(self, updates: list[list[list[RecordedTurn]]]) -> None:
-        """Every update that is not in a checkpoint, and the measurements."""
-        done = self._resume()
+        """Runs all updates after the newest checkpoint, and the measurements."""
+        completed = self._resume()
         name = f"training/{self.model}/{self.controller}"
-        progress = Progress(self.paths.progress, name, len(updates), "updates", done) if self._writes else None
+        progress = Progress(self.paths.progress, name, len(updates), "updates", completed) if self._writes else None
         every = self.config.training.validation_every
 
-        def told(record: UpdateRecord) -> None:
+        def on_update(record: UpdateRecord) -> None:
             if every and record.update % every == 0 and record.update < len(updates):
-                record = with_validation(record, self.training.measure(self.measured["validation"]))
+                record = with_validation(record, self.training.measure(self.measured_sessions["validation"]))
             self.curve.append(record)
             if progress is not None:
-                self._keep(record.update)
+                self._save_checkpoint(record.update)
                 progress.advance(note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s")
-            self._stop(record.update)
+            self._check_stop(record.update)
 
         with deferred():
             if not self.curve:
                 self.before = self._measure()
                 self.curve = [with_validation(UpdateRecord(0), self.before["validation"])]
                 if self._writes:
-                    self._keep(0)
-                self._stop(0)
-            self.training.run(updates, told, done=done)
+                    self._save_checkpoint(0)
+                self._check_stop(0)
+            self.training.run(updates, on_update, first=completed)
             self.after = self._measure()
             self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
 
@@ -139,25 +139,25 @@ class _Course:
         return self.workers.first
 
     def _measure(self) -> dict[str, Measurement | None]:
-        return {name: self.training.measure(some) for name, some in self.measured.items()}
+        return {name: self.training.measure(some) for name, some in self.measured_sessions.items()}
 
     def _resume(self) -> int:
-        """Takes the newest checkpoint; how many updates it has behind it."""
-        found = self.checkpoints.newest()
-        self.workers.wait()  # before anybody writes a newer one
-        if found is None:
+        """Restores the newest checkpoint; returns its number of updates, 0 without one."""
+        checkpoint = self.checkpoints.newest()
+        self.workers.wait()  # before a worker writes a newer one
+        if checkpoint is None:
             return 0
-        self.training.optimizers.load(found.tensors)
-        self.curve = [UpdateRecord(**record) for record in found.facts["curve"]]
+        self.training.optimizers.load(checkpoint.tensors)
+        self.curve = [UpdateRecord(**record) for record in checkpoint.facts["curve"]]
         self.before = {
             name: None if one is None else Measurement(**{key: _tuple(value) for key, value in one.items()})
-            for name, one in found.facts["before"].items()
+            for name, one in checkpoint.facts["before"].items()
         }
         if self._writes:
-            print(f"{self.model}/{self.controller}: going on after update {found.update}")
-        return found.update
+            print(f"{self.model}/{self.controller}: resuming after update {checkpoint.update}")
+        return checkpoint.update
 
-    def _keep(self, update: int) -> None:
+    def _save_checkpoint(self, update: int) -> None:
         facts = {
             "curve": [record.as_dict() for record in self.curve],
             "before": {name: None if one is None else asdict(one) for name, one in self.before.items()},
@@ -165,49 +165,54 @@ class _Course:
         self.checkpoints.save(Checkpoint(update, self.training.optimizers.state(), facts))
         write_curve(self.checkpoints.folder / CURVE, self.curve)
 
-    def _stop(self, update: int) -> None:
-        """Stops here when any worker was asked to: the checkpoint is written."""
+    def _check_stop(self, update: int) -> None:
+        """Stops here, after the checkpoint, if a signal has reached any worker."""
         kept = f"update {update} of the training is kept"
         if self.workers.any(stop_requested()):
             self.workers.wait()
             check(kept)
-            raise Interrupted(f"another worker was asked to stop; {kept}; run the same command again to go on")
+            raise Interrupted(f"another worker received a stop signal; {kept}; run the same command again to resume")
 
     def _positions(self, context: int) -> dict[str, int | None] | None:
-        """Auxiliary positions beyond the context, in all updates; None where no bank is read."""
+        """Auxiliary positions beyond the context, in all updates; None without a bank."""
         if not self.settings.reads:
             return None
         counts = [record.beyond_context for record in self.curve[1:]]
-        # Updates from a checkpoint that an earlier version wrote have no count.
+        # Updates in checkpoints of an earlier version have no count.
         known = [count for count in counts if count is not None]
         return {"context": context, "beyond": sum(known) if len(known) == len(counts) else None}
 
     def write(self, student: Student, backbone: Backbone, facts: dict[str, Any], seconds: float, device: str) -> None:
-        """Writes the controller's folder whole, then removes the checkpoints."""
+        """Writes the controller's folder atomically, then removes the checkpoints."""
         settings, output = self.settings, self.paths.controller(self.model, self.controller)
-        beside = output.with_name(f".{output.name}.partial")
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
+        partial = output.with_name(f".{output.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
         student.save(
-            beside, base=backbone.settings.repository or self.model, model=self.model, controller=self.controller
+            partial, base=backbone.settings.repository or self.model, model=self.model, controller=self.controller
         )
-        write_curve(beside / CURVE, self.curve)
+        write_curve(partial / CURVE, self.curve)
         objective = changes(self.before, self.after)
         parameters = {
             part: sum(parameter.numel() for parameter in named.values()) for part, named in student.parts().items()
         }
-        told = {**facts, **{f"{name} loss": line for name, line in change_lines(objective).items()}}
+        card_facts = {**facts, **{f"{name} loss": line for name, line in change_lines(objective).items()}}
         positions = self._positions(backbone.architecture.context)
         if positions is not None:
             beyond = positions["beyond"]
             counted = "not recorded" if beyond is None else f"{beyond:,}"
-            told[f"auxiliary positions beyond the context of {positions['context']:,}"] = counted
+            card_facts[f"auxiliary positions beyond the context of {positions['context']:,}"] = counted
         text = card(
-            self.controller, settings, backbone.settings, revision=backbone.revision, parameters=parameters, facts=told
+            self.controller,
+            settings,
+            backbone.settings,
+            revision=backbone.revision,
+            parameters=parameters,
+            facts=card_facts,
         )
-        write_text(beside / "README.md", text)
+        write_text(partial / "README.md", text)
         write_manifest(
-            beside,
+            partial,
             stage="training",
             settings={
                 "controller": settings.model_dump(mode="json"),
@@ -222,7 +227,7 @@ class _Course:
             **facts,
         )
         shutil.rmtree(output, ignore_errors=True)
-        beside.rename(output)
+        partial.rename(output)
         self.checkpoints.clear()
         (self.checkpoints.folder / CURVE).unlink(missing_ok=True)
         for name, line in change_lines(objective).items():

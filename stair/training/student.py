@@ -1,4 +1,4 @@
-"""What is trained on a frozen backbone: normals or scales at controlled layers, an adapter on all tokens, or both."""
+"""The trained parts of a frozen backbone: normals or scales at controlled layers, an adapter on all tokens, or both."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.backbones.architecture import describe
+from stair.core import ReadSpecification
 from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
 from stair.method.storage import share
 from stair.records.seeds import seed_of
@@ -24,10 +25,10 @@ if TYPE_CHECKING:  # a machine with a GPU trains and measures without pydantic t
 
 @dataclass(frozen=True)
 class Student:
-    """A backbone with what is trained on it.
+    """A backbone and its trained parts.
 
     Args:
-        model: the backbone, frozen and in eval mode; an adapter's layers stand in it.
+        model: the backbone, frozen and in eval mode; it contains an adapter's layers.
         attachment: hooks on the controlled layers; None for an adapter alone.
         controller: normals or scales in FP32; None for an adapter alone.
         adapted: PEFT's wrapper of the model; None without an adapter.
@@ -42,9 +43,9 @@ class Student:
 
     @classmethod
     def new(cls, model: Any, settings: Controller, *seed: str) -> Student:
-        """What training starts from: normals drawn from N(0, 1 / head_dim), scales of zero, an adapter that adds nothing yet.
+        """The initial student: normals drawn from N(0, 1 / head_dim), scales of zero, an adapter whose product is zero.
 
-        Initial values are a function of the seed's names alone. The adapter comes first, so that hooks see its terms.
+        Initial values are a function of the seed's names alone. The adapter is attached first, so that hooks see its terms.
         """
         facts = describe(model.config.to_dict())
         device = next(model.parameters()).device
@@ -65,7 +66,7 @@ class Student:
 
     @property
     def reads(self) -> bool:
-        """Whether it reads a bank, so that turns have to be captured."""
+        """Whether it reads a bank, so that turns must be captured."""
         return isinstance(self.controller, Reflector)
 
     @property
@@ -75,14 +76,14 @@ class Student:
 
     def parts(self) -> dict[str, dict[str, nn.Parameter]]:
         """The trained parameters by part (`controller`, `adapter`) and name, in an order of their own."""
-        found: dict[str, dict[str, nn.Parameter]] = {}
+        parts: dict[str, dict[str, nn.Parameter]] = {}
         if self.controller is not None:
-            found["controller"] = dict(self.controller.named_parameters())
+            parts["controller"] = dict(self.controller.named_parameters())
         if self.adapted is not None:
-            found["adapter"] = {
+            parts["adapter"] = {
                 name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad
             }
-        return found
+        return parts
 
     @contextmanager
     def native(self) -> Iterator[None]:
@@ -92,16 +93,16 @@ class Student:
 
     @contextmanager
     def controlling(self, bank: Bank | None, span: tuple[int, int], positions: Tensor) -> Iterator[None]:
-        """Controls the forwards inside at the span's positions; stays open until their backward passes are over."""
+        """Controls the forward passes inside at the span's positions; keep it open until the end of their backward passes."""
         if self.controller is None or self.attachment is None:
             yield
             return
-        control = RowControl(controller=self.controller, bank=bank, span=span, smoothing=self.smoothing)
+        control = RowControl(self.controller, bank, span, ReadSpecification(smoothing=self.smoothing))
         with self.attachment.controlling([control], positions):
             yield
 
     def save(self, folder: Path, base: str, **metadata: str) -> None:
-        """Writes what is trained: `controller.safetensors`, PEFT's adapter files.
+        """Writes the trained parts: `controller.safetensors` and PEFT's adapter files.
 
         Args:
             base: the backbone's name for the adapter's configuration.
@@ -114,7 +115,7 @@ class Student:
             share(folder / "adapter_model.safetensors")
             path = folder / "adapter_config.json"
             settings = json.loads(path.read_text(encoding="utf-8"))
-            # PEFT keeps the projections as a set, in an order of chance: equal adapters are to be equal files.
+            # PEFT keeps the projections as a set in random order, but equal adapters need equal files.
             settings |= {"base_model_name_or_path": base, "target_modules": sorted(settings["target_modules"])}
             path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -144,11 +145,11 @@ def _adapter(model: Any, settings: Adapter, *seed: str) -> Any:
 
 
 def last_hidden(model: Any, ids: Tensor, start: int, cache: Any = None) -> Tensor:
-    """The last hidden states `[tokens - start, hidden]` of one row `ids` [1, tokens] from `start` on.
+    """The last hidden states `[tokens - start, hidden]` of one row `ids` [1, tokens] from position `start` on.
 
     Args:
-        start: where the positions whose states are given begin, counted from the first of all tokens.
-        cache: keys and values of the tokens before those that are processed; None processes all.
+        start: the first returned position, counted from the first of all tokens.
+        cache: keys and values of leading tokens, which are not processed again; None processes all tokens.
     """
     known = cache.get_seq_length() if cache is not None else 0
     output = model.get_decoder()(

@@ -15,12 +15,12 @@ from torch import Tensor
 Item = TypeVar("Item")
 
 _PATIENCE = timedelta(hours=6)
-"""How long a worker waits for another: sessions of an update can differ by a hundred thousand tokens."""
+"""The time that a worker waits for another: sessions of an update can differ by a hundred thousand tokens."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """The processes of one training, and which of them this is."""
+    """The processes of one training, and the rank of this one."""
 
     rank: int = 0
     count: int = 1
@@ -28,7 +28,7 @@ class Workers:
     @classmethod
     @contextmanager
     def joined(cls, device: str) -> Iterator[Workers]:
-        """Joins the workers that `torchrun` has started (gloo, or NCCL on GPUs); alone without it."""
+        """Joins the workers of `torchrun` (gloo, or NCCL on GPUs); one worker without it."""
         count = int(os.environ.get("WORLD_SIZE", "1"))
         if count == 1:
             yield cls()
@@ -43,7 +43,7 @@ class Workers:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes."""
+        """Whether this worker writes files."""
         return self.rank == 0
 
     def total(self, tensor: Tensor) -> Tensor:
@@ -61,12 +61,12 @@ class Workers:
         return bool(self.total(torch.tensor(int(one), device=_device())))
 
     def wait(self) -> None:
-        """Until all workers are here."""
+        """Waits until all workers have called it."""
         if self.count > 1:
             self.any(False)
 
     def share(self, items: Sequence[Item], cost: Callable[[Item], float]) -> list[Item]:
-        """This worker's items; the longest first, each to whom has least, so that all are busy about equally long."""
+        """This worker's items. Each item, the most costly first, goes to the worker with the least load."""
         if self.count == 1:
             return list(items)
         loads = [0.0] * self.count
@@ -78,7 +78,7 @@ class Workers:
 
 
 def local_device(device: str) -> str:
-    """The device of this worker: `auto` takes a GPU if there is one; each worker of a machine has its own."""
+    """The device of this worker: `auto` is a GPU if there is one; each worker of a machine has its own."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device == "cuda" else device

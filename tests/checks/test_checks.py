@@ -23,6 +23,7 @@ from stair.protocol.invariants import (
     shares,
     wrongly_captured,
 )
+from stair.records.rows import Rollout, ScheduledTurn, SourceRecord, TrainingTurn
 from stair.sessions.evaluation import evaluation_sessions
 from stair.sessions.training import training_sessions
 
@@ -33,7 +34,7 @@ CONDITIONS = {
     "native": Condition(label="Native", first_turn="vanilla"),
     "stair": Condition(label="STAIR", first_turn="vanilla", controller="stair"),
 }
-SCHEDULE = evaluation_sessions(PROBLEMS, "bench", "seed")
+SCHEDULE = [ScheduledTurn(**row) for row in evaluation_sessions(PROBLEMS, "bench", "seed")]
 
 Row = dict[str, Any]
 
@@ -169,15 +170,18 @@ def test_captured_spans_follow_from_the_ids(thinking: bool, ids: list[int], capt
     renderer.stop_ids, renderer.end_of_thinking = (1,), 9 if thinking else None
     row = {**rows_of("stair")[0], "response_ids": ids, "captured_tokens": captured}
 
+    def faults_of(row: Row, reads: bool) -> list[str]:
+        return list(wrongly_captured(CheckedTurn.of(row), row["response_ids"], renderer, 4, reads=reads))
+
     def found(**changed: Any) -> list[str]:
-        return list(wrongly_captured({**row, **changed}, renderer, 4, reads=True))
+        return faults_of({**row, **changed}, reads=True)
 
     assert found() == []
     for wrong in (captured + 1, captured - 1, None):
         check = capture_check(found(captured_tokens=wrong), 1, "stair")
         assert not check.passed and check.name == CAPTURED and f"its ids give {captured}" in check.detail
     assert found(turn=4) and not found(turn=4, captured_tokens=None), "the last turn gives nothing"
-    assert list(wrongly_captured(row, renderer, 4, reads=False)), "nor does a turn of a condition without a bank"
+    assert faults_of(row, reads=False), "nor does a turn of a condition without a bank"
 
 
 def test_an_empty_bank_has_nothing_to_read() -> None:
@@ -258,9 +262,9 @@ def test_unusual_paths_are_counted() -> None:
 
 
 POOL = [
-    dict(record_id="r1", problem_id="a", split="train"),
-    dict(record_id="r2", problem_id="a", split="train"),
-    dict(record_id="r3", problem_id="b", split="validation"),
+    SourceRecord("r1", "a", "", "", split="train"),
+    SourceRecord("r2", "a", "", "", split="train"),
+    SourceRecord("r3", "b", "", "", split="validation"),
 ]
 
 
@@ -275,14 +279,14 @@ POOL = [
 def test_a_training_pool_without_excluded_or_shared_problems(
     change: Row, excluded: dict[str, set[str]], broken: set[str]
 ) -> None:
-    rows = [*POOL[:1], POOL[1] | change, *POOL[2:]]
+    rows = [*POOL[:1], POOL[1]._replace(**change), *POOL[2:]]
     assert failed(pool_checks(rows, excluded, "pool")) == broken
 
 
 def test_a_broken_schedule_is_noticed() -> None:
     assert failed(schedule_checks(SCHEDULE, PROBLEMS, "bench")) == set()
-    broken = copy.deepcopy(SCHEDULE)
-    broken[1]["problem_id"] = broken[0]["problem_id"]
+    broken = list(SCHEDULE)
+    broken[1] = broken[1]._replace(problem_id=broken[0].problem_id)
     assert failed(schedule_checks(broken, PROBLEMS, "bench")) == {
         "turn columns are permutations",
         "problems of a session are distinct",
@@ -291,8 +295,7 @@ def test_a_broken_schedule_is_noticed() -> None:
 
 def training_rows() -> tuple[list[Row], list[tuple[str, int]]]:
     records = {
-        f"r{number}": [dict(record_id=f"r{number}", problem_id=f"p{number % 5}", sample=sample) for sample in range(4)]
-        for number in range(8)
+        f"r{number}": [Rollout(f"r{number}", f"p{number % 5}", sample, 1) for sample in range(4)] for number in range(8)
     }
     return training_sessions(records, "seed"), [(record, sample) for record in records for sample in range(4)]
 
@@ -322,15 +325,19 @@ def rename(rows: list[Row]) -> None:
 )
 def test_a_break_in_training_sessions_is_noticed(break_: Callable[[list[Row]], Any], name: str) -> None:
     rows, responses = training_rows()
-    pool = [dict(record_id=f"r{number}", problem_id=f"p{number % 5}") for number in range(8)]
-    assert failed(training_checks(rows, responses, pool, "train")) == set()
+    pool = [SourceRecord(f"r{number}", f"p{number % 5}", "", "", split="train") for number in range(8)]
+
+    def failures() -> set[str]:
+        return failed(training_checks([TrainingTurn(**row) for row in rows], responses, pool, "train"))
+
+    assert failures() == set()
     break_(rows)
-    assert name in failed(training_checks(rows, responses, pool, "train"))
+    assert name in failures()
 
 
 @pytest.mark.parametrize("change", [{"record_id": "r9"}, {"problem_id": "b"}])
 def test_rollouts_that_are_not_of_the_pool_are_noticed(change: Row) -> None:
-    rows = [dict(record_id=row["record_id"], problem_id=row["problem_id"]) for row in POOL]
+    rows = [Rollout(record.record_id, record.problem_id, 0, 1) for record in POOL]
     assert failed(rollout_checks(rows, POOL, "rollouts")) == set()
-    rows[0] |= change
+    rows[0] = rows[0]._replace(**change)
     assert failed(rollout_checks(rows, POOL, "rollouts")) == {"responses are to records of the pool"}

@@ -34,6 +34,13 @@ def refused(**changes: Any) -> str:
     return str(caught.value)
 
 
+def refused_resolution(**changes: Any) -> str:
+    """The line with which the configuration itself is refused."""
+    with pytest.raises(ConfigError) as caught:
+        resolve(ROOT, {"run": "tiny", **changes})
+    return str(caught.value)
+
+
 def model_folder(folder: Path, model_type: str, layers: int = 16) -> Path:
     """A folder with the configuration of a model, as the hub's are."""
     folder.mkdir()
@@ -75,6 +82,18 @@ def test_a_layer_that_does_not_exist(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "m", "qwen3")
     assert checked(**at(folder, 0, 15)).controllers["stair"].layers == (0, 15)
     assert "no layer 16; its 16 layers" in refused(**at(folder, 0, 16))
+
+
+def test_a_replayed_layer_without_reads(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "q", "qwen3")
+    assert "replay.layers: qwen3-4b-instruct has no layer 16" in refused(**at(folder, 0), replay={"layers": [16]})
+    assert "replay.layers: layer 15 of qwen3-4b-instruct is its last" in refused(
+        **at(folder, 0), replay={"layers": [15]}
+    )
+    hybrid = model_folder(tmp_path / "h", "qwen3_5_text")
+    message = refused(**at(hybrid, 3), replay={"layers": [3, 4]})
+    assert "replay.layers: layer 4 of qwen3-4b-instruct is not full attention (those are [3, 7, 11, 15])" in message
+    assert "layers lists a layer twice: [3, 3]" in refused_resolution(replay={"layers": [3, 3]})
 
 
 def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:

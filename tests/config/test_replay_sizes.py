@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,48 @@ def test_the_embedded_runs_share_no_source_problem_between_sessions(
 
 def test_a_run_without_a_replay_says_null() -> None:
     assert resolve(ROOT, {"run": "paper", "replay": None}).replay is None
+
+
+def overlay(folder: Path, text: str) -> str:
+    """The path of a run's overlay."""
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_readmes_overlay_resolves_and_has_no_replay(tmp_path: Path) -> None:
+    match = re.search(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert match is not None
+    config = resolve(ROOT, {"run": overlay(tmp_path, match[1])})
+    assert list(config.models) == ["mine"]
+    assert config.replay is None
+
+
+OTHERS = "extends: tiny\nmodels: {qwen3-4b-instruct: null}\noverview: {models: [qwen3.5-4b]}\n"
+
+
+def test_a_removed_models_replay_is_removed_with_it(tmp_path: Path) -> None:
+    transitions = "transitions: {model: qwen3.5-4b}\n"
+    assert resolve(ROOT, {"run": overlay(tmp_path, OTHERS + transitions)}).replay is None
+    both = OTHERS + transitions + "replay: {models: [qwen3-4b-instruct, qwen3.5-4b]}\n"
+    replay = resolve(ROOT, {"run": overlay(tmp_path, both)}).replay
+    assert replay is not None and replay.models == ("qwen3.5-4b",)
+    # A name that never was configured is a mistake.
+    with pytest.raises(ConfigError, match=r"replay\.models names the model 'other', which is not configured"):
+        resolve(ROOT, {"run": overlay(tmp_path, OTHERS + transitions + "replay: {models: [other]}\n")})
+
+
+def test_a_removed_benchmarks_replay_is_removed_with_it(tmp_path: Path) -> None:
+    text = (
+        "extends: tiny\nbenchmarks: {math500: null}\ntransitions: {benchmark: amc23}\n"
+        "training_pool: {exclude_benchmarks: [aime2025, amc23, gpqa_diamond]}\n"
+    )
+    assert resolve(ROOT, {"run": overlay(tmp_path, text)}).replay is None
+
+
+def test_a_condition_that_is_not_run_for_the_replayed_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"replay\.models: 'lora' is not run for qwen3-4b-instruct on math500"):
+        resolve(ROOT, {"run": "paper", "replay": {"condition": "lora"}})
 
 
 def test_a_run_that_was_resolved_before_the_replay_existed_is_still_read() -> None:

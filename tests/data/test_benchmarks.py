@@ -13,10 +13,11 @@ import pytest
 
 from stair.config.datasets import Benchmark
 from stair.config.resolve import resolve
-from stair.data.benchmarks import benchmark_rows, left_out, question
+from stair.data.benchmarks import left_out, question, read_benchmark
 from stair.data.choices import LETTERS, ordered_choices
+from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
-from stair.records.tables import read_table, write_table
+from stair.records.tables import rows_as, write_table
 from stair.tiny.datasets import write_benchmark
 
 ROOT = Path(__file__).parents[2]
@@ -33,44 +34,44 @@ def settings(**changes: Any) -> Benchmark:
     return Benchmark.model_validate(base | changes)
 
 
-def rows_of(tmp_path: Path, raw: list[dict[str, Any]], **changes: Any) -> list[dict[str, Any]]:
+def rows_of(tmp_path: Path, raw: list[dict[str, Any]], **changes: Any) -> list[BenchmarkProblem]:
     path = tmp_path / "bench.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in raw))
-    return benchmark_rows(path, "bench", settings(**changes))
+    return read_benchmark(path, "bench", settings(**changes))
 
 
 def test_rows_keep_the_files_order_and_become_text(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, ROWS)
-    assert [(row["source_id"], row["problem"], row["reference"]) for row in rows] == [
+    assert [(row.source_id, row.problem, row.reference) for row in rows] == [
         ("a", "What is 1 + 1?", "2"),
         ("b", "What is 1 + 2?", "3"),
         ("c", "What is 7 / 2?", "3.5"),
         ("d", "What is 8 / 2?", "4"),
     ]
-    assert len({row["problem_id"] for row in rows}) == 4
-    assert write_table(tmp_path / "t.parquet", BENCHMARK, rows) == 4
-    assert read_table(tmp_path / "t.parquet", BENCHMARK) == rows
+    assert len({row.problem_id for row in rows}) == 4
+    assert write_table(tmp_path / "t.parquet", BENCHMARK, [row._asdict() for row in rows]) == 4
+    assert [*rows_as(tmp_path / "t.parquet", BENCHMARK, BenchmarkProblem)] == rows
 
 
 def test_numbers_stay_what_was_written(tmp_path: Path) -> None:
     exact = 2**63 - 1
     rows = rows_of(tmp_path, [ROWS[0] | {"answer": exact}, ROWS[1] | {"answer": str(10**29 + 1)}])
-    assert [row["reference"] for row in rows] == [str(exact), str(10**29 + 1)]
+    assert [row.reference for row in rows] == [str(exact), str(10**29 + 1)]
     path = tmp_path / "single.parquet"
     answers = pa.array([3.1, 27.0], pa.float32())
     pq.write_table(pa.table({"problem": ["What?", "Which?"], "answer": answers}), path)
-    rows = benchmark_rows(path, "bench", settings(columns={}))
-    assert [row["reference"] for row in rows] == ["3.1", "27"]
+    rows = read_benchmark(path, "bench", settings(columns={}))
+    assert [row.reference for row in rows] == ["3.1", "27"]
 
 
 def test_without_an_id_column_rows_are_numbered(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, ROWS, columns={}, exclude_ids=["1"])
-    assert [row["source_id"] for row in rows] == ["0", "2", "3"]
+    assert [row.source_id for row in rows] == ["0", "2", "3"]
 
 
 def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, ROWS, exclude_ids=["b", "d"], rows=4)
-    assert [row["source_id"] for row in rows] == ["a", "c"]
+    assert [row.source_id for row in rows] == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_a_fault_names_file_and_row(
 
 def test_ids_that_are_numbers_are_spelt_as_a_person_would(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, [row | {"id": float(number)} for number, row in enumerate(ROWS)], exclude_ids=["1"])
-    assert [row["source_id"] for row in rows] == ["0", "2", "3"]
+    assert [row.source_id for row in rows] == ["0", "2", "3"]
 
 
 def test_what_is_left_out_is_known_by_its_question(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_a_missing_number_is_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "bench.parquet"
     pq.write_table(pa.table({"problem": ["What is 1 + 1?", "What is 1 + 2?"], "answer": [2.0, float("nan")]}), path)
     with pytest.raises(ValueError, match="row 1: the answer is no number"):
-        benchmark_rows(path, "bench", settings(columns={}))
+        read_benchmark(path, "bench", settings(columns={}))
 
 
 CHOICE = {"problem": "Which?", "answer": "gold", "id": "a", "w1": "tin", "w2": "lead", "w3": "zinc"}
@@ -124,10 +125,10 @@ CHOICES: dict[str, Any] = {"kind": "choice", "columns": {"id": "id", "wrong_choi
 
 def test_a_choice_problem_shows_its_options_and_refers_to_a_letter(tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, [CHOICE], **CHOICES)
-    assert sorted(row["choices"]) == ["gold", "lead", "tin", "zinc"]
-    assert row["choices"][LETTERS.index(row["reference"])] == "gold"
-    lines = row["problem"].splitlines()
-    assert lines == ["Which?", *(f"{letter}. {text}" for letter, text in zip("ABCD", row["choices"], strict=True))]
+    assert sorted(row.choices) == ["gold", "lead", "tin", "zinc"]
+    assert row.choices[LETTERS.index(row.reference)] == "gold"
+    lines = row.problem.splitlines()
+    assert lines == ["Which?", *(f"{letter}. {text}" for letter, text in zip("ABCD", row.choices, strict=True))]
     assert question(row) == "Which?"
 
 
@@ -145,10 +146,10 @@ def test_the_order_of_options_is_a_function_of_the_texts_alone(tmp_path: Path) -
     ]
     for other in others:
         found = rows_of(tmp_path, [CHOICE | {"problem": "Another?", "id": "first"}, other], **CHOICES)[1]
-        assert (found["choices"], found["reference"], found["problem_id"]) == (
-            row["choices"],
-            row["reference"],
-            row["problem_id"],
+        assert (found.choices, found.reference, found.problem_id) == (
+            row.choices,
+            row.reference,
+            row.problem_id,
         )
     # Another question has an order of its own, and the right answer stands about equally often at each letter.
     letters = Counter(ordered_choices(f"Question {number}?", "a", ["b", "c", "d"])[1] for number in range(400))
@@ -162,8 +163,8 @@ def test_numbers_as_options_are_all_written_alike(tmp_path: Path) -> None:
     """Else the right one could be told by its writing."""
     numbers = {"answer": 4.0, "w1": 5.0, "w2": 6, "w3": 7.5}
     (row,) = rows_of(tmp_path, [CHOICE | numbers], **CHOICES)
-    assert sorted(row["choices"]) == ["4", "5", "6", "7.5"]
-    assert row["choices"][LETTERS.index(row["reference"])] == "4"
+    assert sorted(row.choices) == ["4", "5", "6", "7.5"]
+    assert row.choices[LETTERS.index(row.reference)] == "4"
     with pytest.raises(ValueError, match="of them 0 empty, and 1 that repeat"):
         rows_of(tmp_path, [CHOICE | numbers | {"w1": 4.0}], **CHOICES)
     for value in (["a"], {"k": 1}, True, float("1e30")):
@@ -184,13 +185,13 @@ def test_generated_files_are_read_with_the_papers_settings(tmp_path: Path, key: 
     assert paper.file is not None
     path = tmp_path / f"bench{Path(paper.file).suffix}"
     write_benchmark(path, key, 40)
-    rows = benchmark_rows(path, key, paper.model_copy(update={"rows": 40}))
+    rows = read_benchmark(path, key, paper.model_copy(update={"rows": 40}))
     assert len(rows) == 40 - len(paper.exclude_ids)
-    assert {row["kind"] for row in rows} == {paper.kind}
-    assert not {row["source_id"] for row in rows} & set(paper.exclude_ids)
-    assert all((row["choices"] is not None) == (paper.kind == "choice") for row in rows)
+    assert {row.kind for row in rows} == {paper.kind}
+    assert not {row.source_id for row in rows} & set(paper.exclude_ids)
+    assert all((row.choices is not None) == (paper.kind == "choice") for row in rows)
     if paper.kind == "integer":
-        assert all(row["reference"].lstrip("-").isdigit() for row in rows)
+        assert all(row.reference.lstrip("-").isdigit() for row in rows)
 
 
 @pytest.mark.parametrize(("key", "rows"), [("math500", 500), ("aime2025", 30), ("amc23", 40), ("gpqa_diamond", 198)])
@@ -200,10 +201,10 @@ def test_the_papers_benchmarks_must_have_their_rows_and_columns(tmp_path: Path, 
     path = tmp_path / f"bench{Path(paper.file).suffix}"
     write_benchmark(path, key, 12)
     with pytest.raises(ValueError, match=f"benchmark '{key}' must have {rows} rows, found 12"):
-        benchmark_rows(path, key, paper)
+        read_benchmark(path, key, paper)
     wanted = paper.columns.model_copy(update={"answer": "solution_text"})
     with pytest.raises(ValueError, match="has no column 'solution_text'"):
-        benchmark_rows(path, key, paper.model_copy(update={"columns": wanted}))
+        read_benchmark(path, key, paper.model_copy(update={"columns": wanted}))
 
 
 def test_the_texts_of_options_stand_in_no_error(tmp_path: Path) -> None:

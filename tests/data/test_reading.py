@@ -116,7 +116,7 @@ def test_a_wanted_column_stands_once(tmp_path: Path) -> None:
     pq.write_table(pa.table([["1"], ["2"], ["3"]], names=["a", "b", "b"]), parquet)
     for path in (csv, parquet):
         assert read_columns(path, {"x": "a"}) == {"x": ["1"]}, "others do not matter"
-        with pytest.raises(ValueError, match=rf"{path.name}: the column 'b' stands 2 times in its head"):
+        with pytest.raises(ValueError, match=rf"{path.name}: the column 'b' occurs 2 times in its header"):
             read_columns(path, {"x": "b"})
 
 

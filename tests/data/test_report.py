@@ -16,8 +16,9 @@ from stair.data.paper_counts import training_records
 from stair.data.reading import read_columns
 from stair.data.report import write_report
 from stair.data.training_pool import wanted_columns
+from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 from stair.tiny.stage import write_raw
 
 ROOT = Path(__file__).parents[2]
@@ -128,7 +129,7 @@ def test_text_that_may_not_be_published_stands_in_nothing_that_is(run: tuple[Con
     assert "4 records, answers (not published): (not published; sha256:" in page
     assert "3 records, answers (not published): (not published; sha256:" in page, "a part of the question"
     # The tables that the run itself works with do hold it, so that looking for it can fail.
-    assert "quokka" in str(read_table(run[1].benchmark("gpqa_diamond"), BENCHMARK))
+    assert "quokka" in str([*rows_as(run[1].benchmark("gpqa_diamond"), BENCHMARK, BenchmarkProblem)])
 
 
 def test_the_papers_update_counts_imply_how_many_records_there_were() -> None:

@@ -15,13 +15,14 @@ import pytest
 
 from stair.config.datasets import TrainingPool
 from stair.config.resolve import resolve
-from stair.data.training_pool import PoolCounts, training_pool
+from stair.data.training_pool import PoolCounts, clean_pool
+from stair.records.rows import SourceRecord
 from stair.records.schemas import TRAINING_POOL
-from stair.records.tables import read_table, write_table
+from stair.records.tables import rows_as, write_table
 from stair.tiny.datasets import benchmark_problems, write_training_pool
 
 ROOT = Path(__file__).parents[2]
-Rows = list[dict[str, Any]]
+Records = list[SourceRecord]
 
 
 def settings(**changes: Any) -> TrainingPool:
@@ -31,12 +32,12 @@ def settings(**changes: Any) -> TrainingPool:
 
 def pool(
     tmp_path: Path, raw: list[tuple[str, str]], excluded: dict[str, list[str]] | None = None, **changes: Any
-) -> tuple[Rows, PoolCounts]:
+) -> tuple[Records, PoolCounts]:
     path = tmp_path / "pool.jsonl"
     path.write_text("".join(json.dumps({"problem": problem, "answer": answer}) + "\n" for problem, answer in raw))
     asked = {key: {text: f"{key}-{n}" for n, text in enumerate(texts)} for key, texts in (excluded or {}).items()}
-    made = training_pool(path, settings(**changes), asked)
-    return made.rows, made.counts
+    cleaned = clean_pool(path, settings(**changes), asked)
+    return cleaned.records, cleaned.counts
 
 
 RAW = [(f"Solve: What is {number} + 1?", f"{number + 1} ") for number in range(20)]
@@ -46,12 +47,12 @@ def test_exact_duplicates_go_and_spellings_stay_as_records_of_one_problem(tmp_pa
     raw = [*RAW, *RAW[:5], ("Solve: What  is $0 + 1$?", "1"), (RAW[1][0], "3")]
     rows, counts = pool(tmp_path, raw)
     assert (counts.rows, counts.records, counts.problems) == (27, 22, 20)
-    assert len(rows) == len({row["record_id"] for row in rows}) == 22
-    by_problem = Counter(row["problem_id"] for row in rows)
+    assert len(rows) == len({row.record_id for row in rows}) == 22
+    by_problem = Counter(row.problem_id for row in rows)
     assert sorted(by_problem.values()) == [1] * 18 + [2] * 2
-    assert all(not row["problem"].startswith("Solve: ") for row in rows)
-    assert {row["reference"] for row in rows if row["problem"] == "What is 1 + 1?"} == {"2", "3"}
-    assert "1" in {row["reference"] for row in rows}, "answers are stripped"
+    assert all(not row.problem.startswith("Solve: ") for row in rows)
+    assert {row.reference for row in rows if row.problem == "What is 1 + 1?"} == {"2", "3"}
+    assert "1" in {row.reference for row in rows}, "answers are stripped"
 
 
 def test_a_benchmarks_problems_are_excluded_by_normalised_text(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_a_benchmarks_problems_are_excluded_by_normalised_text(tmp_path: Path) -
     assert (counts.excluded_problems, counts.excluded_records) == (2, 3)
     assert counts.excluded_by == {"one": 1, "two": 2, "none": 0}
     assert len(rows) == 18
-    assert not {"What is 3 + 1?", "What is 3 +  1?", "What is 4 + 1?"} & {row["problem"] for row in rows}
+    assert not {"What is 3 + 1?", "What is 3 +  1?", "What is 4 + 1?"} & {row.problem for row in rows}
 
 
 def test_the_validation_split_goes_by_problem_and_not_by_row(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_the_validation_split_goes_by_problem_and_not_by_row(tmp_path: Path) -> 
     rows, counts = pool(tmp_path, raw, validation_problems=5)
     split: dict[str, set[str]] = {}
     for row in rows:
-        split.setdefault(row["problem_id"], set()).add(row["split"])
+        split.setdefault(row.problem_id, set()).add(row.split)
     assert all(len(parts) == 1 for parts in split.values()), "one problem stands in both parts"
     assert Counter(part for parts in split.values() for part in parts) == {"train": 15, "validation": 5}
     assert (counts.validation_problems, counts.training_problems) == (5, 15)
@@ -83,13 +84,13 @@ def test_the_pool_does_not_depend_on_the_order_of_the_file(tmp_path: Path) -> No
     assert again == rows
     assert counts_again.records == counts.records
     other, _ = pool(tmp_path, RAW, seed="another")
-    assert [row["record_id"] for row in other] == [row["record_id"] for row in rows]
-    assert [row["split"] for row in other] != [row["split"] for row in rows]
+    assert [row.record_id for row in other] == [row.record_id for row in rows]
+    assert [row.split for row in other] != [row.split for row in rows]
 
 
 def test_more_validation_problems_keep_the_earlier_ones(tmp_path: Path) -> None:
     few, more = (
-        {row["problem_id"] for row in pool(tmp_path, RAW, validation_problems=n)[0] if row["split"] == "validation"}
+        {row.problem_id for row in pool(tmp_path, RAW, validation_problems=n)[0] if row.split == "validation"}
         for n in (3, 6)
     )
     assert few < more
@@ -116,7 +117,7 @@ def test_a_fault_names_the_file(tmp_path: Path, raw: list[tuple[Any, Any]], mess
 
 def test_answers_that_are_numbers_are_spelt_as_a_person_would(tmp_path: Path) -> None:
     rows, _ = pool(tmp_path, [*RAW, ("Solve: What is 90 + 1?", 91), ("Solve: What is 91 + 1?", 92.0)])
-    assert {"91", "92"} <= {row["reference"] for row in rows}
+    assert {"91", "92"} <= {row.reference for row in rows}
 
 
 def test_the_real_schema_through_the_real_settings(tmp_path: Path) -> None:
@@ -125,8 +126,8 @@ def test_the_real_schema_through_the_real_settings(tmp_path: Path) -> None:
     path = tmp_path / "dapo.parquet"
     write_training_pool(path, 40, {"math500": 12, "gpqa_diamond": 8})
     held = [problem.text for problem in benchmark_problems("math500", 12)]
-    made = training_pool(path, paper.model_copy(update={"validation_problems": 6}), {"math500": {t: t for t in held}})
-    rows, counts = made.rows, made.counts
+    cleaned = clean_pool(path, paper.model_copy(update={"validation_problems": 6}), {"math500": {t: t for t in held}})
+    rows, counts = cleaned.records, cleaned.counts
     # Every row stands three times; every eighth problem has a second spelling; four problems are the benchmark's.
     assert counts.problems == 44
     assert counts.records == 44 + 6
@@ -134,11 +135,11 @@ def test_the_real_schema_through_the_real_settings(tmp_path: Path) -> None:
     assert counts.excluded_by == {"math500": 4}
     assert counts.training_problems + counts.validation_problems == 40
     for row in rows:
-        assert "Solve the following" not in row["problem"]
-        assert "Remember to put" not in row["problem"]
-        assert row["problem"] not in held
-    assert write_table(tmp_path / "t.parquet", TRAINING_POOL, rows) == len(rows)
-    assert read_table(tmp_path / "t.parquet", TRAINING_POOL) == rows
+        assert "Solve the following" not in row.problem
+        assert "Remember to put" not in row.problem
+        assert row.problem not in held
+    assert write_table(tmp_path / "t.parquet", TRAINING_POOL, [row._asdict() for row in rows]) == len(rows)
+    assert [*rows_as(tmp_path / "t.parquet", TRAINING_POOL, SourceRecord)] == rows
 
 
 def test_memory_does_not_grow_with_repeated_rows(tmp_path: Path) -> None:
@@ -151,11 +152,11 @@ def test_memory_does_not_grow_with_repeated_rows(tmp_path: Path) -> None:
             for _ in range(copies):
                 writer.write_table(pa.Table.from_pylist(rows))
         tracemalloc.start()
-        made = training_pool(path, settings(), {})
+        cleaned = clean_pool(path, settings(), {})
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert (made.counts.rows, made.counts.records) == (400 * copies, 400)
-        assert (made.counts.fewest_copies, made.counts.most_copies) == (copies, copies)
+        assert (cleaned.counts.rows, cleaned.counts.records) == (400 * copies, 400)
+        assert (cleaned.counts.fewest_copies, cleaned.counts.most_copies) == (copies, copies)
         return most
 
     once = peak(84)  # two batches, as one is read while the other is counted
@@ -165,9 +166,9 @@ def test_memory_does_not_grow_with_repeated_rows(tmp_path: Path) -> None:
 def test_rows_without_the_fixed_texts_are_counted_and_kept(tmp_path: Path) -> None:
     rows, counts = pool(tmp_path, [*RAW, ("What is 90 + 1?", "91"), ("What is 90 + 1?", "91")])
     assert counts.rows_without_fixed_texts == 2
-    assert "What is 90 + 1?" in {row["problem"] for row in rows}
-    made = training_pool(tmp_path / "pool.jsonl", settings(), {})
-    assert [row["problem"] for row in made.rows if row["record_id"] in made.unwrapped] == ["What is 90 + 1?"]
+    assert "What is 90 + 1?" in {row.problem for row in rows}
+    cleaned = clean_pool(tmp_path / "pool.jsonl", settings(), {})
+    assert [row.problem for row in cleaned.records if row.record_id in cleaned.unwrapped] == ["What is 90 + 1?"]
 
 
 def test_rows_are_counted_with_all_copies_of_their_records(tmp_path: Path) -> None:

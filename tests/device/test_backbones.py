@@ -75,7 +75,7 @@ def test_a_saved_model_loads_decodes_and_captures_in_bf16_with_sdpa(config: dict
     engine = TransformersEngine.load(
         tmp_path, dtype="bfloat16", device=DEVICE, attention="sdpa", tokens=500, layers=LAYERS, batch_width=3
     )
-    assert (engine.dtype, engine.attention) == ("bfloat16", "sdpa")
+    assert (engine.identity.dtype, engine.identity.attention) == ("bfloat16", "sdpa")
     generator = torch.Generator().manual_seed(2)
     prompts = torch.randint(0, 500, (4, 70), generator=generator).tolist()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from stair.core import ReadSpecification
 from stair.engines.base import Capture, Completion, Read, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.method import Bank, Reflector, Segment
@@ -58,6 +59,13 @@ def reflector(seed: int = 1) -> Reflector:
     return Reflector.draw(LAYERS, 4, 16, seed)
 
 
+SPECIFICATIONS = (
+    ReadSpecification(),
+    ReadSpecification(limit=13, permutation_seed=3),
+    ReadSpecification("direct", smoothing=1e-5),
+)
+
+
 def various(dtype: torch.dtype, count: int = 9) -> list[Request]:
     """Prompts and limits of all lengths, with and without a read, so that rows are refilled and blocks crossed."""
     found = []
@@ -65,7 +73,10 @@ def various(dtype: torch.dtype, count: int = 9) -> list[Request]:
         prompt = (3, 17, 31, 6, 45)[number % 5]
         read = None
         if number % 3 == 1:
-            read = Read(random_bank(11, 20, dtype=dtype, seed=number), reflector(number), span=(prompt // 2, prompt))
+            bank = random_bank(11, 20, dtype=dtype, seed=number)
+            read = Read(
+                bank, reflector(number), (prompt // 2, prompt), SPECIFICATIONS[number // 3 % len(SPECIFICATIONS)]
+            )
         found.append(
             request(
                 f"request {number}",

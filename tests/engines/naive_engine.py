@@ -26,7 +26,7 @@ def forward(model: Any, request: Request, ids: list[int], layers: tuple[int, ...
     control: Any = nullcontext()
     if request.read is not None:
         read = request.read
-        row = RowControl(read.controller, read.bank, read.span, read.variant, read.limit, smoothing=read.smoothing)
+        row = RowControl(read.controller, read.bank, read.span, read.specification)
         control = attachment.controlling([row], torch.arange(len(ids))[None])
     with control, attachment.capturing(lambda _, keys, values: states.append((keys[0], values[0]))):
         logits = model(tokens, attention_mask=torch.ones_like(tokens), use_cache=False).logits

@@ -10,7 +10,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.resolve import resolve
 from stair.engines.choice import engine_choice
-from stair.engines.sglang.limits import capabilities
+from stair.engines.sglang.supported import capabilities
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def config() -> Config:
 
 
 def test_the_part_of_response_keys(config: Config) -> None:
-    sglang = engine_choice(config, "sglang").identity("bfloat16")
+    sglang = engine_choice(config, "sglang").identity("bfloat16").as_key()
     assert sglang == {
         "name": "sglang",
         "version": config.sglang.version,
@@ -29,7 +29,8 @@ def test_the_part_of_response_keys(config: Config) -> None:
         "dtype": "bfloat16",
         "arguments": "--quantization fp8 --tensor-parallel-size 2",
     }
-    assert engine_choice(config, "transformers").identity("float32").keys() == {"name", "version", "attention", "dtype"}
+    transformers = engine_choice(config, "transformers").identity("float32").as_key()
+    assert transformers.keys() == {"name", "version", "attention", "dtype"}
 
 
 def test_each_engine_draws_by_its_own_law(config: Config) -> None:

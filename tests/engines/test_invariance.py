@@ -41,7 +41,7 @@ def test_alone_in_a_batch_and_in_reverse(
 def test_a_long_neighbour_changes_nothing(architecture: str, attention: str, prefill: int) -> None:
     """The neighbour makes the visible cache many blocks longer than the row needs."""
     model = random_model(architecture, attn_implementation=attention)
-    assert engine(model).attention == attention
+    assert engine(model).identity.attention == attention
     for number in range(3):
         short = request(f"short {number}", 5 + 9 * number, 20, stop_ids=())
         alone = run(model, [short], prefill=prefill)[short.key]

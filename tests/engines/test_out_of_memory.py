@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from stair.engines.base import Read, Replay, Request
 from stair.engines.transformers import TransformersEngine
 from stair.engines.transformers.batch import Batch
-from stair.engines.transformers.capture import DecodeCapture
+from stair.engines.transformers.decode_capture import DecodeCapture
 from stair.method import deviation
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import GREEDY, engine, random_bank, reflector, request, run, various

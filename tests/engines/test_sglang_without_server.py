@@ -26,11 +26,11 @@ from stair.config.sglang_arguments import NEUTRAL_OPTIONS, OWN_OPTIONS, decisive
 from stair.engines.base import Capture, Request, SamplingSettings
 from stair.engines.sglang import guard
 from stair.engines.sglang.client import Asker, Retracted, Transient
+from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, Scored, compare, variants
 from stair.engines.sglang.launch import HeldPort, Launch
-from stair.engines.sglang.limits import check_architecture, check_request, check_sampling
-from stair.engines.sglang.probe import NOT_COMPARED, TOGETHER, Scored, Seen, look, variants
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed
 from stair.engines.sglang.service import Patience, Service
+from stair.engines.sglang.supported import check_architecture, check_request, check_sampling
 
 LAW = SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, presence_penalty=1.5, truncation="joint")
 ASKER = Asker(context=100, vocabulary=320, tokens=300)
@@ -250,7 +250,7 @@ def test_what_was_seen_counts_the_last_bit() -> None:
         "others": ((5, 7), (-0.5, -0.25)),
     }
 
-    def seen(among: str) -> Seen:
+    def seen(among: str) -> Comparison:
         asked = 0
 
         async def ask(request: Request) -> Scored:
@@ -258,10 +258,10 @@ def test_what_was_seen_counts_the_last_bit() -> None:
             asked += 1
             return answers["same" if asked == 1 else among]
 
-        return asyncio.run(look(ask, request()))
+        return asyncio.run(compare(ask, request()))
 
-    assert seen("same") == Seen(True, True) and seen("same").batch_invariant is True
-    assert seen("bits") == Seen(True, False) and seen("bits").batch_invariant is False
+    assert seen("same") == Comparison(True, True) and seen("same").batch_invariant is True
+    assert seen("bits") == Comparison(True, False) and seen("bits").batch_invariant is False
     assert seen("others").batch_invariant is False
     assert NOT_COMPARED.batch_invariant is None
     assert "tokens are the same, their log-probabilities OTHERS" in str(seen("bits"))

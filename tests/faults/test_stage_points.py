@@ -44,6 +44,12 @@ STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
         (f"evaluation/{PLACE}/native.parquet",),
         2,
     ),
+    (
+        ("replay", "--model", MODEL, "--design"),
+        (f"replay/{MODEL}/problems.parquet", f"replay/{MODEL}/histories.parquet"),
+        3,
+    ),
+    (("replay", "--model", MODEL, "--seal"), (f"replay/{MODEL}/cells.parquet",), 2),
     (("check",), ("checks.csv",), 1),
     (
         ("tables", "--name", "continuous_summary"),

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.jobs.compaction import compact
 from stair.jobs.shards import Shard
-from stair.protocol.shards import run_shard, sealed_rows
+from stair.protocol.chain_shards import run_shard, sealed_rows
 from stair.records import worklog
 from stair.records.files import remove_leftovers
 from stair.records.manifest import write_manifest

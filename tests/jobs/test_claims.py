@@ -22,7 +22,7 @@ from stair.jobs.shards import Shard
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(claims, "_KILL_SECONDS", 0.2)
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def test_an_unreadable_claim_counts_by_its_age(tmp_path: Path, text: str) -> Non
 
 
 def test_a_claim_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_RENEWED_SECONDS", 0.05)
+    monkeypatch.setattr(claims, "_RENEWAL_SECONDS", 0.05)
     path = tmp_path / ".shard-0-of-1.claim"
     with Claim(tmp_path, "shard-0-of-1") as claim:
         os.utime(path, (0, 0))
@@ -132,7 +132,7 @@ def test_a_claim_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: py
         mine = path.read_text()
         path.write_text(mine.replace("shard", "other"))
         wait_until(lambda: claim._lost)
-        with pytest.raises(ClaimedError, match="was taken over by another process"):
+        with pytest.raises(ClaimedError, match="another process replaced"):
             claim.check()
     assert path.is_file(), "another's claim is not removed"
 
@@ -140,7 +140,7 @@ def test_a_claim_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: py
 def test_many_processes_at_once_are_let_in_one_by_one(tmp_path: Path) -> None:
     program = (
         "import sys, time, os\nfrom pathlib import Path\nfrom stair.jobs import claims\n"
-        "claims._PATIENCE_SECONDS = 30\nfolder = Path(sys.argv[1])\n"
+        "claims._KILL_SECONDS = 30\nfolder = Path(sys.argv[1])\n"
         "with claims.Claim(folder, 'w'):\n"
         "    os.close(os.open(folder / 'inside', os.O_CREAT | os.O_EXCL))\n"
         "    time.sleep(0.05)\n    os.unlink(folder / 'inside')\n"

@@ -56,7 +56,7 @@ def test_after_a_seal_only_what_is_worth_it_is_done(tmp_path: Path, monkeypatch:
 
 
 def test_a_log_that_someone_writes_to_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stair.jobs.claims._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("stair.jobs.claims._KILL_SECONDS", 0.1)
     filled(tmp_path)
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
     with Claim(tmp_path, "shard-0-of-5"), pytest.raises(ClaimedError):

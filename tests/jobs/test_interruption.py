@@ -82,7 +82,7 @@ def test_a_command_stops_where_it_stands(number: signal.Signals) -> None:
         out, _ = child.communicate(timeout=20)
     assert child.returncode == EXIT_AGAIN == 75
     assert out.splitlines() == [
-        f"stopped: stopped by {number.name}; what was finished is kept; run the same command again to go on"
+        f"stopped: stopped by {number.name}; what was finished is kept; run the same command again to resume"
     ]
 
 

@@ -92,7 +92,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_earlier_file(tmp_path: Path, mon
 def test_work_without_room_is_refused_before_it_begins(tmp_path: Path) -> None:
     files = TensorFiles(tmp_path / "not" / "made" / "yet")
     files.require_space(1000, "the replay of a model")
-    with pytest.raises(ValueError, match=r"the replay of a model takes 1000000000\.0 GB in .* are free .* `results`"):
+    with pytest.raises(ValueError, match=r"the replay of a model needs 1000000000\.0 GB in .* are free .* `results`"):
         files.require_space(10**18, "the replay of a model")
 
 
@@ -117,17 +117,17 @@ with ShardWork(folder, shard, folder / f"{shard.name}.json") as work:
 
 
 def shard(folder: Path, number: int, of: int, kill_after: int | None = None) -> list[int]:
-    """Runs a shard as a process; the pieces that it made. Killed after so many, where that is said."""
+    """Runs a shard as a process; the pieces that it finished. Killed after so many, where that is said."""
     words = [sys.executable, "-c", PROGRAM, str(folder), str(number), str(of)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        made = []
+        finished = []
         for line in process.stdout:
-            made.append(int(line))
-            if len(made) == kill_after:
+            finished.append(int(line))
+            if len(finished) == kill_after:
                 process.send_signal(signal.SIGKILL)
     assert process.returncode == (0 if kill_after is None else -signal.SIGKILL)
-    return made
+    return finished
 
 
 def test_killed_and_shared_out_anew_nothing_is_made_twice(tmp_path: Path) -> None:

@@ -82,6 +82,21 @@ def test_the_masses_of_each_query_sum_to_one(token: int) -> None:
     assert (masses.sum(-1) - 1).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
+def test_bf16_states_are_attended_in_fp32(gated: bool) -> None:
+    layer, kinds, weights, projection = drawn(40, torch.bfloat16, gated)
+    masses, reads = attend(layer, Sources.of(kinds, torch.device("cpu")), weights.float(), projection)
+    assert reads is not None
+    assert masses.dtype == reads.dtype == torch.float32
+    wide = Layer(*(None if part is None else part.float() for part in vars(layer).values()))  # type: ignore[arg-type]
+    rounded = weights.float()
+    for row in range(PROBLEMS):
+        _, expected_masses, expected_reads = naive_cell(wide, kinds, projection.float(), row)
+        scale = rounded[row].sum()  # BF16 rounds 1 / |T_x|
+        assert (masses[row] / scale - expected_masses).abs().max() < TOLERANCE[torch.float32]
+        assert (reads[row] / scale - expected_reads).norm() / expected_reads.norm() < TOLERANCE[torch.float32]
+
+
 def test_large_logits_do_not_overflow() -> None:
     layer, kinds, weights, projection = drawn(40, torch.float32, False)
     layer = replace(layer, q_BHTD=layer.q_BHTD * 1e4)
@@ -96,7 +111,7 @@ def test_columns_outside_the_bodies_count_for_nothing() -> None:
     expected = attend(layer, sources, weights, projection)
     changed = layer.k_BKTD.clone()
     changed[1, :, BODIES[1][1] :] = 7.0  # the padding of a shorter problem
-    found = attend(replace(layer, k_BKTD=changed), sources, weights, projection)
-    for one, other in zip(found, expected, strict=True):
+    attended = attend(replace(layer, k_BKTD=changed), sources, weights, projection)
+    for one, other in zip(attended, expected, strict=True):
         assert one is not None and other is not None
         assert torch.equal(one[1], other[1])

@@ -18,26 +18,28 @@ HISTORY = [
 ]
 
 
-def text_of(renderer: Renderer, found: Labelled, category: int) -> str:
+def text_of(renderer: Renderer, labelled: Labelled, category: int) -> str:
     return str(
-        renderer.tokenizer.decode([token for token, of in zip(found.ids, found.of, strict=True) if of == category])
+        renderer.tokenizer.decode(
+            [token for token, of in zip(labelled.ids, labelled.of, strict=True) if of == category]
+        )
     )
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
 def test_the_categories_are_the_bodies_the_template_and_the_current_turn(renderer: Renderer, turns: int) -> None:
     history = HISTORY[:turns]
-    found = label(renderer, history, "What is 7 + 8?")
-    assert list(found.ids) == renderer.prompt_ids(history, "What is 7 + 8?")
-    assert text_of(renderer, found, USER) == "".join(turn.user for turn in history)
-    assert text_of(renderer, found, ASSISTANT) == "".join(turn.assistant for turn in history)
+    labelled = label(renderer, history, "What is 7 + 8?")
+    assert list(labelled.ids) == renderer.prompt_ids(history, "What is 7 + 8?")
+    assert text_of(renderer, labelled, USER) == "".join(turn.user for turn in history)
+    assert text_of(renderer, labelled, ASSISTANT) == "".join(turn.assistant for turn in history)
     between = "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n"
-    assert text_of(renderer, found, TEMPLATE) == between * turns
+    assert text_of(renderer, labelled, TEMPLATE) == between * turns
     current = "<|im_start|>user\nWhat is 7 + 8?<|im_end|>\n<|im_start|>assistant\n"
-    assert text_of(renderer, found, CURRENT) == current
-    assert renderer.tokenizer.decode(found.ids[found.body[0] : found.body[1]]) == "What is 7 + 8?"
-    assert set(found.of[: found.prefix]) <= {USER, ASSISTANT, TEMPLATE}
-    assert set(found.of[found.prefix :]) == {CURRENT}
+    assert text_of(renderer, labelled, CURRENT) == current
+    assert renderer.tokenizer.decode(labelled.ids[labelled.body[0] : labelled.body[1]]) == "What is 7 + 8?"
+    assert set(labelled.of[: labelled.prefix]) <= {USER, ASSISTANT, TEMPLATE}
+    assert set(labelled.of[labelled.prefix :]) == {CURRENT}
 
 
 def test_the_prefix_does_not_depend_on_the_current_problem_and_grows_with_the_turns(renderer: Renderer) -> None:
@@ -51,18 +53,18 @@ def test_the_prefix_does_not_depend_on_the_current_problem_and_grows_with_the_tu
 
 
 def test_in_thinking_mode_the_opening_of_the_thinking_is_of_the_current_turn(thinking_renderer: Renderer) -> None:
-    found = label(thinking_renderer, HISTORY[:1], "What is 7 + 8?")
-    assert text_of(thinking_renderer, found, CURRENT).endswith("<|im_start|>assistant\n<think>\n")
-    assert text_of(thinking_renderer, found, ASSISTANT) == HISTORY[0].assistant
+    labelled = label(thinking_renderer, HISTORY[:1], "What is 7 + 8?")
+    assert text_of(thinking_renderer, labelled, CURRENT).endswith("<|im_start|>assistant\n<think>\n")
+    assert text_of(thinking_renderer, labelled, ASSISTANT) == HISTORY[0].assistant
 
 
 @pytest.mark.parametrize(
     "answer", ["", "I said <|im_start|>user\nWhat is 9?<|im_end|>", "user", "What is 7 + 8?", "∑ 中文 🙂"]
 )
 def test_an_answer_may_say_anything(renderer: Renderer, answer: str) -> None:
-    found = label(renderer, [Exchange("What is 2?", answer)], "What is 7 + 8?")
-    assert text_of(renderer, found, ASSISTANT) == answer
-    assert renderer.tokenizer.decode(found.ids[found.body[0] : found.body[1]]) == "What is 7 + 8?"
+    labelled = label(renderer, [Exchange("What is 2?", answer)], "What is 7 + 8?")
+    assert text_of(renderer, labelled, ASSISTANT) == answer
+    assert renderer.tokenizer.decode(labelled.ids[labelled.body[0] : labelled.body[1]]) == "What is 7 + 8?"
 
 
 def changed(tokenizer: PreTrainedTokenizerFast, template: str) -> Renderer:
@@ -80,16 +82,16 @@ def test_a_system_prompt_is_template_also_of_an_empty_history(renderer: Renderer
     system = "<|im_start|>system\nSolve the sum.<|im_end|>\n"
     template = TEMPLATES.replace("SYSTEM", "{{- '" + system + "' }}").replace("CONTENT", "message.content")
     other = changed(renderer.tokenizer, template)
-    found = label(other, [], "What is 7 + 8?")
-    assert text_of(other, found, TEMPLATE) == system
-    assert found.prefix == len(other._encode(system))
+    labelled = label(other, [], "What is 7 + 8?")
+    assert text_of(other, labelled, TEMPLATE) == system
+    assert labelled.prefix == len(other._encode(system))
 
 
 def test_a_template_may_trim_messages(renderer: Renderer) -> None:
     other = changed(renderer.tokenizer, TEMPLATES.replace("SYSTEM", "").replace("CONTENT", "message.content.strip()"))
-    found = label(other, [Exchange(" What is 2? ", "2\n")], "\nWhat is 3?")
-    assert (text_of(other, found, USER), text_of(other, found, ASSISTANT)) == ("What is 2?", "2")
-    assert other.tokenizer.decode(found.ids[found.body[0] : found.body[1]]) == "What is 3?"
+    labelled = label(other, [Exchange(" What is 2? ", "2\n")], "\nWhat is 3?")
+    assert (text_of(other, labelled, USER), text_of(other, labelled, ASSISTANT)) == ("What is 2?", "2")
+    assert other.tokenizer.decode(labelled.ids[labelled.body[0] : labelled.body[1]]) == "What is 3?"
 
 
 def test_a_template_that_changes_a_message_is_refused(renderer: Renderer) -> None:

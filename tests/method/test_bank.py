@@ -10,7 +10,6 @@ import torch
 from method_cases import LAYERS, random_bank
 
 from stair.method import Bank, Rotary, Segment
-from stair.method.bank import permuted_order
 
 ROTARY = Rotary(16, 10_000.0)
 CPU = torch.device("cpu")
@@ -151,11 +150,3 @@ def test_rotation_depends_on_the_distance_alone() -> None:
     near = rotary(query, torch.tensor([7])) @ rotary(key, torch.tensor([3])).T
     far = rotary(query, torch.tensor([400_007])) @ rotary(key, torch.tensor([400_003])).T
     assert float(near) == pytest.approx(float(far), abs=1e-8)
-
-
-def test_pairings_differ_by_seed_layer_and_head_and_are_functions_of_them() -> None:
-    order = permuted_order(5, 3, 2, 50, CPU)
-    assert torch.equal(order.sort(-1).values, torch.arange(50).expand(2, 50))
-    assert torch.equal(order, permuted_order(5, 3, 2, 50, CPU))
-    others = [order[0], order[1], permuted_order(5, 11, 2, 50, CPU)[0], permuted_order(6, 3, 2, 50, CPU)[0]]
-    assert len({tuple(other.tolist()) for other in others}) == 4

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from stair.method import Attachment, Bank, BankFree, Receipt, RowControl, Segment, differential_read
+from stair.method import Attachment, Bank, BankFree, ReadSpecification, Receipt, RowControl, Segment, differential_read
 
 TOKENS = 19
 
@@ -73,7 +73,7 @@ def scaled(case: Case, factor: float) -> Case:
 
 
 def control(case: Case, **options: object) -> RowControl:
-    return RowControl(case.reflector, case.bank, (case.start, TOKENS), **options)
+    return RowControl(case.reflector, case.bank, (case.start, TOKENS), ReadSpecification(**options))
 
 
 def readout(model: PreTrainedModel, case: Case, seen: Seen) -> Tensor:

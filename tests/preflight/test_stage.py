@@ -56,6 +56,7 @@ def configured(place: Path, **changes: Any) -> Config:
             "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
             "overview": {"models": [MODEL]},
             "transitions": {"model": MODEL, "benchmark": "ours"},
+            "replay": None,
         }
     )
 
@@ -170,7 +171,7 @@ def test_nothing_is_generated_from_other_prompts_than_were_looked_at(place: Path
         ValueError, match=rf"have changed since .*; look again: stair .* {MODEL} --limits training_pool$"
     ):
         Backbone.open(config, paths, MODEL, generating="training_pool")
-    with pytest.raises(ValueError, match="holds a marker of turns"):
+    with pytest.raises(ValueError, match="contains a turn marker"):
         stage.limits(config, paths, MODEL, "training_pool")
     Backbone.open(config, paths, MODEL, generating="ours")
     longer = configured(place, evaluation_sampling={"max_new_tokens": 41})
@@ -188,7 +189,7 @@ def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place
 
 def test_limits_come_after_the_model_itself(place: Path) -> None:
     config = configured(place)
-    with pytest.raises(ValueError, match="is not there; look at the model itself first, without --limits"):
+    with pytest.raises(ValueError, match="does not exist; run preflight without --limits first"):
         stage.limits(config, RunPaths.of(config), MODEL, "ours")
 
 

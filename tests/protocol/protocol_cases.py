@@ -10,7 +10,8 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from stair.conversation.renderer import Renderer
-from stair.engines.base import Completion, Replay, Request, SamplingSettings, Variant
+from stair.core import EngineIdentity, Problem, ReadSpecification
+from stair.engines.base import Completion, Replay, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.jobs.progress import Progress
 from stair.method import Reflector, Segment
@@ -18,7 +19,7 @@ from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.failures import Failed, Failures
 from stair.protocol.runner import run_chains
-from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.evaluation import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS
@@ -26,6 +27,14 @@ from tests.conftest import LAYERS, TOKENS
 Rows = list[dict[str, Any]]
 THINKING_LAW = SamplingSettings(temperature=1.0, top_k=20)
 
+READS = {
+    "stair": ReadSpecification(),
+    "own_first": ReadSpecification(),
+    "stair_null": ReadSpecification("zero"),
+    "direct_read": ReadSpecification("direct"),
+    "stair_prefix": ReadSpecification(limit=4),
+    "kv_permutation": ReadSpecification(permutation_seed=2),
+}
 PROBLEMS = {f"p{number}": Problem(f"p{number}", f"What is {number} + {number}?") for number in range(5)}
 
 
@@ -90,7 +99,7 @@ class Study:
             benchmark="b",
             condition=condition,
             model_revision="revision",
-            engine={"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"},
+            engine=EngineIdentity("transformers", "1", "sdpa", "float32"),
             renderer=self.renderer,
             sampling=self.sampling,
             max_new_tokens=9,
@@ -105,8 +114,7 @@ class Study:
         if condition in ("vanilla", "native"):
             return None
         weights = Reflector.draw(LAYERS, 4, 16, seed=3)
-        variant: Variant = "null" if condition == "stair_null" else "differential"
-        return ControllerUse(weights.digest, LAYERS, variant, 1e-6, weights)
+        return ControllerUse(weights.digest, LAYERS, READS[condition], weights)
 
     def chains(self, condition: str) -> list[SessionChain]:
         """The chains afresh. `own_first` is STAIR with a T1 of its own, as the LoRA conditions have."""
@@ -118,7 +126,7 @@ class Study:
         found = []
         for session, problems in list(schedule.items())[: self.sessions]:
             for sample in range(self.samples):
-                reused = condition in ("native", "stair", "stair_null")
+                reused = condition not in ("vanilla", "own_first")
                 first = self.first_rows.get((problems[0].problem_id, sample)) if reused else None
                 found.append(SessionChain(protocol, session, sample, problems[:turns], first))
         return found

@@ -15,8 +15,8 @@ from stair.conversation.renderer import Renderer
 from stair.engines.base import SamplingSettings
 from stair.jobs.shards import Shard
 from stair.protocol.chain import Chain
+from stair.protocol.chain_shards import run_shard
 from stair.protocol.runner import walk
-from stair.protocol.shards import run_shard
 from tests.conftest import TOKENS
 from tests.protocol.conftest import STOP_IDS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, rows_of

@@ -21,10 +21,10 @@ from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import Shard
 from stair.protocol.attempts import Attempts
 from stair.protocol.chain import Chain, Missing
+from stair.protocol.chain_shards import run_shard, sealed_rows
 from stair.protocol.failures import ResponsesFailed
-from stair.protocol.invariants import wrongly_captured
+from stair.protocol.invariants import CheckedTurn, wrongly_captured
 from stair.protocol.session import SessionChain
-from stair.protocol.shards import run_shard, sealed_rows
 from stair.records.keys import ids_digest
 from stair.records.worklog import WorkLogWriter
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order
@@ -222,7 +222,7 @@ def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp
     (first, *_) = shard.chains()
     while (step := first.next()) is not None:
         later.append(step.key)
-        first.take(record[step.key])
+        first.append_record(record[step.key])
     # T3 and T4 of one trajectory are lost, and an entry names its T2.
     for path in shard.study.log("native").files:
         path.unlink()
@@ -446,7 +446,10 @@ def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) ->
     assert [gap["turn"] for gap in gaps] == [2, 3, 4]
     (first,) = [row for row in found if (row["session_id"], row["sample"]) == place]
     assert first["captured_tokens"] is None
-    assert list(wrongly_captured(first, study.renderer, 4, reads=True)), "without the entry it is a fault"
-    assert not [
-        fault for row in found for fault in wrongly_captured(row, study.renderer, 4, reads=True, cut={place: 2})
-    ]
+
+    def faults(row: dict[str, Any], cut: dict[tuple[str, int], int] | None = None) -> list[str]:
+        turn, ids = CheckedTurn.of(row), row["response_ids"]
+        return list(wrongly_captured(turn, ids, study.renderer, 4, reads=True, cut=cut))
+
+    assert faults(first), "without the entry it is a fault"
+    assert not [fault for row in found for fault in faults(row, cut={place: 2})]

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from stair.conversation.renderer import Renderer
 from stair.jobs.shards import Shard
 from stair.protocol.chain import Chain
-from stair.protocol.shards import run_shard
+from stair.protocol.chain_shards import run_shard
 from tests.protocol.conftest import STOP_IDS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, rows_of
 
@@ -43,7 +43,8 @@ def test_the_readout_times_zero_gives_natives_tokens(
     assert len(read) > 10
     assert all(row["controlled_tokens"] > 0 and row["readout_norm"] == 0.0 for row in read)
     assert len(engine.replays) == 5
-    assert all(request.read is not None and request.read.variant == "null" for request in engine.requests.values())
+    reads = [request.read for request in engine.requests.values()]
+    assert all(read is not None and read.specification.variant == "zero" for read in reads)
 
 
 def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: Study, tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
         while (step := chain.next()) is not None:
             record = again.log("native").get(step.key)
             assert record is not None
-            chain.take(record)
+            chain.append_record(record)
     assert tokens_of(rows_of(found)) == tokens_of(expected)
 
 

@@ -15,12 +15,14 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.config.resolve import resolve
 from stair.conversation.renderer import Renderer
+from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
-from stair.protocol.session import ControllerUse, Problem, Protocol, SessionChain
-from stair.protocol.shards import sealed_rows
+from stair.protocol.chain_shards import sealed_rows
+from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
+from stair.records.rows import Rollout, SourceRecord
 from stair.records.schemas import RESPONSES, ROLLOUTS
 from stair.records.tables import read_table, write_table
 from stair.records.worklog import WorkLogWriter
@@ -31,11 +33,11 @@ from stair.sessions.training import training_sessions
 from tests.statistics.paper_rows import rows_by_first_answer, write_rows
 
 ROOT = Path(__file__).parents[2]
-ENGINE = {"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "float32"}
+ENGINE = EngineIdentity("transformers", "1", "sdpa", "float32")
 LAW = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)
 PROBLEMS = [Problem(f"p{number}", f"What is {number} + {number}?") for number in range(4)]
 PROMPT = "{problem} Put the answer into a box."
-RECORDS = [{"record_id": f"r{number}", "problem_id": f"p{number}", "problem": f"{number} + 1"} for number in range(4)]
+RECORDS = [SourceRecord(f"r{number}", f"p{number}", f"{number} + 1", "", "train") for number in range(4)]
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def logged(chain: Chain, work: Path, record_of: Callable[[int, bool], dict[str, 
         while (step := chain.next()) is not None:
             record = record_of(len(keys), step.replay)
             log.append(step.key, record)
-            chain.take(record)
+            chain.append_record(record)
             keys.append(step.key)
     return keys
 
@@ -91,7 +93,7 @@ def rollout(plain: Renderer) -> RolloutChain:
 
 
 def session(plain: Renderer, folder: Path, *, reads: bool) -> SessionChain:
-    control = ControllerUse("c" * 64, (1, 3), "differential", 1e-6, None) if reads else None
+    control = ControllerUse("c" * 64, (1, 3), ReadSpecification()) if reads else None
     protocol = Protocol(
         model="m",
         benchmark="b",
@@ -169,13 +171,9 @@ def test_a_session(plain: Renderer, tmp_path: Path, reads: bool, keys: list[str]
 def test_the_order_of_sessions() -> None:
     schedule = evaluation_sessions([problem.problem_id for problem in PROBLEMS], "b", "sessions")
     assert digest_of(schedule) == "a55bf514583436ac09cb965d96ea7078f756f83296c8a6d47c765b7bf2788f81"
-    rows = [
-        {"record_id": record["record_id"], "problem_id": record["problem_id"], "sample": sample}
-        for record in RECORDS
-        for sample in range(4)
-    ]
     grouped = {
-        record["record_id"]: [row for row in rows if row["record_id"] == record["record_id"]] for record in RECORDS
+        record.record_id: [Rollout(record.record_id, record.problem_id, sample, 1) for sample in range(4)]
+        for record in RECORDS
     }
     found = training_sessions(grouped, "sessions", "train", "m")
     assert digest_of(found) == "55bc2d9a353f8eeff1ab8e5a879c94a03c0ed295f615b7d953a8faa572af9627"

@@ -16,8 +16,8 @@ from stair.jobs.shards import Shard
 from stair.method import Segment
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
+from stair.protocol.chain_shards import run_shard, sealed_rows
 from stair.protocol.runner import finished
-from stair.protocol.shards import run_shard, sealed_rows
 from stair.records.keys import ids_digest
 from tests.conftest import LAYERS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order, rows_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from stair.conversation.renderer import Exchange
 from stair.conversation.spans import control_span
+from stair.core import ReadSpecification
 from stair.records.keys import bank_digest, ids_digest
 from stair.records.schemas import RESPONSES
 from stair.records.seeds import seed_of
@@ -170,3 +172,30 @@ def test_an_empty_bank_is_read_without_effect(study: Study) -> None:
     for row in second:
         assert row["response_ids"] == native[row["session_id"], row["sample"]]["response_ids"]
     assert all(torch.isfinite(torch.tensor(row["readout_norm"])) for row in rows)
+
+
+def test_the_read_that_a_condition_specifies_reaches_the_key_and_the_engine(study: Study) -> None:
+    """T1 and its replay are shared; each T2 is another response. A permutation is another one for each answer."""
+    requested = {}
+    for condition in ("stair", "direct_read", "stair_prefix", "kv_permutation"):
+        engine = WatchedEngine(study.model)
+        study.go(condition, engine)
+        requested[condition] = engine.requests
+        reads = [request.read for request in engine.requests.values() if request.read is not None]
+        assert len(reads) == 3 * 5 * 2
+        expected = study.control(condition)
+        assert expected is not None
+        found = [read.specification for read in reads]
+        if condition != "kv_permutation":
+            assert set(found) == {expected.read}
+            continue
+        assert {replace(read, permutation_seed=None) for read in found} == {ReadSpecification()}
+        named = {
+            seed_of("kv_permutation", 2, "b", problem, sample)
+            for problem in PROBLEMS
+            for sample in range(study.samples)
+        }
+        assert {read.permutation_seed for read in found} == named
+        assert len(named) == len(PROBLEMS) * study.samples
+    keys = [set(requests) for requests in requested.values()]
+    assert len(set.union(*keys)) == sum(map(len, keys)), "conditions share no response that reads a bank"

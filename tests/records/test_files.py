@@ -6,7 +6,7 @@ import json
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +15,17 @@ import pytest
 from stair.jobs.progress import Progress, duration
 from stair.records.files import replacing, write_text_if_changed
 from stair.records.manifest import manifest_path, write_manifest
-from stair.records.schemas import EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, SCORED
-from stair.records.tables import SavedRows, read_ids, read_table, write_table
+from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
+from stair.records.schemas import (
+    BENCHMARK,
+    EVALUATION_SESSIONS,
+    RESPONSES,
+    ROLLOUTS,
+    SCORED,
+    TRAINING_POOL,
+    TRAINING_SESSIONS,
+)
+from stair.records.tables import SavedRows, read_table, rows_as, write_table
 
 SCHEMA = pa.schema(
     [
@@ -25,6 +34,13 @@ SCHEMA = pa.schema(
         pa.field("answer", pa.string()),
     ]
 )
+
+
+class Named(NamedTuple):
+    ids: array[int]
+    name: str
+
+
 ROWS: list[dict[str, Any]] = [
     {"name": "a", "ids": [1, 2], "answer": None},
     {"name": "b", "ids": [], "answer": "7"},
@@ -73,8 +89,8 @@ def test_a_table_comes_back_and_the_same_rows_have_the_same_bytes(tmp_path: Path
     assert write_table(tmp_path / "a.parquet", SCHEMA, rows) == 3000
     assert read_table(tmp_path / "a.parquet", SCHEMA) == rows
     assert read_table(tmp_path / "a.parquet", SCHEMA, ["name"]) == [{"name": row["name"]} for row in rows]
-    assert [*read_ids(tmp_path / "a.parquet", SCHEMA, ["name"], "ids")] == [
-        (row["name"], array("i", row["ids"])) for row in rows
+    assert [*rows_as(tmp_path / "a.parquet", SCHEMA, Named)] == [
+        Named(array("i", row["ids"]), row["name"]) for row in rows
     ]
     write_table(tmp_path / "b.parquet", SCHEMA, iter([dict(reversed(row.items())) for row in rows]))
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
@@ -155,7 +171,15 @@ def test_a_table_of_other_columns_is_refused_on_reading(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be read as Parquet"):
         read_table(path, EVALUATION_SESSIONS)
     with pytest.raises(ValueError, match="cannot be read as Parquet"):
-        next(read_ids(path, SCHEMA, ["name"], "ids"))
+        next(rows_as(path, SCHEMA, Named))
+
+
+def test_typed_rows_have_the_columns_of_their_tables() -> None:
+    assert list(BenchmarkProblem._fields) == BENCHMARK.names
+    assert list(SourceRecord._fields) == TRAINING_POOL.names
+    assert list(ScheduledTurn._fields) == EVALUATION_SESSIONS.names
+    assert list(TrainingTurn._fields) == TRAINING_SESSIONS.names
+    assert set(Rollout._fields) < set(ROLLOUTS.names)
 
 
 def test_the_columns_that_users_rely_on() -> None:

@@ -21,7 +21,6 @@ from stair.records.keys import (
     digest_of,
     ids_digest,
     response_key,
-    response_keys,
 )
 from stair.records.seeds import hash_order, seed_of
 
@@ -132,8 +131,6 @@ def test_a_key_is_the_digest_of_all_its_parts_in_one_object() -> None:
         whole = {name: value for name, value in parts.items() if name != "prompt_ids_sha256"}
         whole |= {"prompt_ids": parts["prompt_ids_sha256"], "protocol_version": PROTOCOL_VERSION}
         assert response_key(**parts) == digest_of(whole)
-        shared = {name: value for name, value in parts.items() if name not in ("prompt_ids_sha256", "seed")}
-        assert response_keys(**shared)(parts["prompt_ids_sha256"], parts["seed"]) == digest_of(whole)
 
 
 def segment(layers: tuple[int, ...], tokens: int, seed: int) -> Segment:

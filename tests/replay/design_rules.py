@@ -34,7 +34,7 @@ def blocks_of(members: Sequence[tuple[str, int]], sessions: Sessions, depth: int
 
 def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Sizes) -> list[str]:
     """What a design does wrong, in words."""
-    found = []
+    violations = []
     everything = {problem for problems in sessions.values() for problem in problems}
     currents: list[set[str]] = []
     pools: list[set[str]] = []
@@ -43,17 +43,19 @@ def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Si
     references: Counter[str] = Counter()
     for number, (group, asked) in enumerate(zip(design.groups, sizes.groups, strict=True), start=1):
         here = f"group {number}"
-        found += [f"{here}: {broken}" for broken in _coverages(design, number, sessions, samples, sizes, asked)]
+        violations += [f"{here}: {broken}" for broken in _coverages(design, number, sessions, samples, sizes, asked)]
         many, few = group.history_coverage, group.problem_coverage
         currents.append(set(few.problems))
         pools.append({p for h in many.histories for p in sessions[h.session][: sizes.depth]})
         if not set(few.problems) <= everything:
-            found.append(f"{here}: a current problem is not of the benchmark")
+            violations.append(f"{here}: a current problem is not of the benchmark")
         # Every cell of both coverages once, whichever coverage asks for it.
         for coverage in (many, few):
             for history, depth in product(coverage.histories, range(1, sizes.depth + 1)):
                 if set(sessions[history.session][:depth]) & set(coverage.problems):
-                    found.append(f"{here}: a problem is current after {history.name}, which has it, at depth {depth}")
+                    violations.append(
+                        f"{here}: a problem is current after {history.name}, which has it, at depth {depth}"
+                    )
                 wanted.update((problem, history.session, history.sample, depth) for problem in coverage.problems)
         for batch in group.batches():
             assert batch.history is not None
@@ -61,79 +63,79 @@ def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Si
             for depth in range(1, sizes.depth + 1):
                 batched += [(problem, session, sample, depth) for problem in batch.problems]
             if not 1 <= len(batch.problems) <= sizes.batch_problems:
-                found.append(f"{here}: a batch of {len(batch.problems)}")
+                violations.append(f"{here}: a batch of {len(batch.problems)}")
         if len({(b.history, b.number) for b in group.batches()}) != len(list(group.batches())):
-            found.append(f"{here}: two batches have one name")
+            violations.append(f"{here}: two batches have one name")
         # A batch of a number is the same problems whatever the history: fixed by the design.
         if len({(b.number, b.problems) for b in (*group.batches(), *group.reference_batches())}) != len(
             {b.number for b in (*group.batches(), *group.reference_batches())}
         ):
-            found.append(f"{here}: a batch depends on its history")
+            violations.append(f"{here}: a batch depends on its history")
         references.update(p for b in group.reference_batches() if b.history is None for p in b.problems)
     if currents[0] & currents[1]:
-        found.append("groups share current problems")
+        violations.append("groups share current problems")
     if pools[0] & pools[1]:
-        found.append("groups share source problems")
+        violations.append("groups share source problems")
     if references != Counter(currents[0] | currents[1]):
-        found.append("references are not one for each current problem")
+        violations.append("references are not one for each current problem")
     cells = [(cell.problem, cell.history.session, cell.history.sample, cell.depth) for cell in design.cells()]
     for name, replays in (("cells", cells), ("batches", batched)):
         if len(replays) != len(wanted) or set(replays) != wanted:
-            found.append(f"{name} are not the replays of both coverages, once each")
+            violations.append(f"{name} are not the replays of both coverages, once each")
     # Current problems: nobody's sources first.
     free = everything - pools[0] - pools[1]
     used = currents[0] | currents[1]
     if free - used and used - free:
-        found.append("a source is a current problem although a problem that is nobody's source is free")
-    return found
+        violations.append("a source is a current problem although a problem that is nobody's source is free")
+    return violations
 
 
 def _coverages(
     design: Design, number: int, sessions: Sessions, samples: Samples, sizes: Sizes, asked: GroupSizes
 ) -> list[str]:
-    found = []
+    violations = []
     group = design.groups[number - 1]
     many, few = group.history_coverage, group.problem_coverage
     for name, coverage, crossed, sources in (
         ("history coverage", many, sizes.history_coverage, asked.history_coverage),
         ("problem coverage", few, sizes.problem_coverage, asked.problem_coverage),
     ):
-        found += [f"{name}: {broken}" for broken in _coverage(coverage, sessions, samples, sizes.depth, sources)]
+        violations += [f"{name}: {broken}" for broken in _coverage(coverage, sessions, samples, sizes.depth, sources)]
         counts = (len(coverage.problems), len(coverage.histories))
         if counts != (crossed.current_problems, crossed.histories):
-            found.append(f"{name}: {counts[0]} x {counts[1]}")
+            violations.append(f"{name}: {counts[0]} x {counts[1]}")
     if len(few.blocks) != asked.blocks:
-        found.append(f"problem coverage has {len(few.blocks)} blocks, not {asked.blocks}")
+        violations.append(f"problem coverage has {len(few.blocks)} blocks, not {asked.blocks}")
     shared = set(product(many.problems, many.histories)) & set(product(few.problems, few.histories))
     if len(shared) != sizes.history_coverage.current_problems * sizes.problem_coverage.histories:
-        found.append(f"coverages share {len(shared)} cells a depth")
+        violations.append(f"coverages share {len(shared)} cells a depth")
     if set(product(group.shared.problems, group.shared.histories)) != shared:
-        found.append("the shared sub-design is not what both coverages have")
-    return found
+        violations.append("the shared sub-design is not what both coverages have")
+    return violations
 
 
 def _coverage(coverage: Coverage, sessions: Sessions, samples: Samples, depth: int, asked: Sources) -> list[str]:
-    found = []
+    violations = []
     paths = [(history.session, history.sample) for history in coverage.histories]
     if len(set(paths)) != len(paths) or len(set(coverage.problems)) != len(coverage.problems):
-        found.append("repeats a history or a problem")
+        violations.append("repeats a history or a problem")
     if any(sample not in samples.get(session, ()) for session, sample in paths):
-        found.append("a history is a path that there is not")
+        violations.append("a history is a path that there is not")
     if any(tuple(history.sources) != tuple(sessions[history.session][:depth]) for history in coverage.histories):
-        found.append("a history has other sources than its session")
+        violations.append("a history has other sources than its session")
     named = {session for session, _ in paths}
     sources = {problem for session in named for problem in sessions[session][:depth]}
     if (len(named), len(sources)) != (asked.sessions, asked.source_problems):
-        found.append(f"{len(named)} sessions and {len(sources)} source problems")
+        violations.append(f"{len(named)} sessions and {len(sources)} source problems")
     if named != set(coverage.sessions) or sources != set(coverage.sources):
-        found.append("it tells other sessions or source problems")
+        violations.append("it tells other sessions or source problems")
     if {frozenset((h.session, h.sample) for h in block) for block in coverage.blocks} != blocks_of(
         paths, sessions, depth
     ):
-        found.append("blocks are not the transitive closure over shared source problems")
+        violations.append("blocks are not the transitive closure over shared source problems")
     # One path of each session, then a second one, and so on: none has two more than a session with equally many paths.
     given = Counter(session for session, _ in paths)
     for one, other in product(named, named):
         if given[one] > given[other] + 1 and len(samples[one]) == len(samples[other]):
-            found.append(f"paths are spread unevenly: {given[one]} of {one}, {given[other]} of {other}")
-    return found
+            violations.append(f"paths are spread unevenly: {given[one]} of {one}, {given[other]} of {other}")
+    return violations

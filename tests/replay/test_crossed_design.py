@@ -32,10 +32,10 @@ PAPER = sizes_of("paper")
 
 def schedule(count: int, seed: str = "seed") -> dict[str, list[str]]:
     """The evaluation's own sessions of as many problems."""
-    found: dict[str, list[str]] = {}
+    by_session: dict[str, list[str]] = {}
     for row in evaluation_sessions([f"p{number:04d}" for number in range(count)], "math500", seed):
-        found.setdefault(row["session_id"], []).append(row["problem_id"])
-    return found
+        by_session.setdefault(row["session_id"], []).append(row["problem_id"])
+    return by_session
 
 
 def four_paths(sessions: dict[str, list[str]]) -> dict[str, list[int]]:

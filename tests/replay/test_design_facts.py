@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stair.replay.design.crossed import Design, crossed_design
-from stair.replay.design.facts import Fact, table_facts, text_facts
+from stair.replay.design.facts import Fact, length_facts, table_facts, text_facts
 from tests.replay.test_crossed_design import PAPER, four_paths, schedule, sizes_of
 
 PRINTED = Path(__file__).parents[2] / "stair" / "reporting" / "paper_values.csv"
@@ -63,3 +63,43 @@ def test_the_tiny_runs_numbers() -> None:
     assert facts[None, "cells of the three-turn problem-coverage condition"] == 2 * 32 * 16
     assert facts[None, "empty-history references"] == 64
     assert [facts[group, "connected source blocks, history coverage"] for group in (1, 2)] == [8, 8]
+
+
+def test_lengths_of_histories_by_depth_group_and_coverage() -> None:
+    rows = [
+        {"group": group, "problem_coverage_block": block, "prefix_tokens": tokens}
+        for group, block, tokens in (
+            (1, 1, [10, 25, 70]),
+            (1, None, [12, 20, 60]),
+            (1, 1, [11, 40, 50]),
+            (1, None, [17, 30, 90]),
+            (2, 1, [5, 9, 13]),
+            (2, None, [6, 8, 21]),
+        )
+    ]
+    facts = {(fact.metric, fact.group): fact.value for fact in length_facts(rows)}
+    assert all(fact.unit == "tokens" for fact in length_facts(rows))
+    assert [facts[f"median history length, depth {depth}", 1] for depth in (1, 2, 3)] == [11.5, 27.5, 65]
+    assert [facts[f"median history length, depth {depth}", 2] for depth in (1, 2, 3)] == [5.5, 8.5, 17]
+    assert [facts[f"median history length, depth {depth}, problem coverage", 1] for depth in (1, 2, 3)] == [
+        10.5,
+        32.5,
+        60,
+    ]
+    assert [facts[f"shortest {turns}-turn history", 1] for turns in ("one", "two", "three")] == [10, 20, 50]
+    assert [facts[f"longest {turns}-turn history", 1] for turns in ("one", "two", "three")] == [17, 40, 90]
+    assert [facts[f"longest {turns}-turn history", 2] for turns in ("one", "two", "three")] == [6, 9, 21]
+    assert facts["longest three-turn history, problem coverage", 1] == 70
+    assert len(facts) == 2 * 2 * 3 * 3  # coverages, groups, depths, statistics
+
+
+def test_the_papers_names_of_lengths_are_among_them() -> None:
+    rows = [{"group": group, "problem_coverage_block": 1, "prefix_tokens": [1, 2, 3]} for group in (1, 2)]
+    with PRINTED.open(encoding="utf-8", newline="") as file:
+        names = {
+            (row["metric"], int(row["group"][-1]))
+            for row in csv.DictReader(file)
+            if row["artifact"] == "app:replay-construction" and row["unit"] == "tokens"
+        }
+    assert len(names) == 10
+    assert names <= {(fact.metric, fact.group) for fact in length_facts(rows)}

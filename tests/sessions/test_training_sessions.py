@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.records.rows import Rollout
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table, write_table
 from stair.sessions import stage
@@ -23,32 +24,27 @@ ROOT = Path(__file__).parents[2]
 Rows = list[dict[str, Any]]
 
 
-def rollouts(records_of_problems: list[int]) -> Rows:
-    """Four responses for every record; the n-th problem has as many records as the n-th number says."""
+def rollouts(records_of_problems: list[int]) -> list[Rollout]:
+    """Four responses for every record; the n-th number is the number of records of the n-th problem."""
     return [
-        {
-            "record_id": f"r{problem}-{record}",
-            "problem_id": f"p{problem}",
-            "sample": sample,
-            "response_tokens": 2,
-        }
+        Rollout(f"r{problem}-{record}", f"p{problem}", sample, response_tokens=2)
         for problem, count in enumerate(records_of_problems)
         for record in range(count)
         for sample in range(4)
     ]
 
 
-def sessions_of(rows: Rows, *seed: str) -> Rows:
+def sessions_of(rows: list[Rollout], *seed: str) -> Rows:
     kept, dropped = complete_records(rows)
     assert dropped == []
     return training_sessions(kept, *(seed or ("seed",)))
 
 
-def check_sessions(sessions: Rows, rows: Rows) -> None:
+def check_sessions(sessions: Rows, rows: list[Rollout]) -> None:
     """What holds of training sessions whatever the responses are."""
     used = Counter((row["record_id"], row["sample"]) for row in sessions)
-    assert used == Counter((row["record_id"], row["sample"]) for row in rows), "each response stands exactly once"
-    problem_of = {row["record_id"]: row["problem_id"] for row in rows}
+    assert used == Counter((row.record_id, row.sample) for row in rows), "each response is in one session"
+    problem_of = {row.record_id: row.problem_id for row in rows}
     by_session: dict[str, Rows] = defaultdict(list)
     turns: dict[str, set[int]] = defaultdict(set)
     for row in sessions:
@@ -87,12 +83,12 @@ def test_every_arrangement_keeps_the_rules(records: list[int], seed: str) -> Non
 
 
 @pytest.fixture(scope="module")
-def many() -> Rows:
+def many() -> list[Rollout]:
     """2,000 records of about 1,500 problems, some with many records."""
     return rollouts([1] * 1200 + [2] * 250 + [5] * 40 + [20] * 5)
 
 
-def test_at_scale(many: Rows) -> None:
+def test_at_scale(many: list[Rollout]) -> None:
     assert len(many) == 4 * 2000
     sessions = sessions_of(many)
     check_sessions(sessions, many)
@@ -104,7 +100,7 @@ def test_at_scale(many: Rows) -> None:
     assert Counter(row["sample"] for row in sessions if row["turn"] == 1).most_common(1)[0][1] < 600
 
 
-def test_the_order_of_responses_does_not_matter(many: Rows) -> None:
+def test_the_order_of_responses_does_not_matter(many: list[Rollout]) -> None:
     shuffled = list(many)
     random.Random(0).shuffle(shuffled)
     sessions = sessions_of(many)
@@ -175,11 +171,11 @@ def test_places_that_swaps_do_not_find_are_by_chance_too() -> None:
 
 def test_records_without_four_whole_responses_are_dropped_and_named() -> None:
     rows = rollouts([1] * 9)
-    rows[0]["response_tokens"] = 0
-    rows[5]["response_tokens"] = 0
+    for empty in (0, 5):
+        rows[empty] = rows[empty]._replace(response_tokens=0)
     del rows[8]
-    rows[12]["sample"] = 4
-    rows.append({**rows[-1], "sample": 4})
+    rows[12] = rows[12]._replace(sample=4)
+    rows.append(rows[-1]._replace(sample=4))
     kept, dropped = complete_records(rows, [f"r{problem}-0" for problem in range(10)])
     assert [(one.record_id, one.reason) for one in dropped] == [
         ("r0-0", "1 of 4 responses are empty"),
@@ -190,13 +186,13 @@ def test_records_without_four_whole_responses_are_dropped_and_named() -> None:
         ("r9-0", "0 responses, not 4"),
     ]
     assert list(kept) == [f"r{problem}-0" for problem in range(4, 8)]
-    assert all([row["sample"] for row in each] == [0, 1, 2, 3] for each in kept.values())
+    assert all([row.sample for row in each] == [0, 1, 2, 3] for each in kept.values())
 
 
 def test_a_response_of_one_token_is_not_empty() -> None:
     """Incomplete responses contribute the tokens that they have (appendix B.4)."""
     rows = rollouts([1] * 4)
-    rows[0]["response_tokens"] = 1
+    rows[0] = rows[0]._replace(response_tokens=1)
     assert complete_records(rows)[1] == []
 
 
@@ -217,7 +213,7 @@ def test_what_is_dropped_is_sealed_beside_the_sessions(tmp_path: Path) -> None:
     ):
         sessions = read_table(path, TRAINING_SESSIONS)
         assert {row["problem_id"] for row in sessions} == {f"p{n}" for n in problems}
-        check_sessions(sessions, [row for row in rows if row["problem_id"] in {f"p{n}" for n in problems}])
+        check_sessions(sessions, [row for row in rows if row.problem_id in {f"p{n}" for n in problems}])
         check_weights(sessions)
 
 
@@ -233,7 +229,7 @@ def test_sessions_that_cannot_be_built_say_what_was_dropped_before(tmp_path: Pat
         stage.training(config, paths, model)
 
 
-def on_disk(paths: RunPaths, model: str, splits: list[str], without: str) -> Rows:
+def on_disk(paths: RunPaths, model: str, splits: list[str], without: str) -> list[Rollout]:
     """A pool of a record for each split, and rollouts: the first record has an empty response, one has none at all."""
     pool = [
         dict(record_id=f"r{n}-0", problem_id=f"p{n}", problem=f"{n}?", reference="1", split=split)
@@ -249,15 +245,15 @@ def on_disk(paths: RunPaths, model: str, splits: list[str], without: str) -> Row
         "attention": "",
         "dtype": "",
     }
+    responses = [response for response in rollouts([1] * len(splits)) if response.record_id != without]
+    responses[0] = responses[0]._replace(response_tokens=0)
+    others = {"batch_invariant": None, "model": model, "device": "", "seed": 0, "prompt_tokens": 3}
     rows = [
-        {**row, **text, "model": model, "device": "", "seed": 0, "prompt_tokens": 3, "response_ids": [5, 2]}
-        for row in rollouts([1] * len(splits))
-        if row["record_id"] != without
+        {**response._asdict(), **text, **others, "response_ids": [5, 2][: response.response_tokens]}
+        for response in responses
     ]
-    columns = dict.fromkeys(ROLLOUTS.names)
-    rows[0] |= {"response_ids": [], "response_tokens": 0}
-    write_table(paths.rollouts(model), ROLLOUTS, [columns | row for row in rows])
-    return rows
+    write_table(paths.rollouts(model), ROLLOUTS, rows)
+    return responses
 
 
 # About as many source records as the paper has: its update counts imply 14,806 to 15,528.
@@ -265,7 +261,7 @@ PAPER_RECORDS = 15_500
 
 
 @pytest.fixture(scope="module")
-def papers_size() -> Rows:
+def papers_size() -> list[Rollout]:
     """15,500 source records of some 14,600 problems, a few with many records."""
     draw, sizes, left = random.Random(0), [], PAPER_RECORDS
     while left:
@@ -274,7 +270,7 @@ def papers_size() -> Rows:
     return rollouts(sizes)
 
 
-def test_at_the_papers_size(papers_size: Rows) -> None:
+def test_at_the_papers_size(papers_size: list[Rollout]) -> None:
     sessions = sessions_of(papers_size)
     assert len({row["session_id"] for row in sessions}) == PAPER_RECORDS
     check_sessions(sessions, papers_size)

@@ -21,6 +21,7 @@ import torch
 from scipy.stats import chisquare
 from transformers import PreTrainedModel
 
+from stair.core import EngineIdentity
 from stair.engines.base import Completion, Engine, Request, SamplingSettings
 from stair.engines.sampling import token_probabilities
 from stair.engines.sglang.client import Asker
@@ -84,9 +85,7 @@ def test_what_was_seen_of_the_batch_is_known_and_the_ends_are_various(
 ) -> None:
     assert engine.capabilities.batch_invariant is True
     assert {completion.finish_reason for completion in undisturbed.values()} == {"stop", "length"}
-    assert (engine.name, engine.version, engine.attention, engine.dtype) == (
-        "sglang", "0.5.23", "torch_native", "float32",
-    )  # fmt: skip
+    assert engine.identity == EngineIdentity("sglang", "0.5.23", "torch_native", "float32", "cpu")
 
 
 @pytest.mark.parametrize("width", [1, 5])

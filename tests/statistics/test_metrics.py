@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stair.core import ConditionName
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
-from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics, verdict_counts
-from stair.statistics.shared_t1 import shared_t1_metrics, truncated_banks
+from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics
+from stair.statistics.shared_t1_metrics import shared_t1_metrics, truncated_banks
 from stair.statistics.transitions import answer_transitions, transition_shares
 from stair.statistics.values import tidy_frame
 
@@ -185,6 +186,24 @@ def test_a_control_needs_all_its_test_time_seeds() -> None:
     assert two["random_reflector", "Avg@4 minus Native"] == 0.0
 
 
+def test_conditions_of_other_keys_are_grouped_by_their_fields() -> None:
+    """A configuration can give any key a family, a seed or a prefix."""
+    grids = {"first": np.ones((3, 4), dtype=bool), "second": np.zeros((3, 4), dtype=bool)}
+    frames = [grid_rows(MODEL, BENCHMARK, name, 2, grid, np.arange(3)) for name, grid in grids.items()]
+    names = {"first": ConditionName("mine", seed=1), "second": ConditionName("mine", seed=2)}
+
+    def name_of(condition: str) -> ConditionName:
+        return names.get(condition) or ConditionName(condition)
+
+    rows = pd.concat(frames, ignore_index=True)
+    found = shared_t1_metrics(Responses.from_frame(rows), MODEL, BENCHMARK, seeds=2, name_of=name_of)
+    assert {(v.condition, v.metric): v.value for v in found}["mine", "Avg@4"] == 50.0
+    prefixes = {"first": ConditionName("cut", prefix=10), "second": ConditionName("second")}
+    lengths = rows.assign(bank_tokens=np.tile(np.repeat([9, 10, 11], 4), 2))
+    (cut,) = truncated_banks(lengths, MODEL, BENCHMARK, full="none", name_of=prefixes.__getitem__)
+    assert (cut.condition, cut.value) == ("first", 4)
+
+
 def test_truncated_banks_are_counted_from_their_lengths() -> None:
     grid = np.ones((3, 4), dtype=bool)
     frames = [grid_rows(MODEL, BENCHMARK, name, 2, grid, np.arange(3)) for name in ("stair", "stair_prefix-2048")]
@@ -206,20 +225,6 @@ def test_any_prefix_tells_the_bank_lengths_where_the_full_bank_has_no_rows() -> 
     assert long.value == 4
     unknown = {value.value for value in truncated_banks(rows.assign(bank_tokens=None), MODEL, BENCHMARK)}
     assert unknown == {Gap(f"{MODEL}, {BENCHMARK}: no rows of stair, whose bank lengths count")}
-
-
-def test_timeouts_are_counted_apart() -> None:
-    rows = pd.DataFrame(
-        {
-            "model": MODEL,
-            "benchmark": BENCHMARK,
-            "condition": "native",
-            "turn": 1,
-            "verdict": ["correct", "timeout", "timeout"],
-        }
-    )
-    (counts,) = verdict_counts(rows).to_dict("records")
-    assert (counts["correct"], counts["wrong"], counts["no_answer"], counts["timeout"]) == (1, 0, 0, 2)
 
 
 def test_the_gaps_of_a_condition_have_one_reason(rows: pd.DataFrame) -> None:

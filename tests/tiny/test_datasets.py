@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from stair.config.resolve import resolve
-from stair.data.benchmarks import benchmark_rows, question
+from stair.data.benchmarks import question, read_benchmark
 from stair.data.normalisation import identity
-from stair.data.training_pool import training_pool
+from stair.data.training_pool import clean_pool
 from stair.tiny.datasets import (
     AMC23_IN_TRAINING,
     DAPO_PREFIX,
@@ -64,13 +64,13 @@ def test_cleaning_finds_second_spellings_and_removes_what_benchmarks_hold(pool: 
         key: {problem.text: problem.text for problem in benchmark_problems(key, SIZES[key])}
         for key in settings.exclude_benchmarks
     }
-    made = training_pool(pool, settings, excluded)
-    rows, counts = made.rows, made.counts
+    made = clean_pool(pool, settings, excluded)
+    counts = made.counts
     assert counts.rows == 3 * counts.records
     assert counts.records > counts.problems  # some problems in two spellings
     assert counts.excluded_by["math500"] == counts.excluded_by["aime2025"] == 4
     assert counts.problems == COUNT + 8 + len(AMC23_IN_TRAINING)
-    kept = {row["problem_id"] for row in rows}
+    kept = {record.problem_id for record in made.records}
     amc = [identity(problem.text) for problem in benchmark_problems("amc23", SIZES["amc23"])]
     assert [row for row, problem in enumerate(amc) if problem in kept] == list(AMC23_IN_TRAINING)
 
@@ -83,11 +83,11 @@ def test_benchmark_files_are_the_same_each_time_and_hold_the_problems(tmp_path: 
     write_benchmark(first, key, SIZES[key])
     write_benchmark(second, key, SIZES[key])
     assert first.read_bytes() == second.read_bytes()
-    rows = benchmark_rows(first, key, settings.model_copy(update={"rows": SIZES[key], "exclude_ids": ()}))
+    rows = read_benchmark(first, key, settings.model_copy(update={"rows": SIZES[key], "exclude_ids": ()}))
     problems = benchmark_problems(key, SIZES[key])
     assert [question(row) for row in rows] == [problem.text for problem in problems]
     for row, problem in zip(rows, problems, strict=True):
-        reference = row["choices"]["ABCD".index(row["reference"])] if problem.incorrect else row["reference"]
+        reference = row.choices["ABCD".index(row.reference)] if row.choices else row.reference
         assert reference == problem.answer
 
 

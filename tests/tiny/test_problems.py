@@ -34,7 +34,7 @@ def expected(problem: Problem) -> str:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_answer_follows_from_the_text_and_stands_in_the_box(family: str) -> None:
     for number in range(60):
-        draft = FAMILIES[family].make(seeded("test", family, number))
+        draft = FAMILIES[family].draw(seeded("test", family, number))
         problem = Problem(family, "", draft.text, draft.steps, draft.answer)
         assert problem.answer == expected(problem)
         assert last_boxed(problem.solution) == problem.answer
@@ -44,7 +44,7 @@ def test_the_answer_follows_from_the_text_and_stands_in_the_box(family: str) -> 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_equation_of_the_steps_holds(family: str) -> None:
     for number in range(60):
-        steps = FAMILIES[family].make(seeded("test", family, number)).steps
+        steps = FAMILIES[family].draw(seeded("test", family, number)).steps
         equations = re.findall(r"([-\d*+ ]*\d) = (-?\d+)", steps)
         assert equations
         assert all(sympify(left) == int(right) for left, right in equations)
@@ -53,7 +53,7 @@ def test_every_equation_of_the_steps_holds(family: str) -> None:
 @pytest.mark.parametrize("family", CHOICE_FAMILIES)
 def test_choice_questions_have_four_options_and_one_letter(family: str) -> None:
     for number in range(60):
-        draft = CHOICE_FAMILIES[family].make(seeded("test", family, number))
+        draft = CHOICE_FAMILIES[family].draw(seeded("test", family, number))
         options = {draft.answer, *draft.incorrect}
         assert len(options) == 4
         assert all(option in set("123456789") for option in options)

@@ -98,7 +98,7 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     place = tmp_path / "backbones"
     monkeypatch.setattr(shipped, "FOLDER", place)
     told = CliRunner().invoke(app, ["compare-backbones", "--run", str(run)])
-    assert told.output.startswith("tiny-qwen3-4b: none is shipped; SHA-256 ")
+    assert told.output.startswith("tiny-qwen3-4b: not shipped; SHA-256 ")
     shutil.copytree(FOLDER, place)
     before = shipped_digests()["tiny-qwen3-4b"]
     (mine,) = trained(smoke(tmp_path), RunPaths(run))
@@ -141,6 +141,6 @@ def test_a_manifest_that_does_not_say_what_was_tried_is_refused(run: Path, tmp_p
     manifest.write_text("{}")
     (mine,) = trained(smoke(tmp_path), RunPaths(run))
     with pytest.raises(
-        ValueError, match=r"manifest\.json does not say what was tried; `make tiny-backbones` trains anew"
+        ValueError, match=r"manifest\.json has no key 'tried'; `make tiny-backbones` trains the backbone again"
     ):
         _ = mine.accuracies

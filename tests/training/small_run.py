@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, merge, resolve
+from stair.records.rows import Rollout
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import write_table
 from stair.sessions.training import training_sessions
@@ -84,7 +85,14 @@ def _write_tables(paths: RunPaths, stop: int) -> None:
     write_table(paths.rollouts(MODEL), ROLLOUTS, rollouts)
     for split, path in (("train", paths.training_sessions(MODEL)), ("validation", paths.validation_sessions(MODEL))):
         chosen = [row["record_id"] for row in pool if row["split"] == split]
-        records = {name: [row for row in rollouts if row["record_id"] == name] for name in chosen}
+        records = {
+            name: [
+                Rollout(name, row["problem_id"], row["sample"], row["response_tokens"])
+                for row in rollouts
+                if row["record_id"] == name
+            ]
+            for name in chosen
+        }
         write_table(path, TRAINING_SESSIONS, training_sessions(records, "small", split))
 
 

@@ -224,7 +224,7 @@ def test_killed_and_resumed_the_weights_are_the_same_bits(
     latest = max(paths.work("training", MODEL, kind).glob("update-*.safetensors"))
     latest.write_bytes(latest.read_bytes()[:-7])  # a torn newest one: the one before it is taken
     done = train(paths, kind)
-    assert "going on after update" in done.stdout
+    assert "resuming after update" in done.stdout
     found, expected = weights_of(paths, kind), weights_of(trained, kind)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     timed = ("tokens_per_second", "peak_memory_mib")
@@ -279,7 +279,9 @@ def test_the_curve_lies_beside_the_checkpoints_during_training(
     paths = make(tmp_path)
     folder, lines = paths.work("training", MODEL, "stair"), []
     monkeypatch.setattr(
-        stage._Course, "_stop", lambda _, update: lines.append(len((folder / "curve.csv").read_text().splitlines()))
+        stage._TrainingRun,
+        "_check_stop",
+        lambda _, update: lines.append(len((folder / "curve.csv").read_text().splitlines())),
     )
     run(paths)
     assert lines == [update + 2 for update in range(UPDATES + 1)], "a header and the updates from 0"
@@ -298,7 +300,7 @@ def test_a_token_outside_the_vocabulary_is_refused_with_its_row(make: Make, tmp_
 def test_a_session_of_equal_problems_is_refused_with_its_row(make: Make, tmp_path: Path) -> None:
     paths = make(tmp_path)
     altered(paths.training_sessions(MODEL), lambda rows: rows[6].update(problem_id=rows[4]["problem_id"]))
-    with pytest.raises(ValueError, match=r"session s-\S+, turn 3: the problem p\d+ stands in it twice"):
+    with pytest.raises(ValueError, match=r"session s-\S+, turn 3 repeats the problem p\d+"):
         run(paths)
 
 

@@ -9,7 +9,7 @@ import httpx2 as httpx
 import orjson
 
 from stair.engines.base import Completion, FinishReason, Request, Usage
-from stair.engines.sglang.probe import Scored
+from stair.engines.sglang.invariance import Scored
 
 _MASKED = -1e9
 """Added to logits that must not be drawn: its exponential is zero at any temperature, and JSON can say it."""
@@ -89,8 +89,8 @@ class Asker:
         try:
             return self.completion(request, await self.post(client, address, self.payload(request)))
         except (KeyError, TypeError) as error:
-            told = f"SGLang's answer is not one: {type(error).__name__}: {error}"
-            raise ValueError(f"request {request.key[:12]}: {told}") from error
+            problem = f"SGLang's answer is not one: {type(error).__name__}: {error}"
+            raise ValueError(f"request {request.key[:12]}: {problem}") from error
         except Refused as error:
             raise ValueError(f"request {request.key[:12]}: {error}") from None
 
@@ -111,25 +111,25 @@ class Asker:
             raise Transient(f"{type(error).__name__}: {error}") from error
         if answer.status_code == 200:
             try:
-                found: dict[str, Any] = orjson.loads(answer.content)
+                content: dict[str, Any] = orjson.loads(answer.content)
             except orjson.JSONDecodeError as error:
                 raise Transient(f"an answer that is no JSON: {error}") from error
-            return found
-        told = answer.text[:500]
+            return content
+        problem = answer.text[:500]
         if answer.status_code in (408, 429) or answer.status_code >= 500:
-            raise Transient(f"status {answer.status_code}: {told}")
-        raise Refused(f"SGLang's server refuses it (status {answer.status_code}): {told}")
+            raise Transient(f"status {answer.status_code}: {problem}")
+        raise Refused(f"SGLang's server refuses it (status {answer.status_code}): {problem}")
 
     def completion(self, request: Request, answer: dict[str, Any]) -> Completion:
         """What an answer says, held to what was asked. Raises as `ask`."""
-        told, ids = answer["meta_info"], tuple(answer["output_ids"])
-        reason = told["finish_reason"] or {}
+        facts, ids = answer["meta_info"], tuple(answer["output_ids"])
+        reason = facts["finish_reason"] or {}
         kind, name = reason.get("type"), f"request {request.key[:12]}"
         if kind == "abort":
             if reason.get("status_code") == 400:
                 raise ValueError(f"{name}: SGLang's server refuses it: {reason.get('message')}")
             raise Transient(f"aborted: {reason.get('message')}")
-        if told.get("num_retractions") and request.sampling.presence_penalty:
+        if facts.get("num_retractions") and request.sampling.presence_penalty:
             raise Retracted(name)
         limit = self.limit(request)
         finish: FinishReason
@@ -139,12 +139,12 @@ class Asker:
         else:
             finish = "length" if limit == request.max_new_tokens else "context"
             right = kind == "length" and len(ids) == limit
-        right &= told["prompt_tokens"] == len(request.prompt_ids)
+        right &= facts["prompt_tokens"] == len(request.prompt_ids)
         right &= all(0 <= token < self.tokens for token in ids)
         right &= not any(token in request.stop_ids for token in ids[:-1])
         if not right:
             raise ValueError(
                 f"{name}: SGLang's answer is not what was asked for: {len(ids)} of at most {limit} tokens, finish reason "
-                f"{reason}, {told['prompt_tokens']} prompt tokens (a key/value cache that is too small cuts responses off)"
+                f"{reason}, {facts['prompt_tokens']} prompt tokens (a key/value cache that is too small cuts responses off)"
             )
         return Completion(request.key, ids, finish, None, None, Usage(len(request.prompt_ids), len(ids)))

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stair.backbones.architecture import describe
+from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.launch import Launch
-from stair.engines.sglang.limits import capabilities, check_architecture, check_request
 from stair.engines.sglang.server import ServerFailed
 from stair.engines.sglang.service import Patience, Service, Unanswered
+from stair.engines.sglang.supported import capabilities, check_architecture, check_request
 from stair.records.files import read_mapping
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ class SGLangEngine:
         ValueError: there is no such environment, or the model cannot be run there.
     """
 
-    name = "sglang"
     replays_at_once = 1
 
     def __init__(
@@ -58,8 +58,8 @@ class SGLangEngine:
         facts = describe(content)
         check_architecture(facts.name, launch.device)
         launch.check()
-        self.version, self.attention, self.dtype = launch.version, launch.attention, launch.dtype
-        self.device = "cpu" if launch.device == "cpu" else _gpu_name()
+        device = "cpu" if launch.device == "cpu" else _gpu_name()
+        self.identity = EngineIdentity("sglang", launch.version, launch.attention, launch.dtype, device)
         self._tokens, self._ends, self._width = tokens, _ends(launch.folder), width
         self._context, self._launch_device = facts.context, launch.device
         asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
@@ -145,21 +145,21 @@ class SGLangEngine:
 
 def _ends(folder: Path) -> list[int]:
     """The end tokens in a model's configuration, at which SGLang stops whatever is asked."""
-    found: list[int] = []
+    end_ids: list[int] = []
     for name in ("config.json", "generation_config.json"):
         if (folder / name).is_file():
             content = read_mapping(folder / name)
             ends = content.get("eos_token_id", (content.get("text_config") or {}).get("eos_token_id"))
-            found += [] if ends is None else [ends] if isinstance(ends, int) else ends
-    return found
+            end_ids += [] if ends is None else [ends] if isinstance(ends, int) else ends
+    return end_ids
 
 
 def _gpu_name() -> str:
     """The name of the first GPU as its driver gives it."""
     try:
-        told = subprocess.run(
+        listing = subprocess.run(
             ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         raise ValueError("sglang.device is cuda, but nvidia-smi does not run here") from None
-    return told.stdout.splitlines()[0].strip()
+    return listing.stdout.splitlines()[0].strip()

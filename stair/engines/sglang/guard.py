@@ -44,12 +44,12 @@ def _descendants(root: int) -> list[int]:
                 # The name in parentheses may hold anything; the parent's number is the second field behind it.
                 parent = int(handle.read().rpartition(b")")[2].split()[1])
                 children.setdefault(parent, []).append(int(name))
-    found, waiting = [], [root]
+    descendants, waiting = [], [root]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        descendants += below
         waiting += below
-    return found
+    return descendants
 
 
 def _family() -> list[int]:
@@ -96,11 +96,11 @@ def _end_family(child: int) -> None:
 
 def _shared_memory(processes: list[int]) -> set[str]:
     """Files of shared memory that processes have mapped."""
-    found = set()
+    mapped = set()
     for process in processes:
         with suppress(OSError), open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as handle:
-            found |= {line[line.index(_SHARED) :].strip() for line in handle if _SHARED in line}
-    return {name for name in found if not name.endswith(" (deleted)")}
+            mapped |= {line[line.index(_SHARED) :].strip() for line in handle if _SHARED in line}
+    return {name for name in mapped if not name.endswith(" (deleted)")}
 
 
 def main() -> int:

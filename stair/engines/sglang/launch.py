@@ -127,8 +127,8 @@ class Launch:
     def versions(self) -> dict[str, str]:
         """Versions of the environment's packages that can change a result."""
         names = ("sglang", "torch", "transformers", "triton", "flashinfer-python", "sglang-kernel")
-        found = {name: _installed(self.environment, name) for name in names}
-        return {name: version for name, version in found.items() if version is not None}
+        versions = {name: _installed(self.environment, name) for name in names}
+        return {name: version for name, version in versions.items() if version is not None}
 
 
 def check_environment(environment: Path, version: str, device: str) -> None:
@@ -140,9 +140,9 @@ def check_environment(environment: Path, version: str, device: str) -> None:
     how = f"build one with `make sglang-env DEVICE={device}`, or name yours (sglang.environment)"
     if not (environment / "bin" / "python").exists():
         raise ValueError(f"there is no environment for SGLang's server at {environment}; {how}")
-    found = _installed(environment, "sglang")
-    if found != version:
-        holds = f"SGLang {found}" if found else "no SGLang"
+    installed = _installed(environment, "sglang")
+    if installed != version:
+        holds = f"SGLang {installed}" if installed else "no SGLang"
         raise ValueError(f"{environment} holds {holds}, but sglang.version is {version}; {how}")
     plain = _installed(environment, _CPU_PLUGIN) is not None
     if plain != (device == "cpu"):
@@ -153,8 +153,8 @@ def check_environment(environment: Path, version: str, device: str) -> None:
 def _installed(environment: Path, package: str) -> str | None:
     """A package's version in another environment, from what lies on disk."""
     folders = [str(path) for path in environment.glob("lib/python3*/site-packages")]
-    for found in metadata.distributions(name=package, path=folders):
-        return found.version
+    for package_info in metadata.distributions(name=package, path=folders):
+        return package_info.version
     return None
 
 

@@ -158,10 +158,10 @@ class Server:
         """Whether this very server answers; another's answer at this port must not be taken for it."""
         try:
             answer = await client.get(f"{self.address}/model_info")
-            told = answer.json() if answer.status_code == 200 else {}
+            content = answer.json() if answer.status_code == 200 else {}
         except (httpx.HTTPError, ValueError):
             return False
-        identity = told.get("weight_version") if isinstance(told, dict) else None
+        identity = content.get("weight_version") if isinstance(content, dict) else None
         if identity == self.identity:
             return True
         if answer.status_code == 200:
@@ -176,9 +176,9 @@ class Server:
     def tail(self) -> str:
         """The end of the server's log, on one line."""
         lines = [line.strip() for line in self._output().splitlines()]
-        told = [
+        tail = [
             line[:_TAIL_CHARACTERS]
             for line in lines
             if line.strip("^~ ") and not line.startswith(("usage:", "[-")) and not _WARNING.search(line)
         ]
-        return f"; the end of {self._log}: " + " | ".join(told[-_TAIL_LINES:])
+        return f"; the end of {self._log}: " + " | ".join(tail[-_TAIL_LINES:])

@@ -19,8 +19,8 @@ import tenacity
 
 from stair.engines.base import Completion, Request
 from stair.engines.sglang.client import Asker, Refused, Retracted, Transient
+from stair.engines.sglang.invariance import NOT_COMPARED, Scored, compare
 from stair.engines.sglang.launch import Launch
-from stair.engines.sglang.probe import NOT_COMPARED, Scored, look
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed
 
 _ATTEMPTS = 20
@@ -171,21 +171,21 @@ class Service:
         while True:
             waiting()
             try:
-                found = self._results.get(timeout=_TICK_SECONDS)
+                result = self._results.get(timeout=_TICK_SECONDS)
             except queue.Empty:
                 continue
-            if isinstance(found, BaseException):
-                raise found
-            return found
+            if isinstance(result, BaseException):
+                raise result
+            return result
 
     def forget(self) -> list[Completion]:
         """Gives up what is under way; nothing of it comes out of `get` any more. Returns what had ended, once."""
         if self.is_open and self._thread.is_alive():
             self._submit(self._cancel()).result()
         while not self._results.empty():
-            found = self._results.get()
-            if isinstance(found, Completion):
-                self._left.append(found)
+            result = self._results.get()
+            if isinstance(result, Completion):
+                self._left.append(result)
         left, self._left = self._left, []
         return left
 
@@ -240,8 +240,8 @@ class Service:
             self._results.put(completion)
         except (Transient, Retracted) as error:
             why = "the server's cache ran full" if isinstance(error, Retracted) else str(error)
-            told = f"request {request.key[:12]} failed {_ATTEMPTS} times, last by {why}"
-            self._results.put(Unanswered(request.key, ServerFailed(f"{told}; see {self._log}")))
+            problem = f"request {request.key[:12]} failed {_ATTEMPTS} times, last by {why}"
+            self._results.put(Unanswered(request.key, ServerFailed(f"{problem}; see {self._log}")))
         except ValueError as error:
             self._results.put(Unanswered(request.key, error))
         except Exception as error:  # whatever it is, the caller must not wait for ever
@@ -250,7 +250,7 @@ class Service:
     async def _attempt(self, request: Request) -> Completion:
         async with self._gate:
             await self._up.wait()
-            server, seen, begun = self._server, self._invariant, time.monotonic()
+            server, invariant, begun = self._server, self._invariant, time.monotonic()
             assert server is not None
             try:
                 completion = await self._asker.ask(self._client, server.address, request)
@@ -264,7 +264,7 @@ class Service:
                 raise
             self._gate.widen()
             self._last_sign = time.monotonic()
-            return replace(completion, batch_invariant=seen)
+            return replace(completion, batch_invariant=invariant)
 
     async def _keep(self, probe: Request, ready: Future[None]) -> None:
         """Starts servers, one after another, as long as they are needed."""
@@ -323,15 +323,15 @@ class Service:
 
     async def _start(self, *, first: bool) -> Server:
         """A server that is ready. The first failure of the very first one is final: it would fail again."""
-        failures, taken, begun = 0, 0, time.monotonic()
+        failures, ports_in_use, begun = 0, 0, time.monotonic()
         self._tell(f"starting the server; its output goes to {self._log}")
         while True:
             try:
                 server = await Server.start(self._launch, self._log, self._patience.start_seconds, self._port)
                 break
             except PortTaken as error:
-                taken += 1
-                if taken >= _PORTS:
+                ports_in_use += 1
+                if ports_in_use >= _PORTS:
                     raise
                 self._tell(f"{error}; trying another port")
                 self._port = 0
@@ -370,21 +370,21 @@ class Service:
             return await self._asker.scored(self._client, server.address, request)
 
         try:
-            seen = await look(ask, probe)
+            comparison = await compare(ask, probe)
         except Retracted:
-            seen = NOT_COMPARED
+            comparison = NOT_COMPARED
         except (KeyError, TypeError, Refused) as error:
             raise ValueError(
                 f"SGLang's server does not answer as it should: {type(error).__name__}: {error}"
             ) from error
-        self._invariant = seen.batch_invariant
-        self._tell(str(seen))
+        self._invariant = comparison.batch_invariant
+        self._tell(str(comparison))
         if self._started is not None:
             self._started(
                 {
-                    "batch_invariant": seen.batch_invariant,
-                    "same_tokens": seen.same_tokens,
-                    "same_log_probabilities": seen.same_log_probabilities,
+                    "batch_invariant": comparison.batch_invariant,
+                    "same_tokens": comparison.same_tokens,
+                    "same_log_probabilities": comparison.same_log_probabilities,
                     "versions": self._launch.versions(),
                     "attention": facts.get("attention_backend"),
                     "sampling": facts.get("sampling_backend"),

@@ -10,7 +10,7 @@ import torch
 from stair.backbones.architecture import Architecture
 from stair.engines.base import Completion, FinishReason, Request, Usage
 from stair.engines.sampling import BatchSampler, unsound
-from stair.engines.transformers.capture import DecodeCapture
+from stair.engines.transformers.decode_capture import DecodeCapture
 from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
 from stair.method import Attachment, Receipt
@@ -202,7 +202,7 @@ class Batch:
         segment = None
         if request.capture is not None:
             assert self._capture is not None
-            segment = self._capture.take(number, ids, request.stop_ids, request.capture)
+            segment = self._capture.segment(number, ids, request.stop_ids, request.capture)
         usage = Usage(len(request.prompt_ids), len(ids))
         return Completion(request.key, ids, reason, segment, row.receipt, usage, batch_invariant=True)
 

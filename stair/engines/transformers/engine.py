@@ -14,12 +14,13 @@ import torch
 
 from stair.backbones.architecture import describe
 from stair.backbones.load import load_model
+from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.identity import transformers_version
 from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits
 from stair.engines.transformers.passes import PAD_BLOCK, Passes
 from stair.engines.transformers.prefill import Prefill
-from stair.engines.transformers.replay import replay_states
+from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Segment, load_adapter
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -43,8 +44,6 @@ class TransformersEngine:
         adapter: the digest of the adapter that the model carries; every request must name it.
     """
 
-    name = "transformers"
-
     def __init__(
         self,
         model: Any,
@@ -62,10 +61,13 @@ class TransformersEngine:
         self._width, self._block = batch_width, cache_block
         parameter = next(model.parameters())
         self._device = parameter.device
-        self.version = transformers_version()
-        self.attention = str(model.config._attn_implementation)
-        self.dtype = str(parameter.dtype).removeprefix("torch.")
-        self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type
+        self.identity = EngineIdentity(
+            "transformers",
+            transformers_version(),
+            attention=str(model.config._attn_implementation),
+            dtype=str(parameter.dtype).removeprefix("torch."),
+            device=torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type,
+        )
         self.architecture = describe(model.config.to_dict())
         if layers:
             self.architecture.check_controlled_layers(layers)
@@ -173,9 +175,9 @@ class TransformersEngine:
 
     def ended(self) -> list[Completion]:
         """What ended in the last step and was not given yet; see `Engine.ended`."""
-        found = list(self._ended)
+        completions = list(self._ended)
         self._ended.clear()
-        return found
+        return completions
 
     @property
     def _current(self) -> Batch:
@@ -241,7 +243,7 @@ class TransformersEngine:
     def _no_states(self) -> Segment:
         """The states of a response that has none."""
         facts = self.architecture
-        nothing = torch.zeros(len(self._layers), facts.kv_heads, 0, facts.head_dim, dtype=DTYPES[self.dtype])
+        nothing = torch.zeros(len(self._layers), facts.kv_heads, 0, facts.head_dim, dtype=DTYPES[self.identity.dtype])
         return Segment(self._layers, nothing, nothing.clone())
 
     def _make_room(self, error: RuntimeError, *, replaying: bool = False) -> None:
@@ -282,7 +284,7 @@ class TransformersEngine:
                 raise small from None
             return
         self._begin_anew(running)
-        print(f"warning: out of memory on {self.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
+        print(f"warning: out of memory on {self.identity.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
 
     def _give_up(self, keys: Collection[str], running: list[Parked], reason: str) -> None:
         """Continues without some responses, at the full width; others of `running` wait for a row."""

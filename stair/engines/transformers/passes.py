@@ -96,10 +96,10 @@ class Passes:
                     assert self.attachment is not None
                     self.attachment.positions = positions[:, chunk]
                 logits = self._forward(ids, positions, chunk, cache, sink)
-        told = tuple(
+        row_receipts = tuple(
             None if read is None else receipt for read, receipt in zip(reads, receipts[: len(rows)], strict=True)
         )
-        return Pass(cache if keep else None, tuple(paddings), logits, told)
+        return Pass(cache if keep else None, tuple(paddings), logits, row_receipts)
 
     def _forward(
         self,
@@ -110,7 +110,7 @@ class Passes:
         sink: ChunkSink | None,
     ) -> torch.Tensor:
         """One chunk; logits `[rows, vocabulary]` behind its last column."""
-        seen = positions[:, : chunk.stop].to(self.device)
+        visible = positions[:, : chunk.stop].to(self.device)
         with ExitStack() as stack:
             if sink is not None:
                 assert self.attachment is not None, "a capture needs controlled layers"
@@ -119,8 +119,8 @@ class Passes:
                 )
             logits: torch.Tensor = self.model(
                 input_ids=ids[:, chunk].to(self.device),
-                attention_mask=_masks(seen, chunk, self.model) if self.width > 1 else torch.ones_like(seen),
-                position_ids=seen[:, chunk].clamp_min(0),
+                attention_mask=_masks(visible, chunk, self.model) if self.width > 1 else torch.ones_like(visible),
+                position_ids=visible[:, chunk].clamp_min(0),
                 past_key_values=cache,
                 use_cache=cache is not None,
                 logits_to_keep=1,
@@ -138,8 +138,8 @@ def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> dict[str, torch
         return {"full_attention": real, "linear_attention": real[:, chunk]}
     columns = torch.arange(positions.shape[1], device=positions.device)
     queries = columns[chunk, None]
-    seen = ((queries >= columns) & real[:, None, :]) | (queries == columns)
-    additive = torch.zeros(seen.shape, dtype=model.dtype, device=seen.device).masked_fill(~seen, -torch.inf)
+    visible = ((queries >= columns) & real[:, None, :]) | (queries == columns)
+    additive = torch.zeros(visible.shape, dtype=model.dtype, device=visible.device).masked_fill(~visible, -torch.inf)
     return {"full_attention": additive[:, None], "linear_attention": real[:, chunk]}
 
 
@@ -149,7 +149,5 @@ def row_control(read: Read) -> RowControl:
         controller=read.controller,
         bank=read.bank,
         span=read.span,
-        variant=read.variant,
-        limit=read.limit,
-        smoothing=read.smoothing,
+        specification=read.specification,
     )

@@ -57,11 +57,11 @@ class Prefill:
         return [done[n] if n in done else shared[request.prompt_ids] for n, request in enumerate(requests)]
 
     def _prefill(self, requests: Sequence[Request]) -> list[Prefilled]:
-        made = self._passes.run(
+        prefill = self._passes.run(
             [request.prompt_ids for request in requests], [request.read for request in requests], keep=True
         )
-        assert made.cache is not None
+        assert prefill.cache is not None
         return [
-            Prefilled(made.cache, row, made.paddings[row], made.logits[row], made.receipts[row])
+            Prefilled(prefill.cache, row, prefill.paddings[row], prefill.logits[row], prefill.receipts[row])
             for row in range(len(requests))
         ]

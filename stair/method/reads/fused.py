@@ -11,8 +11,8 @@ import torch
 import triton
 from torch import Tensor
 
+from stair.core import Readout
 from stair.method.reads import gradient_kernels, kernels, vector_kernels
-from stair.method.reads.naive import Variant
 from stair.method.reflection import unit_normals
 
 LOG2E = math.log2(math.e)
@@ -82,7 +82,7 @@ class Problem:
     lengths: list[int]
     order: Tensor | None
     smoothing: float
-    variant: Variant
+    variant: Readout
     launches: Launches
 
     def grid(self, launch: Launch, queries: Tensor) -> tuple[tuple[int, int, int], int]:
@@ -277,7 +277,7 @@ def read(
     lengths: list[int],
     *,
     smoothing: float,
-    variant: Variant,
+    variant: Readout,
     value_order: Tensor | None,
     launches: Launches | None = None,
 ) -> Tensor:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
+from stair.core import Readout
 from stair.method.reflection import displacement, unit_normals
-
-Variant = Literal["differential", "direct"]
 
 
 def difference_weights(
@@ -37,7 +34,7 @@ def read_row(
     units: Tensor,
     *,
     smoothing: float,
-    variant: Variant,
+    variant: Readout,
     centered: bool = True,
 ) -> Tensor:
     """Return the read [heads, tokens, head_dim] of one row; keys and values [heads, bank, head_dim], one head a query head."""
@@ -53,7 +50,7 @@ def read(
     lengths: list[int],
     *,
     smoothing: float,
-    variant: Variant,
+    variant: Readout,
     value_order: Tensor | None,
     centered: bool = True,
 ) -> Tensor:

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stair.method.reads.naive import Variant
+from stair.core import Readout
 from stair.method.reflection import unit_normals
 
 
@@ -221,7 +221,7 @@ class _StreamingRead(torch.autograd.Function):
         values: Tensor,
         order: Tensor | None,
         smoothing: float,
-        variant: Variant,
+        variant: Readout,
         tiles: Tiles,
     ) -> Tensor:
         groups = queries.shape[0] // keys.shape[0]
@@ -302,7 +302,7 @@ def _head(
 
 
 def _means(
-    head: _Head, sides: tuple[Tensor, Tensor], tokens: slice, g: Tensor, share: Tensor, variant: Variant
+    head: _Head, sides: tuple[Tensor, Tensor], tokens: slice, g: Tensor, share: Tensor, variant: Readout
 ) -> tuple[Tensor, Tensor]:
     """(hbar, sum_j s_j y_j) of every token of the tile: what the gradients of the logits are measured from."""
     mean, tilted, straight = torch.zeros_like(share), torch.zeros_like(share), torch.zeros_like(share)
@@ -329,7 +329,7 @@ def read(
     lengths: list[int],
     *,
     smoothing: float,
-    variant: Variant,
+    variant: Readout,
     value_order: Tensor | None,
     tiles: Tiles | None = None,
 ) -> Tensor:

@@ -188,11 +188,11 @@ def crossed_design(
 
 def _check_counts(paths: Mapping[str, Sequence[History]], problems: int, sizes: Sizes) -> None:
     """Counts that need no search."""
-    asked = [group.history_coverage for group in sizes.groups]
+    wanted = [group.history_coverage for group in sizes.groups]
     current = sizes.problem_coverage.current_problems
-    sources = sum(one.source_problems for one in asked)
+    sources = sum(one.source_problems for one in wanted)
     for needed, there, what in (
-        (sum(one.sessions for one in asked), len(paths), f"sessions with a path of {sizes.depth} complete turns"),
+        (sum(one.sessions for one in wanted), len(paths), f"sessions with a path of {sizes.depth} complete turns"),
         (
             2 * sizes.history_coverage.histories,
             sum(map(len, paths.values())),
@@ -206,7 +206,7 @@ def _check_counts(paths: Mapping[str, Sequence[History]], problems: int, sizes: 
                 problems,
                 f"problems, {one.source_problems} as sources of group {number} and {current} others as its current ones",
             )
-            for number, one in enumerate(asked, start=1)
+            for number, one in enumerate(wanted, start=1)
         ),
     ):
         if needed > there:

@@ -60,14 +60,14 @@ def text_facts(design: Design) -> list[Fact]:
 
 
 def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
-    """Tokens of whole prefixes, template included: medians by depth, and the shortest and longest at full depth.
+    """Tokens of whole prefixes, template included: median, shortest and longest by depth.
 
     Of the history coverage under the text's own names; of the problem coverage, a part of it, under names that say so.
 
     Args:
         histories: rows of `REPLAY_HISTORIES`.
     """
-    found = []
+    facts = []
     for ending, rows in (
         ("", histories),
         (", problem coverage", [row for row in histories if row["problem_coverage_block"] is not None]),
@@ -77,7 +77,7 @@ def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
             for group in (1, 2)
         }
         depth = len(lengths[1])
-        found += [
+        facts += [
             Fact(
                 None,
                 group,
@@ -88,12 +88,19 @@ def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
             for number in range(1, depth + 1)
             for group in (1, 2)
         ]
-        found += [
-            Fact(None, group, f"{name} {_TURNS[depth]}-turn history{ending}", which(lengths[group][-1]), "tokens")
+        facts += [
+            Fact(
+                None,
+                group,
+                f"{name} {_TURNS[number]}-turn history{ending}",
+                which(lengths[group][number - 1]),
+                "tokens",
+            )
+            for number in range(1, depth + 1)
             for name, which in (("shortest", min), ("longest", max))
             for group in (1, 2)
         ]
-    return found
+    return facts
 
 
 def _coverages(design: Design) -> dict[str, list[Coverage]]:

@@ -39,11 +39,11 @@ def swap_search(
         if box == other:
             continue
         boxes[box][index], boxes[other][place] = boxes[other][place], boxes[box][index]
-        found = misses(boxes)
-        if found > current and chance.random() >= math.exp((current - found) / _TEMPERATURE):
+        missed = misses(boxes)
+        if missed > current and chance.random() >= math.exp((current - missed) / _TEMPERATURE):
             boxes[box][index], boxes[other][place] = boxes[other][place], boxes[box][index]
             continue
-        current = found
+        current = missed
         if current < fewest:
             fewest, best = current, [list(one) for one in boxes]
     return fewest, best

@@ -27,23 +27,23 @@ def choose_groups(paths: Paths, sizes: Sizes, *seed: str | int) -> list[list[str
         ValueError: no such groups were found; the message has the numbers of the closest.
     """
     sources = _sources(paths)
-    asked = [group.history_coverage for group in sizes.groups]
+    wanted = [group.history_coverage for group in sizes.groups]
     histories = sizes.history_coverage.histories
 
     def misses(boxes: Sequence[Sequence[str]]) -> int:
         first, second = (_problems(box, sources) for box in boxes[:2])
         return len(first & second) + sum(
             abs(len(problems) - one.source_problems) + max(0, histories - _count(box, paths))
-            for problems, box, one in zip((first, second), boxes, asked, strict=False)
+            for problems, box, one in zip((first, second), boxes, wanted, strict=False)
         )
 
-    start = _cut(hash_order(paths, *seed, "start"), *(one.sessions for one in asked))
+    start = _cut(hash_order(paths, *seed, "start"), *(one.sessions for one in wanted))
     missed, boxes = swap_search(start, misses, _SWAPS * len(paths), random.Random(seed_of(*seed, "swaps")))
     if missed:
         first, second = (_problems(box, sources) for box in boxes[:2])
         raise ValueError(
-            f"no groups of {_both(one.sessions for one in asked)} sessions found among {len(paths)} that have "
-            f"{_both(one.source_problems for one in asked)} source problems, none in both, and {histories} histories each; "
+            f"no groups of {_both(one.sessions for one in wanted)} sessions found among {len(paths)} that have "
+            f"{_both(one.source_problems for one in wanted)} source problems, none in both, and {histories} histories each; "
             f"the closest have {len(first)} and {len(second)} source problems, {len(first & second)} in both, and "
             f"{_both(_count(box, paths) for box in boxes[:2])} histories"
         )
@@ -62,7 +62,7 @@ def choose_part(paths: Paths, group: GroupSizes, histories: int, *seed: str | in
     Raises:
         ValueError: no such part was found; the message has the numbers of the closest.
     """
-    sources, asked = _sources(paths), group.problem_coverage
+    sources, wanted = _sources(paths), group.problem_coverage
 
     def part_of(box: Sequence[str]) -> tuple[int, int, int]:
         blocks = len(joined([sources[session] for session in box]))
@@ -70,14 +70,14 @@ def choose_part(paths: Paths, group: GroupSizes, histories: int, *seed: str | in
 
     def misses(boxes: Sequence[Sequence[str]]) -> int:
         problems, blocks, there = part_of(boxes[0])
-        return abs(problems - asked.source_problems) + abs(blocks - group.blocks) + max(0, histories - there)
+        return abs(problems - wanted.source_problems) + abs(blocks - group.blocks) + max(0, histories - there)
 
-    start = _cut(hash_order(paths, *seed, "start"), asked.sessions)
+    start = _cut(hash_order(paths, *seed, "start"), wanted.sessions)
     missed, boxes = swap_search(start, misses, _SWAPS * len(paths), random.Random(seed_of(*seed, "swaps")))
     if missed:
         problems, blocks, there = part_of(boxes[0])
         raise ValueError(
-            f"no {asked.sessions} of a group's {len(paths)} sessions found that have {asked.source_problems} source problems, "
+            f"no {wanted.sessions} of a group's {len(paths)} sessions found that have {wanted.source_problems} source problems, "
             f"{group.blocks} blocks and {histories} histories; the closest have {problems}, {blocks} and {there}"
         )
     return sorted(boxes[0])

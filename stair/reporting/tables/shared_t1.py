@@ -21,22 +21,23 @@ from stair.reporting.tables.table import (
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import at_turn, metric_names
-from stair.statistics.shared_t1 import TURN, condition_family, shared_t1_metrics, truncated_banks
+from stair.statistics.shared_t1_metrics import TURN, shared_t1_metrics, truncated_banks
 from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
-PREFIX = "stair_prefix-"
 FULL = "stair_prefix-full"
 """The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
 
 
-def studied(responses: Responses) -> list[tuple[str, str]]:
+def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
     """The pairs of a model and a benchmark that have rows of any of the study's conditions."""
     return [
         (m, b)
         for m in responses.models
         for b in responses.benchmarks(m)
-        if any(condition_family(c) in SHOWN or c.startswith(PREFIX) for c in responses.conditions(m, b))
+        if any(
+            name.averaged in SHOWN or name.prefix is not None for name in map(labels.name, responses.conditions(m, b))
+        )
     ]
 
 
@@ -48,10 +49,10 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     """
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
-    pairs = studied(responses)
+    pairs = studied(responses, labels)
     for pair in pairs:
-        found = [value for value in shared_t1_metrics(responses, *pair) if value.condition in SHOWN]
-        of_pair = sorted(found, key=lambda value: SHOWN.index(value.condition))
+        metrics = shared_t1_metrics(responses, *pair, name_of=labels.name)
+        of_pair = [value for condition in SHOWN for value in metrics if value.condition == condition]
         values += of_pair
         blocks.append((comparison_title(labels, *pair), _rows(of_pair, responses, labels)))
     if not pairs:
@@ -80,7 +81,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     )
     shows = sources(
         responses,
-        lambda key: key[:2] in pairs and condition_family(key.condition) in SHOWN and key.turn == TURN,
+        lambda key: key[:2] in pairs and labels.name(key.condition).averaged in SHOWN and key.turn == TURN,
     )
     return Table("shared_t1", paper_labels.SHARED_T1, tuple(values), layout, shows)
 
@@ -111,14 +112,16 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
     prefixes = {
-        pair: sorted(
-            (c for c in responses.conditions(*pair) if c.startswith(PREFIX)), key=lambda c: int(c.removeprefix(PREFIX))
-        )
-        for pair in studied(responses)
+        pair: [
+            condition
+            for prefix, condition in sorted((labels.name(c).prefix or 0, c) for c in responses.conditions(*pair))
+            if prefix
+        ]
+        for pair in studied(responses, labels)
     }
     pairs = [pair for pair, conditions in prefixes.items() if conditions]
     for pair in pairs:
-        of_pair = _prefix_values(responses, frame, *pair, prefixes[pair])
+        of_pair = _prefix_values(responses, frame, labels, *pair, prefixes[pair])
         values += of_pair
         blocks.append((comparison_title(labels, *pair), _prefix_rows(of_pair, labels)))
     if not pairs:
@@ -150,10 +153,10 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
 
 
 def _prefix_values(
-    responses: Responses, frame: pd.DataFrame, model: str, benchmark: str, prefixes: Sequence[str]
+    responses: Responses, frame: pd.DataFrame, labels: Labels, model: str, benchmark: str, prefixes: Sequence[str]
 ) -> list[Value]:
     """Truncated banks, Avg@k and Pass@k of Native, every prefix and the full bank."""
-    cut = {value.condition: value for value in truncated_banks(frame, model, benchmark)}
+    cut = {value.condition: value for value in truncated_banks(frame, model, benchmark, name_of=labels.name)}
     values: list[Value] = []
     for condition in ("native", *prefixes, "stair"):
         place = (model, benchmark, FULL if condition == "stair" else condition, f"T{TURN}", "")

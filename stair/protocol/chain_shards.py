@@ -37,7 +37,7 @@ def run_shard(
     A response that cannot be generated stops its own chain only. The marker is written when no response failed.
 
     Args:
-        chains: gives the shard's chains afresh, one by one; told whether anything will be generated with them.
+        chains: gives the shard's chains afresh, one by one; its argument says whether any response will be generated.
         work: the work folder, with all shards' logs.
         shard: this shard.
         load: loads the engine; not called when nothing is missing.
@@ -57,24 +57,26 @@ def run_shard(
             print(f"{work / 'log'}: {problems}")
         log = LogWithReuse(own, reuse or {})
         done, unfinished, responses = finished(chains(False), log)
-        told = Progress(*progress, total=responses, unit="responses", done=done)
-        list_of_failed, under_way = work / f"{shard.name}.missing.yaml", told.path.with_suffix(".under-way.json")
+        counted = Progress(*progress, total=responses, unit="responses", done=done)
+        list_of_failed, under_way = work / f"{shard.name}.missing.yaml", counted.path.with_suffix(".under-way.json")
         failed = Failures()
         if unfinished or log.waiting:
             with WorkLogWriter(work / "log", shard.name, job.check) as writer:
                 log.write_to(writer)
                 if unfinished:
                     try:
-                        _generate(chains, load(), log, writer, told, Attempts(under_way), failed)
+                        _generate(chains, load(), log, writer, counted, Attempts(under_way), failed)
                     except ResponsesFailed as cause:
-                        raise failures.cut_short(cause, failed, told.job, missing, list_of_failed) from cause.__cause__
+                        raise failures.cut_short(
+                            cause, failed, counted.job, missing, list_of_failed
+                        ) from cause.__cause__
                     except Interrupted as stop:
-                        kept = f"{told.done} of {responses} responses are in the log"
-                        raise Interrupted(f"{told.job} ({kept}): {stop}") from None
+                        kept = f"{counted.done} of {responses} responses are in the log"
+                        raise Interrupted(f"{counted.job} ({kept}): {stop}") from None
         for run, count in log.reused.items():
             print(f"{count} records taken over from the run '{run}'")
         if failed:
-            raise failures.error(failed, told.job, missing, list_of_failed)
+            raise failures.error(failed, counted.job, missing, list_of_failed)
         for path in (list_of_failed, under_way):
             path.unlink(missing_ok=True)
         job.end(responses=responses, reused=dict(log.reused))
@@ -85,7 +87,7 @@ def _generate(
     engine: Engine,
     log: LogWithReuse,
     writer: WorkLogWriter,
-    told: Progress,
+    progress: Progress,
     attempts: Attempts,
     failed: Failures,
 ) -> None:
@@ -96,7 +98,7 @@ def _generate(
         engine: where.
         log: finished work of earlier attempts.
         writer: this attempt's log.
-        told: the shard's progress.
+        progress: the shard's progress.
         attempts: what was under way when earlier attempts died.
         failed: takes the responses that cannot be generated; it has them however this ends.
 
@@ -104,15 +106,17 @@ def _generate(
         ResponsesFailed: the engine failed with several responses under way, or too many failed in a row.
     """
     if attempts.interrupted:
-        print(f"{told.job}: the process of the last attempt died with {len(attempts.interrupted)} responses under way")
+        print(
+            f"{progress.job}: the process of the last attempt died with {len(attempts.interrupted)} responses under way"
+        )
     repeated = attempts.repeated
     try:
         others = (chain for chain in chains(True) if chain.name not in repeated)
-        run_chains(others, engine, log, writer, told, failed, attempts)
+        run_chains(others, engine, log, writer, progress, failed, attempts)
         # The chain that most processes died of comes last, so that it delays no other.
         for group in attempts.groups(chain for chain in chains(True) if chain.name in repeated):
             if not attempts.killed_alone(group[0]):
-                run_chains(group, engine, log, writer, told, failed, attempts)
+                run_chains(group, engine, log, writer, progress, failed, attempts)
             elif not walk(group[0], log)[1]:
                 failed.append(
                     Failed.of(

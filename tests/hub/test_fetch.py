@@ -18,11 +18,11 @@ from stair.backbones.revision import revision_digests, revision_files
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
 from stair.data import stage
-from stair.hub.fetch import _record, shown
+from stair.hub.fetch import _record, bytes_text
 from stair.hub.revisions import check_contents, hub_sources
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.workflow.input_checks import check_inputs
-from tests.data.hub_server import Hub, Repository, serving
+from tests.hub.hub_server import Hub, Repository, serving
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = "a" * 40, "b" * 40
@@ -69,6 +69,7 @@ def run_folder(place: Path, **changes: object) -> Path:
         "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
         "overview": {"models": ["m"]},
         "transitions": {"model": "m", "benchmark": "b"},
+        "replay": None,
     }  # fmt: skip
     overlay = paper | values
     for key, change in changes.items():
@@ -222,7 +223,7 @@ def test_a_download_that_breaks_off_goes_on_within_the_file(hub: Hub, tmp_path: 
     assert len(asked) > 1
     assert all("bytes=" in request for request in asked if "safetensors" in request)
     assert not any("config.json" in request for request in asked)
-    assert f"{shown(came + len(CONFIG))} of it here" in told
+    assert f"{bytes_text(came + len(CONFIG))} of it here" in told
     assert (cache / "model.safetensors").read_bytes() == WEIGHTS
     assert not (cache / ".partial").exists()
 
@@ -322,7 +323,7 @@ def test_a_mark_that_was_lost_is_written_again_without_the_hub(hub: Hub, tmp_pat
     for mark in (tmp_path / "cache").rglob("*fetched.json"):
         mark.unlink()
     asked = len(hub.requests)
-    assert "looking at what is here, 24.1 MB" in fetched(hub, folder)
+    assert "reading the files in the cache, 24.1 MB" in fetched(hub, folder)
     assert len(hub.requests) == asked
     # What is not the recorded file is not taken for it.
     (tmp_path / "cache/models/lab/model/fetched.json").unlink()
@@ -385,6 +386,7 @@ def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
         | {"vanilla": {"label": "Vanilla", "turns": 1}},
         "overview": {"models": ["m"]},
         "transitions": {"model": "m", "benchmark": "b"},
+        "replay": None,
     }  # fmt: skip
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(overlay))
     overlay["benchmarks"]["closed"] = {"repository": "lab/closed", "file": "closed.jsonl", "label": "Closed"}

@@ -1,27 +1,28 @@
 """The study with a shared T1 history: controls averaged over seeds, differences from Native, bank prefixes."""
 
-import re
+from collections.abc import Callable
 
 import pandas as pd
 
+from stair.core import SEEDED, ConditionName
 from stair.statistics.grid import Gap, Responses, unique
 from stair.statistics.metrics import at_turn, difference, mean, metric_names
 from stair.statistics.values import Value
 
 TURN = 2
-SEEDED = ("random_reflector", "kv_permutation")
-_SEEDED = re.compile(rf"({'|'.join(SEEDED)})-(.+)")
-_PREFIX = re.compile(r"stair_prefix-(\d+)")
-
-
-def condition_family(condition: str) -> str:
-    """`random_reflector-1` belongs to `random_reflector`; a condition without seeds is its own family."""
-    match = _SEEDED.fullmatch(condition)
-    return match[1] if match else condition
+NameOf = Callable[[str], ConditionName]
+"""From a condition's key to its family, seed and prefix."""
 
 
 def shared_t1_metrics(
-    responses: Responses, model: str, benchmark: str, *, seeds: int = 3, reference: str = "native", full: str = "stair"
+    responses: Responses,
+    model: str,
+    benchmark: str,
+    *,
+    seeds: int = 3,
+    reference: str = "native",
+    full: str = "stair",
+    name_of: NameOf = ConditionName.of_key,
 ) -> list[Value]:
     """Avg@k, its difference from the reference in percentage points, and Pass@k at T2, for each family of conditions.
 
@@ -30,13 +31,14 @@ def shared_t1_metrics(
     """
     conditions = unique([*responses.conditions(model, benchmark), reference, full])
     conditions = [name for name in conditions if name != "t1"]
-    families = unique(condition_family(name) for name in conditions)
+    names = {condition: name_of(condition) for condition in conditions}
     values = []
-    for family in families:
-        members = [name for name in conditions if condition_family(name) == family]
+    for family in unique(name.averaged for name in names.values()):
+        members = [condition for condition, name in names.items() if name.averaged == family]
+        seeded = family in SEEDED or any(names[member].seed is not None for member in members)
         for name, metric in metric_names(responses.samples).items():
             score = mean([at_turn(metric, responses, model, benchmark, member, TURN) for member in members])
-            if family in SEEDED and len(members) != seeds:
+            if seeded and len(members) != seeds:
                 score = Gap(f"{model}, {benchmark}, {family}: {len(members)} of {seeds} test-time seeds are there")
             values.append(Value(model, benchmark, family, f"T{TURN}", "", name, score, "%"))
             if name.startswith("Avg"):
@@ -45,7 +47,9 @@ def shared_t1_metrics(
     return values
 
 
-def truncated_banks(frame: pd.DataFrame, model: str, benchmark: str, *, full: str = "stair") -> list[Value]:
+def truncated_banks(
+    frame: pd.DataFrame, model: str, benchmark: str, *, full: str = "stair", name_of: NameOf = ConditionName.of_key
+) -> list[Value]:
     """How many banks are longer than each prefix condition's number of readable entries (0 for the full bank).
 
     `frame` holds the study's rows with the column `bank_tokens`, which scored rows carry; without it, a gap. Reads
@@ -53,26 +57,27 @@ def truncated_banks(frame: pd.DataFrame, model: str, benchmark: str, *, full: st
     conditions share their banks.
     """
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
-    there = (rows["condition"] == full).any()
-    told = rows["condition"] == full if there else rows["condition"].str.fullmatch(_PREFIX)
+    prefixes = {condition: name_of(condition).prefix for condition in unique(rows["condition"])}
+    has_full = full in prefixes
+    sources = [full] if has_full else [condition for condition, prefix in prefixes.items() if prefix is not None]
     banks = None
     if "bank_tokens" in rows.columns:
-        banks = rows[told].drop_duplicates(["problem_id", "sample"])["bank_tokens"]
+        of_sources = rows[rows["condition"].isin(sources)]
+        banks = of_sources.drop_duplicates(["problem_id", "sample"])["bank_tokens"]
     unknown = Gap(
         "bank lengths are not recorded in these rows"
-        if there or banks is None
+        if has_full or banks is None
         else f"{model}, {benchmark}: no rows of {full}, whose bank lengths count"
     )
     values = []
-    for condition in unique(rows["condition"]):
-        match = _PREFIX.fullmatch(condition)
-        if match is None and condition != full:
+    for condition, prefix in prefixes.items():
+        if prefix is None and condition != full:
             continue
         count: int | Gap
         if banks is None or banks.empty or banks.isna().any():
             count = unknown
         else:
-            count = int((banks > int(match[1])).sum()) if match else 0
+            count = 0 if prefix is None else int((banks > prefix).sum())
         unit = f"inputs of {0 if banks is None else len(banks)}"
         values.append(Value(model, benchmark, condition, f"T{TURN}", "", "truncated", count, unit))
     return values

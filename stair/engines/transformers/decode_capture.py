@@ -73,7 +73,7 @@ class DecodeCapture:
         self._keys[:, row, :processed], self._values[:, row, :processed] = states
         self._processed[row] = processed
 
-    def take(self, row: int, response_ids: tuple[int, ...], stop_ids: tuple[int, ...], what: Capture) -> Segment:
+    def segment(self, row: int, response_ids: tuple[int, ...], stop_ids: tuple[int, ...], what: Capture) -> Segment:
         """The states of a finished response that enter the bank, copied to the host."""
         length = capture_length(
             response_ids, processed=len(response_ids) - 1, end_of_thinking=what.end_of_thinking, stop_ids=stop_ids

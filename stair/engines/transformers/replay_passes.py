@@ -21,13 +21,13 @@ def replay_states(passes: Passes, replays: Sequence[Replay], context: int) -> li
     sequences = [_sequence(replay, context) for replay in replays]
     for number, sequence in enumerate(sequences):
         together[passes.columns(len(sequence))].append(number)
-    found: dict[int, Segment] = {}
+    segments_by_number: dict[int, Segment] = {}
     for numbers in together.values():
         for start in range(0, len(numbers), passes.width):
             part = numbers[start : start + passes.width]
             segments = _replay(passes, [replays[number] for number in part], [sequences[number] for number in part])
-            found.update(zip(part, segments, strict=True))
-    return [found[number] for number in range(len(replays))]
+            segments_by_number.update(zip(part, segments, strict=True))
+    return [segments_by_number[number] for number in range(len(replays))]
 
 
 def _sequence(replay: Replay, context: int) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ def variants(request: Request) -> list[Request]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Comparison:
     """What one prompt gave alone and among others; None where it could not be compared."""
 
     same_tokens: bool | None
@@ -53,17 +53,17 @@ class Seen:
         return bool(self.same_tokens and self.same_log_probabilities)
 
     def __str__(self) -> str:
-        told = {True: "the same", False: "OTHERS", None: "not known"}
+        outcome = {True: "the same", False: "OTHERS", None: "not known"}
         return (
-            f"alone and among others, one prompt's tokens are {told[self.same_tokens]}, their log-probabilities "
-            f"{told[self.same_log_probabilities]} (batch_invariant: {self.batch_invariant})"
+            f"alone and among others, one prompt's tokens are {outcome[self.same_tokens]}, their log-probabilities "
+            f"{outcome[self.same_log_probabilities]} (batch_invariant: {self.batch_invariant})"
         )
 
 
-NOT_COMPARED = Seen(None, None)
+NOT_COMPARED = Comparison(None, None)
 
 
-async def look(ask: Ask, request: Request) -> Seen:
+async def compare(ask: Ask, request: Request) -> Comparison:
     """Samples one prompt alone, then among 40, with one seed.
 
     Args:
@@ -73,4 +73,4 @@ async def look(ask: Ask, request: Request) -> Seen:
     watched, *others = variants(request)
     alone = await ask(watched)
     among, *_ = await asyncio.gather(*(ask(one) for one in (watched, *others)))
-    return Seen(alone[0] == among[0], alone[1] == among[1])
+    return Comparison(alone[0] == among[0], alone[1] == among[1])

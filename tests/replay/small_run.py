@@ -1,0 +1,76 @@
+"""A run's folder as the replay finds it: a random model, and what the stages before wrote with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from stair.cli.main import app
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import dump, load_run, resolve
+
+ROOT = Path(__file__).parents[2]
+MODEL = "qwen3-4b-instruct"
+
+
+def make_run(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, *, thinking: bool = False
+) -> RunPaths:
+    """Makes everything that the replay reads by the stages' own commands: data, sessions, preflight, T1 and Native."""
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    stop = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    (folder / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": stop}))
+    backbone = {"tiny": None, "path": str(folder / "model"), "thinking": thinking}
+    # The smoke run's sizes: two sessions of four paths, 8 problems, 72 replays.
+    settings: dict[str, Any] = {
+        "run": "smoke",
+        "models": {MODEL: backbone | {"evaluation_sampling": {"max_new_tokens": 12}}},
+        "controllers": {"stair": {"layers": [1, 3]}},
+        "transformers": {"batch_width": 16},
+        "replay": {"layers": [1]},
+    }
+    paths = RunPaths(folder / "run")
+    paths.folder.mkdir(parents=True)
+    paths.resolved.write_text(dump(resolve(ROOT, settings)))
+    run(paths, "raw", "--name", "math500")
+    run(paths, "data", "--benchmark", "math500")
+    run(paths, "sessions", "--benchmark", "math500")
+    run(paths, "preflight", "--model", MODEL)
+    run(paths, "preflight", "--model", MODEL, "--limits", "math500")
+    for condition in ("vanilla", "native"):
+        where = ("evaluate", "--model", MODEL, "--benchmark", "math500", "--condition", condition)
+        run(paths, *where)
+        run(paths, *where, "--seal")
+    return paths
+
+
+def reconfigure(paths: RunPaths, **changes: Any) -> Config:
+    """Changes keys of `replay` in a run that is there already."""
+    config = load_run(paths.folder)
+    assert config.replay is not None
+    replay = config.replay.model_validate(config.replay.model_dump(mode="json") | changes)
+    config = config.model_copy(update={"replay": replay})
+    paths.resolved.write_text(dump(config))
+    return config
+
+
+def run(paths: RunPaths, *words: str) -> None:
+    """Runs a command of the program in this process."""
+    app([words[0], "--run", str(paths.folder), *words[1:]], standalone_mode=False)
+
+
+def replay(paths: RunPaths, *words: str) -> None:
+    """Runs `stair replay` in this process."""
+    run(paths, "replay", "--model", MODEL, *words)
+
+
+def contents(paths: RunPaths) -> dict[str, bytes]:
+    """The bytes of the replay's tables and files of states."""
+    folder = paths.replay_cells(MODEL).parent
+    files = [*folder.glob("*.parquet"), *folder.rglob("*.safetensors")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(files)}

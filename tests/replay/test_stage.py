@@ -1,0 +1,405 @@
+"""`stair replay` on a run's folder: its prompts and numbers, what it refuses, and being killed (appendix A.1)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run
+from stair.conversation.renderer import Exchange, Renderer
+from stair.core import user_message
+from stair.jobs import tensor_files
+from stair.measurement.categories import label
+from stair.measurement.probe import Measured
+from stair.measurement.whole import measure_whole
+from stair.records.keys import ids_digest
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, RESPONSES
+from stair.records.tables import read_table, write_table
+from stair.replay.design.histories import History
+from stair.replay.measure import Replayer
+from stair.replay.states import CoverageName, ReplayStates
+from stair.replay.study import ReplayStudy
+from tests.conftest import random_model
+from tests.faults.harness import Kill, forked
+from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay
+
+pytestmark = pytest.mark.xdist_group("replay")
+PLACE = (MODEL, "math500", "native")
+COVERAGES: tuple[CoverageName, ...] = ("history_coverage", "problem_coverage")
+MEASURED = 1
+"""The layer with reads; layer 3, the other full-attention layer of the hybrid model, is the last."""
+
+
+@pytest.fixture(scope="module", params=["qwen3", "qwen3_5"])
+def finished(
+    request: pytest.FixtureRequest,
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunPaths:
+    """A finished replay in each architecture, Qwen3.5 in thinking mode; nobody may change it."""
+    thinking = request.param == "qwen3_5"
+    model = random_model(request.param, max_position_embeddings=2048)
+    paths = make_run(tmp_path_factory.mktemp(request.param), model, small_tokenizer(thinking), thinking=thinking)
+    replay(paths, "--design")
+    for number in range(2):
+        replay(paths, "--shard", str(number), "--of", "2")
+    replay(paths, "--seal")
+    return paths
+
+
+@pytest.fixture
+def copied(finished: RunPaths, tmp_path: Path) -> RunPaths:
+    """The same run to be changed."""
+    shutil.copytree(finished.folder, tmp_path / "run")
+    return RunPaths(tmp_path / "run")
+
+
+def study_of(paths: RunPaths) -> ReplayStudy:
+    return ReplayStudy(load_run(paths.folder), paths, MODEL)
+
+
+def forget_states(paths: RunPaths) -> None:
+    """Removes all measurements and what says that there were any; the design stays."""
+    shutil.rmtree(paths.replay_states(MODEL))
+    shutil.rmtree(paths.work("replay", MODEL))
+    paths.replay_cells(MODEL).unlink()
+
+
+def written_at(paths: RunPaths) -> dict[Path, int]:
+    """When each batch was written."""
+    return {path: path.stat().st_mtime_ns for path in paths.replay_states(MODEL).rglob("*.safetensors")}
+
+
+# ---------------------------------------------------------------- prompts
+
+
+def test_every_prefix_with_the_sessions_next_problem_is_that_rows_prompt(finished: RunPaths) -> None:
+    study = study_of(finished)
+    problems: dict[str, list[str]] = defaultdict(list)
+    for row in read_table(finished.evaluation_sessions("math500"), EVALUATION_SESSIONS):
+        problems[row["session_id"]].append(row["problem_id"])
+    compared = 0
+    for row in read_table(finished.responses(*PLACE), RESPONSES):
+        if row["turn"] == 1:
+            continue
+        depth = row["turn"] - 1
+        history = History(row["session_id"], row["sample"], tuple(problems[row["session_id"]][:depth]))
+        prefix = study.prompts.sources(history)[-1]
+        prompt = (*prefix.ids, *study.prompts.turn(row["problem_id"]).ids)
+        assert len(prompt) == row["prompt_tokens"]
+        assert ids_digest(prompt) == row["prompt_ids_sha256"]
+        compared += 1
+    assert compared == 8 * 4 * 3  # sessions, paths, depths
+
+
+def test_a_saved_prompt_that_the_prefix_does_not_begin_is_refused(copied: RunPaths) -> None:
+    path = copied.responses(*PLACE)
+    rows = list(read_table(path, RESPONSES))
+    changed = [row | {"prompt_ids_sha256": "0" * 64} if row["turn"] == 3 else row for row in rows]
+    write_table(path, RESPONSES, changed)
+    with pytest.raises(ValueError, match=r"first 2 turns of s-\w+-\d with its problem .* are not the prompt of turn 3"):
+        replay(copied, "--design")
+
+
+def test_response_ids_never_enter_a_prefix(finished: RunPaths) -> None:
+    study = study_of(finished)
+    rows = {(r["session_id"], r["sample"], r["turn"]): r for r in read_table(finished.responses(*PLACE), RESPONSES)}
+    renderer = study.backbone.renderer
+    for group in study.design.groups:
+        for history in group.history_coverage.histories:
+            answers = [
+                renderer.visible_answer(rows[history.session, history.sample, turn]["response_ids"])
+                for turn in (1, 2, 3)
+            ]
+            users = [user_of(study, problem) for problem in history.sources]
+            for depth, source in enumerate(study.prompts.sources(history), start=1):
+                turns = [Exchange(*turn) for turn in zip(users[:depth], answers[:depth], strict=True)]
+                text = renderer.prompt_text(turns, "x")
+                header = text.rfind("<|im_start|>user\n")
+                assert source.ids == tuple(renderer.tokenizer.encode(text[:header], add_special_tokens=False))
+
+
+def test_history_lengths_count_the_whole_prefix(finished: RunPaths) -> None:
+    study = study_of(finished)
+    saved = {(r["session_id"], r["sample"], r["turn"]): r for r in read_table(finished.responses(*PLACE), RESPONSES)}
+    rows = list(read_table(finished.replay_histories(MODEL), REPLAY_HISTORIES))
+    assert len(rows) == 8
+    for row in rows:
+        for depth, tokens in enumerate(row["prefix_tokens"], start=1):
+            # The saved prompt of the next turn is the prefix and the current turn of that turn's problem.
+            following = saved[row["session_id"], row["sample"], depth + 1]
+            assert tokens == following["prompt_tokens"] - len(study.prompts.turn(following["problem_id"]).ids)
+
+
+def user_of(study: ReplayStudy, problem: str) -> str:
+    """A problem's message, from the benchmark's table."""
+    config = study.config
+    rows = read_table(study.paths.benchmark("math500"), BENCHMARK)
+    text = next(row["problem"] for row in rows if row["problem_id"] == problem)
+    return user_message(config.prompts[config.benchmarks["math500"].prompt], text)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_the_index_has_each_replay_once_and_the_files_have_their_tensors(finished: RunPaths) -> None:
+    study = study_of(finished)
+    rows = list(read_table(finished.replay_cells(MODEL), REPLAY_CELLS))
+    expected: Counter[tuple[str | None, int, str]] = Counter()
+    deepest = set()
+    for group in study.design.groups:
+        for problem in group.problem_coverage.problems:
+            expected[None, 0, problem] = 1
+        for coverage in (group.history_coverage, group.problem_coverage):
+            for history, depth, problem in product(coverage.histories, (1, 2, 3), coverage.problems):
+                expected[history.name, depth, problem] = 1
+        deepest |= {(h.name, p) for h, p in product(group.problem_coverage.histories, group.problem_coverage.problems)}
+    assert Counter((row["history"], row["depth"], row["problem_id"]) for row in rows) == expected
+    assert len(rows) == 72 + 8
+    full = len(study.backbone.architecture.full_attention_layers)
+    for row in rows:
+        tensors = load_file(finished.replay_states(MODEL) / row["file"])
+        own = {name.partition("/")[2]: part for name, part in tensors.items() if name.startswith(f"{row['depth']}/")}
+        names = {"block_outputs", "masses"} | ({"embedding"} if row["depth"] == 0 else set())
+        if row["depth"] == 0 or (row["depth"] == 3 and (row["history"], row["problem_id"]) in deepest):
+            names |= {"reads", "next_mlp"}
+        assert own.keys() == names
+        batch = own["masses"].shape[1]
+        shapes = {"block_outputs": (4, batch, 32), "masses": (full, batch, 4), "embedding": (batch, 32)}
+        shapes |= {"reads": (1, batch, 4, 32), "next_mlp": (1, batch, 32)}
+        assert {name: (part.shape, part.dtype) for name, part in own.items()} == {
+            name: (shapes[name], np.float32) for name in names
+        }
+        assert np.abs(own["masses"].sum(-1) - 1).max() < 1e-5
+        if row["depth"] == 0:  # no system prompt here: the current turn is all
+            assert np.abs(own["masses"][..., 3] - 1).max() < 1e-5
+
+
+def test_the_size_that_is_printed_beforehand_is_that_of_the_tensors(
+    copied: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = study_of(copied)
+    units = [unit for shared in study.histories() for unit in shared.units]
+    stored = sum(
+        part.nbytes for path in copied.replay_states(MODEL).rglob("*.safetensors") for part in load_file(path).values()
+    )
+    assert study.shapes.nbytes(units) == stored
+    capsys.readouterr()
+    replay(copied, "--design")
+    printed = capsys.readouterr().out
+    assert f"(72 replays, 8 references) takes {tensor_files.gigabytes(stored)} in " in printed
+
+
+def test_random_cells_equal_a_stock_eager_model_over_the_whole_prompt(finished: RunPaths) -> None:
+    study = study_of(finished)
+    config = load_run(finished.folder)
+    eager = AutoModelForCausalLM.from_pretrained(
+        study.backbone.folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    rows = list(read_table(finished.replay_cells(MODEL), REPLAY_CELLS))
+    chosen = random.Random(0).sample([row for row in rows if row["depth"]], 6)
+    chosen += random.Random(0).sample([row for row in rows if row["depth"] == 3 and row["problem_coverage"]], 4)
+    chosen += [row for row in rows if row["depth"] == 0][:2]
+    for row in chosen:
+        turns = saved_turns(study, config, row)
+        prompt = label(study.backbone.renderer, turns, user_of(study, row["problem_id"]))
+        assert prompt.prefix == row["prefix_tokens"]
+        expected = measure_whole(eager, prompt, (MEASURED,))
+        tensors = load_file(finished.replay_states(MODEL) / row["file"])
+        compared = set()
+        for name in (field.name for field in fields(Measured)):
+            stored = tensors.get(f"{row['depth']}/{name}")
+            if stored is None:
+                continue
+            other = getattr(expected, name)[0].numpy()
+            own = stored[row["row"]] if name == "embedding" else stored[:, row["row"]]
+            assert own.shape == other.shape, name
+            # Categories without a token have a read of zero, and relative distances are of each layer's whole.
+            difference = np.abs(own - other).max() if name == "masses" else distance(own, other)
+            assert difference < 1e-5, (name, row)
+            compared.add(name)
+        assert {"block_outputs", "masses"} <= compared
+        if row["depth"] == 0 or (row["depth"] == 3 and row["problem_coverage"]):
+            assert {"reads", "next_mlp"} <= compared
+
+
+def saved_turns(study: ReplayStudy, config: Config, row: dict[str, Any]) -> list[Exchange]:
+    """The turns of a cell's history, from the rows of the evaluation."""
+    renderer: Renderer = study.backbone.renderer
+    saved = {
+        saved["turn"]: saved
+        for saved in read_table(study.paths.responses(*PLACE), RESPONSES)
+        if f"{saved['session_id']}-{saved['sample']}" == row["history"]
+    }
+    return [
+        Exchange(user_of(study, saved[turn]["problem_id"]), renderer.visible_answer(saved[turn]["response_ids"]))
+        for turn in range(1, row["depth"] + 1)
+    ]
+
+
+def distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest relative distance over layers."""
+    flat = [part.reshape(part.shape[0], -1) if part.ndim > 1 else part[None] for part in (one, other)]
+    return float((np.linalg.norm(flat[0] - flat[1], axis=1) / np.linalg.norm(flat[1], axis=1)).max())
+
+
+def test_states_do_not_depend_on_the_batches(finished: RunPaths, copied: RunPaths) -> None:
+    reconfigure(copied, batch_problems=3)
+    replay(copied, "--design")
+    replay(copied, "--shard", "0", "--of", "1")
+    replay(copied, "--seal")
+    one, other = (ReplayStates(p.replay_cells(MODEL), p.replay_states(MODEL)) for p in (finished, copied))
+    for group, coverage in product((1, 2), COVERAGES):
+        assert one.problems(group, coverage) == other.problems(group, coverage)
+        for depth, name, layer in stored_layers(one, finished, coverage):
+            pair = [
+                states.cells(group, coverage, depth, name, layer) if depth
+                else states.references(group, coverage, name, layer)
+                for states in (one, other)
+            ]  # fmt: skip
+            assert np.linalg.norm(pair[0] - pair[1]) / np.linalg.norm(pair[1]) < 1e-5
+
+
+def stored_layers(
+    states: ReplayStates, paths: RunPaths, coverage: CoverageName
+) -> Iterator[tuple[int, str, int | None]]:
+    """Depths, tensors and layers that a coverage has."""
+    full = len(study_of(paths).backbone.architecture.full_attention_layers)
+    yield 0, "embedding", None
+    for depth in range(states.depth + 1):
+        yield from ((depth, "block_outputs", layer) for layer in range(4))
+        yield from ((depth, "masses", layer) for layer in range(full))
+        if depth == 0 or (depth == states.depth and coverage == "problem_coverage"):
+            yield from ((depth, name, 0) for name in ("reads", "next_mlp"))
+
+
+# ---------------------------------------------------------------- interruption and damage
+
+
+def safetensor_points(points: list[str]) -> list[int]:
+    """The write points that put a batch's file into its place."""
+    return [number for number, point in enumerate(points) if "replace" in point and ".safetensors" in point]
+
+
+@pytest.mark.parametrize("kept", [0, 5])
+def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_twice(
+    finished: RunPaths, copied: RunPaths, kept: int
+) -> None:
+    forget_states(copied)
+    shutil.copytree(copied.folder, whole := copied.folder.parent / "whole")
+    shard = ("--shard", "0", "--of", "1")
+    replaces = safetensor_points(forked(lambda folder: replay(RunPaths(folder), *shard), whole).points)
+    assert len(replaces) == 16
+    outcome = forked(lambda folder: replay(RunPaths(folder), *shard), copied.folder, Kill(replaces[kept]))
+    assert outcome.killed
+    before = written_at(copied)
+    assert len(before) == kept  # the open batch is lost, and no other
+    for number in range(3):
+        replay(copied, "--shard", str(number), "--of", "3")
+    after = written_at(copied)
+    assert len(after) == 16
+    assert {path: after[path] for path in before} == before
+    replay(copied, "--seal")
+    assert contents(copied) == contents(finished)
+
+
+def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
+    finished: RunPaths, copied: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = written_at(copied)
+    damaged, lost = sorted(before)[3], sorted(before)[8]
+    content = bytearray(damaged.read_bytes())
+    content[-2] ^= 1
+    damaged.write_bytes(content)
+    lost.unlink()
+    with pytest.raises(ValueError, match="2 batches are missing, group-1/") as caught:
+        replay(copied, "--seal")
+    assert "\n" not in str(caught.value)
+    assert f"the tensors of {damaged} are not those that were written; it was renamed to" in capsys.readouterr().out
+    assert damaged.with_name(f"{damaged.name}.damaged").is_file()
+    # The index and the markers are gone, so the workflow runs these jobs again.
+    assert not copied.replay_cells(MODEL).exists()
+    assert not copied.shard("0", "2", "replay", MODEL).exists()
+    replay(copied, "--shard", "0", "--of", "1")
+    after = written_at(copied)
+    assert {path for path in after if after[path] != before[path]} == {damaged, lost}
+    replay(copied, "--seal")
+    assert contents(copied) == contents(finished)
+
+
+def test_a_reader_names_the_file_that_it_cannot_read(copied: RunPaths) -> None:
+    states = ReplayStates(copied.replay_cells(MODEL), copied.replay_states(MODEL))
+    cut = next(path for path in written_at(copied) if "group-2/s-" in str(path) and path.stem == "0")
+    cut.write_bytes(cut.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=rf"{cut} has no readable 1/masses .* `stair replay --seal`"):
+        states.cells(2, "history_coverage", 1, "masses", 0)
+
+
+def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
+    study = study_of(finished)
+    shared = study.histories()[0]
+    model = study.backbone.network("cpu")
+    weight = model.base_model.layers[2].mlp.down_proj.weight
+    weight.data[0, 0] = torch.nan
+    replayer = Replayer(model, study.prompts, study.shapes, rows=2, columns=study.columns)
+    with pytest.raises(ValueError, match="group-1/empty/0: 0/block_outputs contains a number that is not finite"):
+        next(replayer.replay(study.work(shared).sources, shared.units))
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_a_design_that_the_data_cannot_fill_is_refused_with_the_missing_numbers(copied: RunPaths) -> None:
+    reconfigure(copied, problem_coverage={"current_problems": 5, "histories": 2})
+    with pytest.raises(ValueError, match=r"needs 10 current problems, .*there are 8: 2 too few; set smaller") as caught:
+        replay(copied, "--design")
+    assert f"the saved turns of 'native' of {MODEL} on math500 do not fill the design" in str(caught.value)
+
+
+def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
+    path = copied.responses(*PLACE)
+    rows = list(read_table(path, RESPONSES))
+    third = [row for row in rows if row["turn"] == 3][:5]
+    write_table(path, RESPONSES, [row for row in rows if row["turn"] < 3 or row in third])
+    with pytest.raises(ValueError, match=r"needs 8 histories \(paths of 3 complete turns\); there are 5: 3 too few"):
+        replay(copied, "--design")
+
+
+def test_a_disk_that_is_too_small_is_refused_beforehand(
+    copied: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = (1 << 28) + 1000  # bytes; the first part must stay free
+    usage = shutil.disk_usage(copied.folder)
+    monkeypatch.setattr(tensor_files.shutil, "disk_usage", lambda _: usage._replace(free=free))
+    # Files that are there need no further room.
+    replay(copied, "--design")
+    replay(copied, "--shard", "0", "--of", "1")
+    forget_states(copied)
+    for words in (("--design",), ("--shard", "0", "--of", "1")):
+        with pytest.raises(ValueError, match=r" 0\.\d+ GB in .*/states, where 0\.27 GB are free .* make room"):
+            replay(copied, *words)
+    assert not copied.replay_states(MODEL).exists()
+
+
+def test_a_layer_without_reads_is_refused_with_its_key(finished: RunPaths, copied: RunPaths) -> None:
+    full = study_of(finished).backbone.architecture.full_attention_layers
+    reasons = {layer: "it is not a full-attention layer" for layer in range(5) if layer not in full}
+    for layer, reason in (reasons | {3: "it is the last"}).items():
+        reconfigure(copied, layers=[layer])
+        for words in (("--design",), ("--shard", "0", "--of", "1"), ("--seal",)):
+            with pytest.raises(ValueError, match=f"replay.layers: layer {layer} cannot be measured: {reason}"):
+                replay(copied, *words)
