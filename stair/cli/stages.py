@@ -368,3 +368,18 @@ def check(run: RunOption) -> None:
             f"holds: {passed.name} ({passed.scope}, {passed.rows} rows)"
             + (f": {passed.detail}" if passed.detail else "")
         )
+
+
+@commands.command()
+def replay_statistics(
+    run: RunOption,
+    model: ModelOption,
+    part: Annotated[str, typer.Option(help="attention, geometry or read_prediction.")],
+    threads: ThreadsOption = 1,
+) -> None:
+    """Analyze a measured replay on a CPU. Reads the measurements in replay/MODEL/states; writes replay/MODEL/PART.parquet."""
+    set_threads(threads)
+    from stair.replay.analyze import analyze
+
+    analyze(*open_job(run, "replay_statistics", model, part), model, part)
+    record_origin(run, "replay_statistics", model, part)

@@ -35,6 +35,7 @@ MODULES = (
     "stair.evaluation.scores",
     "stair.evaluation.stage",
     "stair.preflight.stage",
+    "stair.replay.analyze",
     "stair.rollouts.stage",
     "stair.sessions.stage",
     "stair.tiny.acceptance",

@@ -145,6 +145,10 @@ class RunPaths:
         """The folder of a model's measurements, a file for each batch."""
         return self.folder / "replay" / model / "states"
 
+    def replay_statistics(self, model: str, part: str) -> Path:
+        """A part of the analysis of a model's replay."""
+        return self.folder / "replay" / model / f"{part}.parquet"
+
     def runtime(self, model: str) -> Path:
         """A model's runtime measurements, a line for each repetition."""
         return self.folder / "runtime" / f"{model}.csv"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stair.config.paths import BACKBONE_FILES
 from stair.config.replay import Replay
+from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.runtime import Runtime
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
@@ -21,11 +22,14 @@ from stair.graph.table_inputs import (
     BANK_COST_FIGURE,
     DIAGRAMS,
     FIGURES,
+    REPLAY_FIGURES,
     TRAINING_FIGURE,
     TRAINING_SCOPE,
     Place,
+    analyzed_models,
     diagram_models,
     evaluated_places,
+    figures_of,
     run_tables,
     stair_controller,
     tables_of,
@@ -242,13 +246,22 @@ def _table_from(run: Run, table: str) -> Inputs:
 def _run_table_from(run: Run, table: str) -> Inputs:
     design = [file for job in replayed_models(run) for file in OUTPUTS["replay_design"].files(run, *job)]
     times = [run.paths.runtime(model) for (model,) in timed_models(run)]
-    shown = {"design": design, "runtime": times}
+    statistics = _statistics_of(run, analyzed_models(run.config), REPLAY_PARTS)
+    shown = {"design": design, "statistics": statistics, "runtime": times}
     names = {"replay_design": ("design",), "bank_runtime": ("runtime",)}.get(table, tuple(shown))
     return {name: shown[name] for name in names if shown[name]}
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
-    return _shown(run, FIGURES[figure](run.config, evaluated_places(run.config)))
+    places = list(FIGURES[figure](run.config, evaluated_places(run.config)))
+    parts = REPLAY_FIGURES.get(figure, ())
+    # Figures of a replay alone wait for no check of responses.
+    rows = {} if parts and not places else _shown(run, places)
+    return rows | ({"replay": _statistics_of(run, analyzed_models(run.config)[:1], parts)} if parts else {})
+
+
+def _statistics_of(run: Run, models: Iterable[str], parts: Iterable[str]) -> list[Path]:
+    return [run.paths.replay_statistics(model, part) for model in models for part in parts]
 
 
 def _diagram_from(run: Run, figure: str) -> Inputs:
@@ -516,6 +529,20 @@ OUTPUTS: dict[str, OutputKind] = {
             shards=Shards("replay_shard", lambda run, model: _replay(run).shards),
         ),
         OutputKind(
+            "replay_statistics",
+            rules=("replay_statistics",),
+            target="replay",
+            wildcards=("model", "part"),
+            jobs=lambda run: [(model, part) for model in analyzed_models(run.config) for part in REPLAY_PARTS],
+            files=lambda run, model, part: [run.paths.replay_statistics(model, part)],
+            made_from=lambda run, model, part: {
+                "cells": [run.paths.replay_cells(model)],
+                "histories": [run.paths.replay_histories(model)],
+            },
+            settings=lambda run, model, part: settings.replay_statistics(run.config, part),
+            schema=schemas.REPLAY_STATISTICS,
+        ),
+        OutputKind(
             "runtime",
             rules=("measure_runtime",),
             target="runtime",
@@ -593,10 +620,10 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("figure",),
             target="figures",
             wildcards=("figure",),
-            jobs=lambda run: [(name,) for name in FIGURES] if run.config.conditions else [],
+            jobs=lambda run: [(name,) for name in figures_of(run.config)],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=_figure_from,
-            settings=lambda run, figure: settings.tables(run.config),
+            settings=lambda run, figure: settings.figure(run.config, figure),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),

@@ -13,7 +13,7 @@ from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
-from stair.graph.table_inputs import diagram_models
+from stair.graph.table_inputs import REPLAY_FIGURES, diagram_models
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 CODE = "code"
@@ -237,6 +237,46 @@ def replay(config: Config, model: str) -> Settings:
     }
 
 
+_PARTS = {
+    "attention": ("attention_masses", ("reported_layer", "seed", "resamples")),
+    "geometry": (
+        "geometry",
+        (
+            "reported_layer",
+            "neighborhoods",
+            "folds",
+            "history_pairs",
+            "shuffles",
+            "exclude_fixed_points",
+            "whitening",
+            "seed",
+            "resamples",
+        ),
+    ),
+    "read_prediction": ("increments", ("read_dimension", "seed", "resamples")),
+}
+"""The module of each part of the replay's analysis, and the keys that it uses."""
+
+
+def replay_statistics(config: Config, part: str) -> Settings:
+    """A part of the replay's analysis: its keys and its code."""
+    assert config.replay is not None and config.replay.analysis is not None
+    module, keys = _PARTS[part]
+    layers = list(config.replay.layers)
+    # Attention needs the first layer alone, to give its number an interval.
+    shown: dict[str, Settings] = {
+        "attention": {"replay.layers.0": layers[0]},
+        "read_prediction": {"replay.layers": layers},
+    }
+    # The categories come from a module that also labels conversations.
+    left_out = ("stair.conversation", *_CONFIGURATION)
+    return {
+        **shown.get(part, {}),
+        **chosen("replay.analysis", config.replay.analysis, *keys),
+        CODE: modules_digest(f"stair.replay.analysis.{module}", leave_out=left_out),
+    }
+
+
 def runtime(config: Config, model: str) -> Settings:
     """The runtime measurements of a model."""
     study = config.runtime
@@ -332,6 +372,16 @@ def tables(config: Config) -> Settings:
         **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         CODE: modules_digest("stair.reporting.stage", leave_out=_CONFIGURATION),
     }
+
+
+def figure(config: Config, figure: str) -> Settings:
+    """A figure of scored rows or of a replay: as the tables, and what it shows of the replay's analysis."""
+    found = tables(config)
+    if figure in REPLAY_FIGURES:
+        assert config.replay is not None and config.replay.analysis is not None
+        found |= chosen("replay", config.replay, "models", "benchmark", "layers", "depth")
+        found |= chosen("replay.analysis", config.replay.analysis, "reported_layer", "neighborhoods")
+    return found
 
 
 def provenance(config: Config) -> Settings:

@@ -62,11 +62,21 @@ def run_tables(config: Config) -> tuple[str, ...]:
     return (*found, "in_text") if found else ()
 
 
+def analyzed_models(config: Config) -> list[str]:
+    """The models whose measured replay is analyzed."""
+    replay = config.replay
+    return [] if replay is None or replay.analysis is None else list(replay.models)
+
+
 # ---------------------------------------------------------------- which rows
 
 
 def _everything(config: Config, places: Sequence[Place]) -> Sequence[Place]:
     return places
+
+
+def _nothing(config: Config, places: Sequence[Place]) -> tuple[Place, ...]:
+    return ()
 
 
 def _main(config: Config, places: Sequence[Place]) -> list[Place]:
@@ -111,8 +121,29 @@ _ALL_MODELS: dict[str, Shows] = {
 _LORA = ("lora_comparison", "lora_turns")
 """Not of a run without their rows."""
 
-FIGURES: dict[str, Shows] = {"overview": _overview}
-"""By name; figures of training curves have another source."""
+FIGURES: dict[str, Shows] = {
+    "overview": _overview,
+    "historical_computation": _transitions,
+    "attention": _nothing,
+    "neighborhood": _nothing,
+    "read_prediction": _nothing,
+}
+"""By name, the rows that each shows; figures of training curves have another source."""
+
+REPLAY_FIGURES = {
+    "historical_computation": ("attention", "geometry"),
+    "attention": ("attention",),
+    "neighborhood": ("geometry",),
+    "read_prediction": ("read_prediction",),
+}
+"""Figures of an analyzed replay, each with the parts that it shows: those of the first analyzed model."""
+
+
+def figures_of(config: Config) -> list[str]:
+    """The figures of a run that have an entry in `FIGURES`."""
+    if not config.conditions:
+        return []
+    return [name for name in FIGURES if name not in REPLAY_FIGURES or analyzed_models(config)]
 
 
 def stair_controller(config: Config) -> str | None:

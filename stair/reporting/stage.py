@@ -12,7 +12,15 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph import table_inputs
-from stair.graph.table_inputs import Place, evaluated_places, run_tables, tables_of
+from stair.graph.table_inputs import (
+    REPLAY_FIGURES,
+    Place,
+    analyzed_models,
+    evaluated_places,
+    figures_of,
+    run_tables,
+    tables_of,
+)
 from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path
@@ -25,6 +33,7 @@ from stair.reporting.latex import latex
 from stair.reporting.layout import markdown
 from stair.reporting.missing import missing_reasons
 from stair.reporting.registry import FIGURES, RUN_TABLES, Source, table_builder
+from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables.table import Table, nothing
 from stair.reporting.tidy import tidy_csv
 from stair.statistics.context_sizes import CONTEXT_COLUMNS, context_sizes
@@ -131,13 +140,18 @@ def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
 
 
 def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
-    """One figure of a run that is drawn from scored rows, those that it shows."""
-    if name not in FIGURES:
-        raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
+    """One figure of a run that is drawn from scored rows or from an analyzed replay, those that it shows."""
+    known = figures_of(config)
+    if name not in known:
+        raise ValueError(f"there is no figure '{name}' (there are: {', '.join(known)})")
     places = list(table_inputs.FIGURES[name](config, evaluated_places(config)))
-    rows = scored_rows(paths, places, CONTEXT_COLUMNS)
-    responses = _responses(config, paths, places, rows)
-    return FIGURES[name].build(Source(responses, Labels.of(config), config, sizes=tuple(context_sizes(rows))))
+    source = Source(Responses({}, config.evaluation.samples, {}), Labels.of(config), config)
+    if places:
+        rows = scored_rows(paths, places, CONTEXT_COLUMNS)
+        source = replace(source, responses=_responses(config, paths, places, rows), sizes=tuple(context_sizes(rows)))
+    if parts := REPLAY_FIGURES.get(name):
+        source = replace(source, replay=ReplayNumbers.of_run(config, paths, analyzed_models(config)[0], parts))
+    return FIGURES[name].build(source)
 
 
 def assemble(

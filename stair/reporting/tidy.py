@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stair.records.csv_table import csv_table
 from stair.reporting.labels import Labels
@@ -12,8 +12,11 @@ from stair.statistics.values import Value
 COLUMNS = ("artifact", "model", "benchmark", "condition", "turn", "group", "metric", "value", "unit")
 
 
-def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
-    """The numbers of one artifact at full precision; a gap has an empty value."""
+def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels, more: Sequence[str] = ()) -> str:
+    """The numbers of one artifact at full precision; a gap has an empty value.
+
+    `more`: further attributes of every value, as columns; None is empty.
+    """
     rows = (
         (
             value.artifact or artifact,
@@ -25,7 +28,8 @@ def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
             value.metric,
             None if isinstance(value.value, Gap) else repr(value.value),
             value.unit,
+            *(None if (part := getattr(value, name)) is None else repr(part) for name in more),
         )
         for value in values
     )
-    return csv_table(COLUMNS, rows)
+    return csv_table((*COLUMNS, *more), rows)

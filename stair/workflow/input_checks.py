@@ -39,6 +39,9 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
                 _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)
         if config.replay is not None and model in config.replay.models:
             _check_layers(config, paths, model, "replay.layers", config.replay.layers, followed=True)
+            if (analysis := config.replay.analysis) is not None:
+                reported = (analysis.reported_layer,)
+                _check_layers(config, paths, model, "replay.analysis.reported_layer", reported)
         _check_template(config, paths, model)
         if config.models[model].path is not None:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")

@@ -11,7 +11,7 @@ from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics
 from stair.statistics.shared_t1_metrics import shared_t1_metrics, truncated_banks
-from stair.statistics.transitions import answer_transitions
+from stair.statistics.transitions import answer_transitions, transition_shares
 from stair.statistics.values import tidy_frame
 
 from .paper_rows import grid_rows
@@ -123,6 +123,19 @@ def test_seeds_of_matched_responses_must_agree(rows: pd.DataFrame) -> None:
     rows.loc[(rows["condition"] == "native") & (rows["turn"] == 2), "seed"] += 1
     with pytest.raises(ValueError, match="seeds"):
         answer_transitions(Responses.from_frame(rows), MODEL, BENCHMARK)
+
+
+def test_both_directions_add_up_to_the_net_change(rows: pd.DataFrame) -> None:
+    responses = Responses.from_frame(rows)
+    counts = {(v.turn, v.metric): v.value for v in answer_transitions(responses, MODEL, BENCHMARK)}
+    shares = {(v.turn, v.metric): v.value for v in transition_shares(responses, MODEL, BENCHMARK)}
+    assert len(shares) == 3 * 3
+    for turn in ("T2", "T3", "T4"):
+        up, down = (shares[turn, f"{name} contribution"] for name in ("wrong to correct", "correct to wrong"))
+        # Six problems with four samples each.
+        assert up == pytest.approx(100 * counts[turn, "wrong to correct"] / 24)
+        assert down == pytest.approx(-100 * counts[turn, "correct to wrong"] / 24)
+        assert up + down == pytest.approx(shares[turn, "net change"]) == counts[turn, "net change"]
 
 
 def test_conditions_that_do_not_share_their_first_answers_are_refused(rows: pd.DataFrame) -> None:

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from stair.config.replay_analysis import REPLAY_PARTS
 from stair.graph import job_inputs
 from stair.graph.outputs import OUTPUTS
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.graph.table_inputs import analyzed_models
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row
+from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables import bank_runtime, replay_design
 from stair.reporting.tables.table import Table, gap_reasons
 from stair.statistics.grid import Gap
@@ -17,6 +20,8 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     values: list[Value] = []
     if config.replay is not None:
         values += replay_design.in_text(config, paths)
+    for model in analyzed_models(config):
+        values += ReplayNumbers.of_run(config, paths, model, REPLAY_PARTS).printed()
     if config.runtime is not None:
         values += bank_runtime.in_text(config, paths)
     rows = tuple(
