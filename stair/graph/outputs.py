@@ -16,6 +16,8 @@ from stair.graph import settings
 from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
 from stair.graph.table_inputs import (
+    CONTROLLER_TABLE,
+    DECODING_TABLE,
     DIAGRAMS,
     FIGURES,
     TRAINING_FIGURE,
@@ -208,6 +210,10 @@ def _table_from(run: Run, table: str) -> Inputs:
 
 
 def _run_table_from(run: Run, table: str) -> Inputs:
+    if table == CONTROLLER_TABLE:
+        return _diagram_from(run, table)
+    if table == DECODING_TABLE:
+        return {}
     models = [model for (model,) in replayed_models(run)]
     return {
         "design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)],
@@ -488,7 +494,7 @@ OUTPUTS: dict[str, OutputKind] = {
             jobs=lambda run: [(name,) for name in (*tables_of(run.config), *run_tables(run.config))],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
             made_from=_table_from,
-            settings=lambda run, table: settings.tables(run.config),
+            settings=lambda run, table: settings.table(run.config, table),
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
         ),

@@ -13,7 +13,7 @@ from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
-from stair.graph.table_inputs import diagram_models
+from stair.graph.table_inputs import DECODING_TABLE, diagram_models
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 CODE = "code"
@@ -293,6 +293,15 @@ def tables(config: Config) -> Settings:
         **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         CODE: modules_digest("stair.reporting.stage", leave_out=_CONFIGURATION),
     }
+
+
+def table(config: Config, table: str) -> Settings:
+    """One table: as all tables, and for the table of decoding settings these settings."""
+    found = tables(config)
+    if table == DECODING_TABLE:
+        for model, item in config.models.items():
+            found |= chosen(f"models.{model}", item, "evaluation_sampling", "evaluation_changes")
+    return found
 
 
 def provenance(config: Config) -> Settings:

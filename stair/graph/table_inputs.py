@@ -26,6 +26,9 @@ LORA = ("native", "stair", "lora", "lora_stair")
 TRAINING_FIGURE = "training_"
 """Prefix of the figures of training curves, one a model."""
 
+CONTROLLER_TABLE, DECODING_TABLE = "controller_configuration", "evaluation_decoding"
+"""Tables of settings: from the controllers' files, and from the configuration alone."""
+
 TRAINING_SCOPE = "training_scope"
 DIAGRAMS = ("method", TRAINING_SCOPE)
 """Figures of STAIR's controllers, from the controllers' files alone."""
@@ -61,7 +64,11 @@ def tables_of(config: Config) -> dict[str, Shows]:
 
 def run_tables(config: Config) -> tuple[str, ...]:
     """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
-    return ("replay_design", "in_text") if config.replay is not None else ()
+    return (
+        *(("replay_design", "in_text") if config.replay is not None else ()),
+        *((CONTROLLER_TABLE,) if diagram_models(config) else ()),
+        DECODING_TABLE,
+    )
 
 
 # ---------------------------------------------------------------- which rows

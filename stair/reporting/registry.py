@@ -14,6 +14,8 @@ from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
 from stair.reporting.tables import (
     continuous_summary,
+    controller_configuration,
+    evaluation_decoding,
     history,
     in_text,
     lora,
@@ -99,6 +101,8 @@ _TABLES = {
 RUN_TABLES = {
     "replay_design": RunTableBuilder(paper_labels.REPLAY_DESIGN, replay_design.build),
     "in_text": RunTableBuilder("in_text", in_text.build),
+    "controller_configuration": RunTableBuilder(paper_labels.CONTROLLERS, controller_configuration.of_run),
+    "evaluation_decoding": RunTableBuilder(paper_labels.DECODING, evaluation_decoding.build),
 }
 FIGURES = {
     "overview": FigureBuilder(
