@@ -225,15 +225,18 @@ def _free_stale_lock(results: Path) -> None:
 
 
 def _show(config: Config, paths: RunPaths) -> None:
-    """The main table and where everything lies."""
+    """The main table, the paper's claims, and where everything lies."""
     from rich.console import Console
 
+    from stair.reporting.claims.stage import layout
     from stair.reporting.layout import terminal
     from stair.reporting.stage import build
 
     console = Console()
     console.print()
     console.print(terminal(build(config, paths, "continuous_summary").layout, console.width))
+    console.print(terminal(layout(paths.claims(), config), console.width))
     console.print(
-        f"Made: {paths.table('continuous_summary', '.md')} (also .csv and .tex); everything is in {paths.folder}"
+        f"Made: {paths.table('continuous_summary', '.md')} (also .csv and .tex), {paths.claims()}, {paths.comparison('.md')}; "
+        f"everything is in {paths.folder}"
     )

@@ -20,6 +20,8 @@ from stair.graph.table_inputs import (
     DECODING_TABLE,
     DIAGRAMS,
     FIGURES,
+    GAINS_FROM,
+    TEXT_TABLE,
     TRAINING_FIGURE,
     TRAINING_SCOPE,
     Place,
@@ -215,8 +217,19 @@ def _run_table_from(run: Run, table: str) -> Inputs:
     if table == DECODING_TABLE:
         return {}
     models = [model for (model,) in replayed_models(run)]
+    design = [file for model in models for file in OUTPUTS["replay_design"].files(run, model)]
+    return {"design": design, **(_text_from(run) if table == TEXT_TABLE else {})}
+
+
+def _text_from(run: Run) -> Inputs:
+    """What the numbers of the text on training and gains are made from."""
+    config, paths = run.config, run.paths
+    kinds = {"stair", "lora"}
+    trained = [(m, key) for key, item in config.controllers.items() if item.kind in kinds for m in config.trained(key)]
     return {
-        "design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)],
+        "cleaning": [paths.cleaning(model) for model in trained_models(run)],
+        "controllers": [file for job in trained for file in OUTPUTS["controller"].files(run, *job)],
+        "gains": [paths.table(GAINS_FROM)],
     }
 
 
@@ -231,6 +244,13 @@ def _diagram_from(run: Run, figure: str) -> Inputs:
     folders = [run.paths.controller(model, controller) for model in diagram_models(run.config)]
     found: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
     return found | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
+
+
+def _compared(run: Run) -> Inputs:
+    """Every number that tables and figures report, and the scored rows behind the sampled ones."""
+    reported = [output for output in OUTPUTS.values() if output.target in ("tables", "figures")]
+    files = [file for output in reported for job in output.jobs(run) for file in output.files(run, *job)]
+    return {"values": [file for file in files if file.suffix == ".csv"], **_shown(run, evaluated_places(run.config))}
 
 
 def _results(run: Run) -> Inputs:
@@ -534,6 +554,28 @@ OUTPUTS: dict[str, OutputKind] = {
             made_from=_figure_from,
             settings=lambda run, figure: settings.tables(run.config),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "comparison",
+            rules=("comparison",),
+            target="comparison",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.comparison(".csv"), run.paths.comparison(".md")],
+            made_from=_compared,
+            settings=lambda run: settings.comparison(run.config),
+            manifest=lambda run: run.paths.comparison(".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "claims",
+            rules=("claims",),
+            target="claims",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.claims(".csv"), run.paths.claims(".md")],
+            made_from=_compared,
+            settings=lambda run: settings.claims(run.config),
+            manifest=lambda run: run.paths.claims(".manifest.json"),
             stage_writes_manifest=False,
         ),
         OutputKind(

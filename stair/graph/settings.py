@@ -9,12 +9,14 @@ its settings; a manifest keeps the settings themselves.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
 from stair.graph.table_inputs import DECODING_TABLE, diagram_models
-from stair.records.keys import PROTOCOL_VERSION, digest_of
+from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 CODE = "code"
 """The key of the code's digest; every other key is a place in the configuration, or a version that is raised by hand."""
@@ -302,6 +304,29 @@ def table(config: Config, table: str) -> Settings:
         for model, item in config.models.items():
             found |= chosen(f"models.{model}", item, "evaluation_sampling", "evaluation_changes")
     return found
+
+
+def comparison(config: Config) -> Settings:
+    """The comparison with the paper: whose models and data these are, what was run, and the code."""
+    found: Settings = {"note": config.note, CODE: modules_digest(_COMPARISON, leave_out=_CONFIGURATION)}
+    for key, model in config.models.items():
+        found |= chosen(f"models.{key}", model, "label", "repository", "tiny")
+    for key, benchmark in config.benchmarks.items():
+        found |= chosen(f"benchmarks.{key}", benchmark, "label", "tiny", "mathematical")
+    found |= _conditions(config, "label", "models", "benchmarks")
+    return found | chosen("evaluation", config.evaluation, "samples")
+
+
+def claims(config: Config) -> Settings:
+    """The paper's claims on a run: as the comparison, and which controllers differ by their seed alone."""
+    found = comparison(config) | _conditions(config, "controller", "variant", "repeats")
+    for key, controller in config.controllers.items():
+        found |= {f"controllers.{key}.{name}": value for name, value in controller.model_dump(mode="json").items()}
+    statements = Path(__file__).parents[1] / "reporting/claims/claims.yaml"
+    return found | {CODE: modules_digest(_CLAIMS, leave_out=_CONFIGURATION), "statements": file_digest(statements)}
+
+
+_COMPARISON, _CLAIMS = "stair.reporting.comparison.stage", "stair.reporting.claims.stage"
 
 
 def provenance(config: Config) -> Settings:

@@ -29,6 +29,9 @@ TRAINING_FIGURE = "training_"
 CONTROLLER_TABLE, DECODING_TABLE = "controller_configuration", "evaluation_decoding"
 """Tables of settings: from the controllers' files, and from the configuration alone."""
 
+TEXT_TABLE, GAINS_FROM = "in_text", "continuous_summary"
+"""The table of numbers that the text gives, and the table that STAIR's gains are counted from."""
+
 TRAINING_SCOPE = "training_scope"
 DIAGRAMS = ("method", TRAINING_SCOPE)
 """Figures of STAIR's controllers, from the controllers' files alone."""
@@ -65,7 +68,8 @@ def tables_of(config: Config) -> dict[str, Shows]:
 def run_tables(config: Config) -> tuple[str, ...]:
     """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
     return (
-        *(("replay_design", "in_text") if config.replay is not None else ()),
+        *(("replay_design",) if config.replay is not None else ()),
+        TEXT_TABLE,
         *((CONTROLLER_TABLE,) if diagram_models(config) else ()),
         DECODING_TABLE,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from stair.reporting.labels import Labels
 from stair.statistics.grid import Gap
@@ -33,3 +34,17 @@ def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels) -> str:
             ]
         )
     return text.getvalue()
+
+
+def read_tidy(path: Path) -> Iterator[dict[str, str]]:
+    """The lines of a tidy CSV as texts, further columns included.
+
+    Raises:
+        ValueError: the file lacks one of `COLUMNS`.
+    """
+    with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise ValueError(f"{path} lacks the columns {', '.join(missing)}; delete it and make it again")
+        yield from reader

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import stats
 
 from stair.statistics.conditioning import GROUPS, group_cell
@@ -25,7 +26,7 @@ from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.intervals import Floats
 from stair.statistics.metrics import LATER_TURNS, MEAN
 from stair.statistics.reruns import pass_variances
-from stair.statistics.shared_t1 import TURN, condition_family
+from stair.statistics.shared_t1 import TURN, condition_family, prefix_entries
 from stair.statistics.transitions import TRANSITIONS
 
 Key = tuple[str, str, str, str, str, str]
@@ -152,6 +153,24 @@ def shared_t1_spreads(responses: Responses, reference: str = "native") -> dict[K
                     key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
                     factor = 100.0 / ours.size
                     found[key] = _scaled(sum_spread(ours / len(members) - base, 1.0), factor)
+    return found
+
+
+def truncated_spreads(frame: pd.DataFrame, *, full: str = "stair") -> dict[Key, Spread]:
+    """The spreads of the numbers of `shared_t1.truncated_banks`: bank lengths vary with the sampled T1 responses."""
+    found: dict[Key, Spread] = {}
+    if "bank_tokens" not in frame.columns:
+        return found
+    rows = frame[(frame["turn"] == TURN) & frame["bank_tokens"].notna()]
+    for (model, benchmark, condition), part in rows.groupby(["model", "benchmark", "condition"], sort=False):
+        banks = part.pivot(index="problem_id", columns="sample", values="bank_tokens")
+        limit = prefix_entries(str(condition))
+        if (limit is None and condition != full) or banks.isna().any(axis=None):
+            continue
+        cut = banks.to_numpy(dtype=np.float64) > (np.inf if limit is None else limit)
+        found[str(model), str(benchmark), str(condition), f"T{TURN}", "", "truncated"] = sum_spread(
+            cut.astype(np.float64), 1.0
+        )
     return found
 
 

@@ -20,6 +20,12 @@ def condition_family(condition: str) -> str:
     return match[1] if match else condition
 
 
+def prefix_entries(condition: str) -> int | None:
+    """How many entries of the bank a prefix condition reads; None of another condition."""
+    match = _PREFIX.fullmatch(condition)
+    return int(match[1]) if match else None
+
+
 def shared_t1_metrics(
     responses: Responses, model: str, benchmark: str, *, seeds: int = 3, reference: str = "native", full: str = "stair"
 ) -> list[Value]:

@@ -26,8 +26,6 @@ from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
 PREFIX = "stair_prefix-"
-FULL = "stair_prefix-full"
-"""The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
 
 
 def studied(responses: Responses) -> list[tuple[str, str]]:
@@ -156,7 +154,7 @@ def _prefix_values(
     cut = {value.condition: value for value in truncated_banks(frame, model, benchmark)}
     values: list[Value] = []
     for condition in ("native", *prefixes, "stair"):
-        place = (model, benchmark, FULL if condition == "stair" else condition, f"T{TURN}", "")
+        place = (model, benchmark, paper_labels.FULL_BANK if condition == "stair" else condition, f"T{TURN}", "")
         if condition in cut:
             values.append(Value(*place, "truncated", cut[condition].value, cut[condition].unit))
         for name, metric in metric_names(responses.samples).items():
