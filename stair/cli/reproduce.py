@@ -235,7 +235,8 @@ def _show(config: Config, paths: RunPaths) -> None:
     console = Console()
     console.print()
     console.print(terminal(build(config, paths, "continuous_summary").layout, console.width))
-    console.print(terminal(layout(paths.claims(), config), console.width))
+    if paths.claims().is_file():
+        console.print(terminal(layout(paths.claims(), config), console.width))
     console.print(
         f"Made: {paths.table('continuous_summary', '.md')} (also .csv and .tex), {paths.claims()}, {paths.comparison('.md')}; "
         f"everything is in {paths.folder}"

@@ -223,13 +223,12 @@ def _run_table_from(run: Run, table: str) -> Inputs:
 
 def _text_from(run: Run) -> Inputs:
     """What the numbers of the text on training and gains are made from."""
-    config, paths = run.config, run.paths
-    kinds = {"stair", "lora"}
-    trained = [(m, key) for key, item in config.controllers.items() if item.kind in kinds for m in config.trained(key)]
+    controllers, kinds = run.config.controllers, ("stair", "lora")
+    trained = [job for job in OUTPUTS["controller"].jobs(run) if controllers[job[1]].kind in kinds]
     return {
-        "cleaning": [paths.cleaning(model) for model in trained_models(run)],
+        "cleaning": [run.paths.cleaning(model) for (model,) in OUTPUTS["training_pool"].jobs(run)],
         "controllers": [file for job in trained for file in OUTPUTS["controller"].files(run, *job)],
-        "gains": [paths.table(GAINS_FROM)],
+        "gains": [run.paths.table(GAINS_FROM)] if GAINS_FROM in tables_of(run.config) else [],
     }
 
 
@@ -247,8 +246,13 @@ def _diagram_from(run: Run, figure: str) -> Inputs:
 
 
 def _compared(run: Run) -> Inputs:
-    """Every number that tables and figures report, and the scored rows behind the sampled ones."""
-    reported = [output for output in OUTPUTS.values() if output.target in ("tables", "figures")]
+    """Every number that tables and figures report, and the scored rows behind the sampled ones.
+
+    Training curves and diagrams report none that the paper prints.
+    """
+    without = ("training_figure", "diagram")
+    targets = ("tables", "figures")
+    reported = [output for output in OUTPUTS.values() if output.target in targets and output.name not in without]
     files = [file for output in reported for job in output.jobs(run) for file in output.files(run, *job)]
     return {"values": [file for file in files if file.suffix == ".csv"], **_shown(run, evaluated_places(run.config))}
 

@@ -71,7 +71,7 @@ def run_tables(config: Config) -> tuple[str, ...]:
         *(("replay_design",) if config.replay is not None else ()),
         TEXT_TABLE,
         *((CONTROLLER_TABLE,) if diagram_models(config) else ()),
-        DECODING_TABLE,
+        *((DECODING_TABLE,) if config.conditions else ()),
     )
 
 

@@ -49,7 +49,7 @@ REPOSITORIES = {
     "qwen3.5-4b": "Qwen/Qwen3.5-4B",
     "qwen3.5-9b": "Qwen/Qwen3.5-9B",
 }
-"""Where the paper's models come from (appendix C.1)."""
+"""Where the paper's backbones come from, of training and evaluation (appendix C.1)."""
 
 BENCHMARKS = {"math500": "MATH-500", "aime2025": "AIME 2025", "amc23": "AMC23", "gpqa_diamond": "GPQA-Diamond"}
 """The labels of the paper's benchmarks."""

@@ -93,13 +93,14 @@ def _deciding_samples(responses: Responses, terms: Sequence[tuple[int, Side]], e
 
     Only sampling varies. Its variance comes from the spread among the samples of each problem.
     """
-    total = np.zeros(1)
+    total: Floats | float = 0.0
     for sign, side in terms:
         for condition in side.conditions:
             for turn in side.turns:
                 grid = responses.grid(side.model, side.benchmark, condition, turn)
                 assert not isinstance(grid, Gap)
                 total = total + sign * 100.0 * grid.correct / (len(side.conditions) * len(side.turns))
+    assert not isinstance(total, float)
     if effect == 0.0 or total.shape[1] < 2:
         return None
     variance = float(total.var(axis=1, ddof=1).sum()) / len(total) ** 2

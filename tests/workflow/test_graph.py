@@ -39,8 +39,11 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
         "response_card": 1,
         "check": 1,
         "score_condition": 1,
-        "table": 7,
+        **{"replay_design": 1, "replay_shard": 2, "seal_replay": 1},
+        "table": 9,
         "figure": 1,
+        "comparison": 1,
+        "claims": 1,
         "provenance": 1,
         "all": 1,
     }
@@ -52,7 +55,7 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
 def test_a_table_runs_again_when_rows_that_it_shows_change(copied_run: Path) -> None:
     rows = copied_run / "results/smoke/evaluation/qwen3-4b-instruct/math500/stair.parquet"
     pq.write_table(pq.read_table(rows), rows, compression="gzip")
-    expected = {"table": 6, "figure": 1, "provenance": 1, "all": 1}
+    expected = {"table": 7, "figure": 1, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
     assert jobs_of(snakemake(copied_run, "-n")) == expected, "native_accuracy shows Vanilla and Native"
 
 

@@ -180,15 +180,11 @@ def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
     sides = [(1, Side(test.model, test.benchmark, (c,), (1,))) for c in (_REFERENCE, _FOLLOWER)]
     absent = _absent(evidence, sides)
     values = answer_transitions(evidence.responses, test.model, test.benchmark) if absent is None else []
-    counts = {(value.turn, value.metric): value.value for value in values}
     for turn in (f"T{number}" for number in LATER_TURNS):
-        found = [counts.get((turn, name), absent) for name, _, _ in TRANSITIONS]
-        total = 0
-        for count in found:
-            total += 0 if count is None or isinstance(count, Gap) else int(count)
+        counts = {value.metric: value.value for value in values if value.turn == turn}
+        total = sum(count for name, _, _ in TRANSITIONS if isinstance(count := counts.get(name), int))
         for name in _DIRECTIONS:
-            count = counts.get((turn, name), absent)
-            assert count is not None
+            count = counts[name] if absent is None else absent
             part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, {turn}: {name}"
             yield Part(part, "%", count if isinstance(count, Gap) else occurrence(int(count), total))
 

@@ -56,16 +56,17 @@ class _Spelling:
 
     def __init__(self, config: Config) -> None:
         labels = Labels.of(config)
-        pooled = labels.pooled()
-        self._models = _renamed(labels.models, paper_labels.MODELS) | ({pooled: ""} if pooled else {})
+        self._pooled = labels.pooled()
+        self._models = _renamed(labels.models, paper_labels.MODELS)
         self._benchmarks = _renamed(labels.benchmarks, paper_labels.BENCHMARKS)
         self._conditions = _renamed(labels.conditions, paper_labels.CONDITIONS)
 
     def place(self, row: Mapping[str, str]) -> Place:
         """A row's place, in the paper's spelling."""
         place = Place(**{key: row[key] for key in Place._fields})
+        pooled = place.artifact == paper_labels.POOLED and place.model == self._pooled
         return place._replace(
-            model=self._models.get(place.model, place.model),
+            model="" if pooled else self._models.get(place.model, place.model),
             benchmark=self._benchmarks.get(place.benchmark, place.benchmark),
             condition=self._conditions.get(place.condition, place.condition),
         )

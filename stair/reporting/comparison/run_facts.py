@@ -84,7 +84,9 @@ class RunFacts:
             gap = self._gap(model, benchmark, condition, place.turn)
             if gap is not None:
                 return gap
-        return f"no table or figure of the run gives this number of {place.artifact}"
+        foreign = self.stands_in(place)
+        more = f"; structure only, since {foreign}" if foreign is not None else ""
+        return f"no table or figure of the run gives this number of {place.artifact}{more}"
 
     def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
         """The first reason of an incomplete grid behind a number."""

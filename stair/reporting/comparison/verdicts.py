@@ -46,8 +46,8 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's."""
-        return None if self.ours is None else self.ours - self.printed.value
+        """Ours minus the paper's; none where models or data are not the paper's."""
+        return None if self.ours is None or self.verdict is Verdict.STRUCTURE else self.ours - self.printed.value
 
 
 Reason = Callable[[Place], str | None]
@@ -86,8 +86,7 @@ def _compared(printed: Printed, ours: Ours | None, known: Known) -> Compared:
     place, kind = printed.place, printed.kind
     foreign = known.stands_in(place)
     if ours is None or ours.value is None:
-        reason = known.absent(place)
-        return Compared(printed, Verdict.NOT_RUN, reason=f"{reason}; {foreign}" if foreign else reason)
+        return Compared(printed, Verdict.NOT_RUN, reason=known.absent(place))
     if foreign is not None:
         return Compared(printed, Verdict.STRUCTURE, ours.value, reason=f"the run has this number; {foreign}")
     if kind in EXACT:

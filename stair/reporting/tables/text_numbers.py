@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.table_inputs import GAINS_FROM, diagram_models, stair_controller
+from stair.graph.table_inputs import GAINS_FROM, diagram_models, stair_controller, tables_of
 from stair.records.files import read_mapping
 from stair.records.manifest import manifest_path
 from stair.reporting import paper_labels
@@ -40,6 +40,8 @@ def training_numbers(config: Config, paths: RunPaths) -> Iterator[Value]:
 
 def gains(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
     """STAIR's Avg@k over T2 to T4 minus Native's, of every model and benchmark, from the table of both."""
+    if GAINS_FROM not in tables_of(config):
+        return
     metric = f"Avg@{config.evaluation.samples}"
     means = {
         (row["model"], row["benchmark"], row["condition"]): row["value"]
