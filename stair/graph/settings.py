@@ -322,8 +322,8 @@ def claims(config: Config) -> Settings:
     found = comparison(config) | _conditions(config, "controller", "variant", "repeats")
     for key, controller in config.controllers.items():
         found |= {f"controllers.{key}.{name}": value for name, value in controller.model_dump(mode="json").items()}
-    statements = Path(__file__).parents[1] / "reporting/claims/claims.yaml"
-    return found | {CODE: modules_digest(_CLAIMS, leave_out=_CONFIGURATION), "statements": file_digest(statements)}
+    statements = file_digest(Path(__file__).parents[1] / "reporting/claims/claims.yaml")
+    return found | {CODE: digest_of([modules_digest(_CLAIMS, leave_out=_CONFIGURATION), statements])}
 
 
 _COMPARISON, _CLAIMS = "stair.reporting.comparison.stage", "stair.reporting.claims.stage"

@@ -29,7 +29,7 @@ class Effect:
     problems: int | None = None
     """Behind the effect."""
     deciding: int | None = None
-    """Problems with which an effect of this size is found in four of five cases."""
+    """Problems with which a run shows an effect of this size in four of five cases."""
     deciding_samples: int | None = None
     """The same in samples of each problem, for these problems alone."""
     seeds: tuple[float, ...] = ()
@@ -59,11 +59,11 @@ def paired_effect(responses: Responses, terms: Sequence[tuple[int, Side]], *, pa
         _signed_sum(responses, [(1, side) for sign, side in terms if sign == wanted], passed) for wanted in (1, -1)
     )
     assert not isinstance(positive, Gap) and not isinstance(negative, Gap)
-    found = paired_difference(positive, negative, *(part for _, side in terms for part in side), passed)
+    paired = paired_difference(positive, negative, *(part for _, side in terms for part in side), passed)
     return Effect(
-        found.interval,
-        found.p_value,
-        found.problems,
+        paired.interval,
+        paired.p_value,
+        paired.problems,
         deciding_problems(float(total.std(ddof=1)), float(total.mean())) if len(total) > 1 else None,
         None if passed else _deciding_samples(responses, terms, float(total.mean())),
         _seed_effects(responses, terms, passed),
@@ -89,7 +89,7 @@ def _signed_sum(responses: Responses, terms: Sequence[tuple[int, Side]], passed:
 
 
 def _deciding_samples(responses: Responses, terms: Sequence[tuple[int, Side]], effect: float) -> int | None:
-    """The samples of each problem with which a difference of Avg@k this large is found on these problems.
+    """The samples of each problem with which a run shows a difference of Avg@k this large on these problems.
 
     Only sampling varies. Its variance comes from the spread among the samples of each problem.
     """
@@ -118,9 +118,9 @@ def _seed_effects(responses: Responses, terms: Sequence[tuple[int, Side]], passe
         single = [
             (sign, side._replace(conditions=(condition,)) if side.conditions == first else side) for sign, side in terms
         ]
-        found = _signed_sum(responses, single, passed)
-        assert not isinstance(found, Gap)
-        effects.append(float(found.mean()))
+        differences = _signed_sum(responses, single, passed)
+        assert not isinstance(differences, Gap)
+        effects.append(float(differences.mean()))
     return tuple(effects)
 
 

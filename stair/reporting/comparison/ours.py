@@ -35,20 +35,20 @@ def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
         ValueError: two files give one place different numbers.
     """
     spelling = _Spelling(config)
-    found: dict[Place, Ours] = {}
+    numbers: dict[Place, Ours] = {}
     for file in sorted(files):
         for row in read_tidy(file):
             ours = Ours(_number(row["value"]), _number(row.get("low")), _number(row.get("high")), file.name)
             place = spelling.place(row)
-            known = found.get(place)
+            known = numbers.get(place)
             if known is None or known.value is None or (known.low is None and ours.value == known.value):
-                found[place] = ours
+                numbers[place] = ours
             elif ours.value is not None and abs(ours.value - known.value) > 1e-9 * max(1.0, abs(known.value)):
                 raise ValueError(
                     f"{file} gives {ours.value} where {known.source} gives {known.value} ({', '.join(filter(None, place))}); "
                     "make both again"
                 )
-    return found
+    return numbers
 
 
 class _Spelling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stair.config.model import Config
 from stair.data.paper_counts import BENCHMARK_PROBLEMS
 from stair.reporting import paper_labels
+from stair.reporting.comparison.kinds import SAMPLED, kind_of
 from stair.reporting.comparison.printed import Place
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN
@@ -74,19 +75,18 @@ class RunFacts:
             return f"the run has no model {place.model}"
         if benchmark is not None and benchmark not in config.benchmarks:
             return f"the run has no benchmark {place.benchmark}"
+        reason = f"no table or figure of the run gives this number of {place.artifact}"
+        sampled = kind_of(place.artifact, place.metric, place.unit) in SAMPLED
         shared = place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
         condition = paper_labels.CONDITION_KEYS.get(place.condition)
-        if model and benchmark and condition and not shared:
+        if model and benchmark and condition and sampled and not shared:
             if condition not in config.conditions:
                 return f"the run has no condition {place.condition}"
             if (model, benchmark) not in config.evaluated(condition):
                 return f"the run does not evaluate {place.condition} for {place.model} on {place.benchmark}"
-            gap = self._gap(model, benchmark, condition, place.turn)
-            if gap is not None:
-                return gap
+            reason = self._gap(model, benchmark, condition, place.turn) or reason
         foreign = self.stands_in(place)
-        more = f"; structure only, since {foreign}" if foreign is not None else ""
-        return f"no table or figure of the run gives this number of {place.artifact}{more}"
+        return reason if foreign is None else f"{reason}; structure only, since {foreign}"
 
     def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
         """The first reason of an incomplete grid behind a number."""

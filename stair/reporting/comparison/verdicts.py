@@ -21,7 +21,7 @@ _EQUAL = 1e-9
 
 
 class Verdict(StrEnum):
-    """What a comparison found."""
+    """The result of a comparison."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -103,8 +103,8 @@ def _compared(printed: Printed, ours: Ours | None, known: Known) -> Compared:
     spread = study.get(spread_key(place))
     if spread is None:
         return Compared(printed, Verdict.NONE, ours.value, reason="these rows give no replication interval")
-    found = replication(ours.value, printed.value, spread, rounding=printed.rounding)
-    return Compared(printed, Verdict.AGREES, ours.value, found.low, found.high, found.p_value)
+    interval = replication(ours.value, printed.value, spread, rounding=printed.rounding)
+    return Compared(printed, Verdict.AGREES, ours.value, interval.low, interval.high, interval.p_value)
 
 
 def _replayed(printed: Printed, ours: Ours) -> Compared:

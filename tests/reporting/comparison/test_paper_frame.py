@@ -12,6 +12,8 @@ import pytest
 from stair.config.resolve import resolve
 from stair.reporting.comparison.files import COLUMNS, comparison_csv, summary
 from stair.reporting.comparison.kinds import SAMPLED
+from stair.reporting.comparison.printed import Place
+from stair.reporting.comparison.run_facts import RunFacts
 from stair.reporting.comparison.stage import write
 from stair.reporting.comparison.verdicts import Compared, Verdict
 from stair.statistics.conditioning import history_tables, pooled_history
@@ -74,6 +76,31 @@ def test_another_truth_differs(tmp_path: Path) -> None:
     assert all(each.p_value is not None and each.p_value < 0.05 for each in different)
     write(compared, paper_config(), tmp_path / "comparison.csv")
     assert "worst" in (tmp_path / "comparison.md").read_text()
+
+
+def test_reasons_name_missing_responses_and_absent_tables(tmp_path: Path) -> None:
+    rows = rows_of_evaluation().query("model == 'qwen3.5-4b' and benchmark == 'aime2025'")
+    lost = (rows["condition"] == "stair") & (rows["turn"] == 3) & (rows["problem_id"] == "problem-5")
+    compared = Frame.of(tmp_path, rows[~(lost & (rows["sample"] == 1))], None, paper_config()).compared()
+    reasons = {
+        each.printed.place[:5]: each.reason
+        for each in compared
+        if each.verdict is Verdict.NOT_RUN and each.printed.place.model == "Qwen3.5-4B"
+    }
+    summary_mean = ("tab:continuous-summary", "Qwen3.5-4B", "AIME 2025", "STAIR", "T2-T4")
+    assert "1 of 120 responses missing" in reasons[summary_mean]
+    native = ("tab:continuous-summary", "Qwen3.5-4B", "AIME 2025", "Native", "T2-T4")
+    assert native not in reasons
+    assert "no table or figure" in reasons["tab:bank-runtime", "Qwen3.5-4B", "MATH-500", "Native", "T2"]
+
+
+def test_fewer_problems_give_no_verdict() -> None:
+    problems = tuple(f"p{number}" for number in range(60))
+    facts = RunFacts(paper_config(), Responses({}, 4, {"math500": problems, "aime2025": problems[:30]}))
+    place = Place("tab:continuous-summary", "Qwen3.5-4B", "MATH-500", "STAIR", "T2-T4", "", "Avg@4", "%")
+    assert facts.other_problems(place) == "60 problems; the paper has 500"
+    assert facts.other_problems(place._replace(benchmark="AIME 2025")) is None
+    assert facts.stands_in(place) is None
 
 
 def test_small_models_are_compared_by_structure_only(tmp_path: Path) -> None:
