@@ -25,8 +25,6 @@ from stair.statistics.shared_t1_metrics import TURN, shared_t1_metrics, truncate
 from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
-FULL = "stair_prefix-full"
-"""The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
 
 
 def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
@@ -159,7 +157,7 @@ def _prefix_values(
     cut = {value.condition: value for value in truncated_banks(frame, model, benchmark, name_of=labels.name)}
     values: list[Value] = []
     for condition in ("native", *prefixes, "stair"):
-        place = (model, benchmark, FULL if condition == "stair" else condition, f"T{TURN}", "")
+        place = (model, benchmark, paper_labels.FULL_BANK if condition == "stair" else condition, f"T{TURN}", "")
         if condition in cut:
             values.append(Value(*place, "truncated", cut[condition].value, cut[condition].unit))
         for name, metric in metric_names(responses.samples).items():
