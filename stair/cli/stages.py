@@ -300,8 +300,9 @@ def replay(
     if design and seal:
         raise ValueError("give --design or --seal, not both")
     if design:
-        stage.design(*open_job(run, "replay_design", model), model)
-        record_origin(run, "replay_design", model)
+        if not copied_existing(run, "replay_design", model, runs=False):
+            stage.design(*open_job(run, "replay_design", model), model)
+            record_origin(run, "replay_design", model)
     elif seal:
         stage.seal(*open_job(run, "replay", model), model)
         record_origin(run, "replay", model)
@@ -325,6 +326,8 @@ def runtime(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> N
     from stair.runtime import stage
 
     settings, paths = open_job(run, "runtime", model)
+    if copied_existing(run, "runtime", model, runs=False):
+        return
     with own_gpus(settings.gpus_for("transformers")):
         stage.run(settings, paths, model)
     record_origin(run, "runtime", model)
@@ -381,5 +384,6 @@ def replay_statistics(
     set_threads(threads)
     from stair.replay.analyze import analyze
 
-    analyze(*open_job(run, "replay_statistics", model, part), model, part)
-    record_origin(run, "replay_statistics", model, part)
+    if not copied_existing(run, "replay_statistics", model, part, runs=False):
+        analyze(*open_job(run, "replay_statistics", model, part), model, part)
+        record_origin(run, "replay_statistics", model, part)

@@ -7,7 +7,7 @@ from pathlib import Path
 from stair.backbones.revision import revision_files
 from stair.config.paths import BACKBONE_FILES
 from stair.graph.output_kind import Inputs, OutputKind
-from stair.graph.outputs import OUTPUTS
+from stair.graph.outputs import OUTPUTS, used_models
 from stair.graph.run import Run
 from stair.graph.shard_count import shard_count
 
@@ -36,16 +36,29 @@ def _marks_by_file(run: Run) -> dict[Path, Path]:
 
 
 def weights(run: Run, output: OutputKind, *name: str) -> list[Path]:
-    """The files of the model that a job uses; none for a restored output, which is copied, or with random weights."""
-    if output.is_restored(run, *name) or output.random_weights(run):
-        return []
+    """The files of the model that a job uses; none with random weights.
+
+    A restored output is copied. It waits for the model only where other jobs use the model, because its origin is then
+    compared with the model's contents.
+    """
     model = dict(zip(output.wildcards, name, strict=True))["model"]
+    if output.random_weights(run) or (output.is_restored(run, *name) and model not in used_models(run)):
+        return []
     folder = run.paths.model_folder(run.config, model)
     if run.config.models[model].tiny is not None:
         return [folder / file for file in BACKBONE_FILES]
     if run.config.models[model].path is not None:
         return revision_files(folder)
     return [run.paths.model_mark(run.config, model)]
+
+
+def preflight_results(run: Run, output: OutputKind, *name: str, prompts: str | None = None) -> list[Path]:
+    """The preflight results of the model that a job uses, and of its `prompts`; none where `weights` has none."""
+    if not weights(run, output, *name) or output.is_restored(run, *name):
+        return []
+    model = dict(zip(output.wildcards, name, strict=True))["model"]
+    limits = [] if prompts is None else [run.paths.preflight_limits(model, prompts)]
+    return [run.paths.preflight(model), *limits]
 
 
 def markers(run: Run, output: OutputKind, *name: str) -> list[Path]:

@@ -73,7 +73,8 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay", "runtime")]
+        names = ("rollouts", "controller", "responses", "replay_design", "replay", "runtime")
+        outputs = [OUTPUTS[name] for name in names]
         jobs = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
         return any(not output.is_restored(run, *job) for output, job in jobs)
 
@@ -120,6 +121,16 @@ def checked_prompts(run: Run) -> list[Job]:
 def replayed_models(run: Run) -> list[Job]:
     """The models whose histories are replayed."""
     return [] if run.config.replay is None else [(model,) for model in run.config.replay.models]
+
+
+def measured_models(run: Run) -> list[Job]:
+    """The replayed models whose states are measured: not those whose design and statistics are all restored."""
+
+    def restored(model: str) -> bool:
+        parts = [_is_restored(run, "replay_statistics", model, part) for part in REPLAY_PARTS]
+        return model in analyzed_models(run.config) and all((_is_restored(run, "replay_design", model), *parts))
+
+    return [(model,) for (model,) in replayed_models(run) if not restored(model)]
 
 
 def timed_models(run: Run) -> list[Job]:
@@ -542,13 +553,14 @@ OUTPUTS: dict[str, OutputKind] = {
             made_from=_design_from,
             settings=lambda run, model: settings.replay_design(run.config, model),
             uses_model=True,
+            restorable=True,
         ),
         OutputKind(
             "replay",
             rules=("seal_replay",),
             target="replay",
             wildcards=("model",),
-            jobs=replayed_models,
+            jobs=measured_models,
             files=lambda run, model: [run.paths.replay_cells(model)],
             made_from=lambda run, model: {
                 **_design_from(run, model),
@@ -573,6 +585,7 @@ OUTPUTS: dict[str, OutputKind] = {
             },
             settings=lambda run, model, part: settings.replay_statistics(run.config, part),
             schema=schemas.REPLAY_STATISTICS,
+            restorable=True,
         ),
         OutputKind(
             "runtime",
@@ -584,6 +597,7 @@ OUTPUTS: dict[str, OutputKind] = {
             made_from=_runtime_from,
             settings=lambda run, model: settings.runtime(run.config, model),
             uses_model=True,
+            restorable=True,
             random_weights=lambda run: _runtime(run).synthetic is not None,
             work="runtime/{model}",
         ),

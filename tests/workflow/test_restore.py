@@ -18,7 +18,7 @@ CONTROLLER = f"controllers/{MODEL}/stair/controller.safetensors"
 PLACE = f"responses/{MODEL}/math500"
 GENERATING = {
     *("backbone", "rollout_shard", "seal_rollouts", "evaluation_shard", "training_pool", "training_sessions"),
-    *("data_card", "data_report", "preflight_model"),
+    *("data_card", "data_report", "preflight_model", "replay_shard", "seal_replay"),
 }
 
 
@@ -44,7 +44,8 @@ def would_run(folder: Path, *changes: str) -> dict[str, int]:
 
 
 def test_controllers_and_responses_are_restored_and_nothing_is_generated(finished_run: Path, tmp_path: Path) -> None:
-    archive = published(finished_run, tmp_path, "controllers", "responses")
+    archive = published(finished_run, tmp_path, "controllers", "responses", "replay", "runtime")
+    shutil.rmtree(archive / f"replay/{MODEL}/states")
     with tarfile.open(tmp_path / "archive.tar.gz", "w:gz") as packed:
         packed.add(archive, "stair-smoke")
     results = fresh(tmp_path)

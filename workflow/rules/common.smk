@@ -65,6 +65,14 @@ def weights_of(name):
     return lambda wildcards: job_inputs.weights(run, output, *output.job(wildcards))
 
 
+def preflight_of(name, prompts=None):
+    """The preflight results of the model that a job uses, and of a data set's prompts."""
+    output = OUTPUTS[name]
+    return lambda wildcards: job_inputs.preflight_results(
+        run, output, *output.job(wildcards), prompts=prompts
+    )
+
+
 def marker_of(name):
     """The pattern of the completion markers of an output's shards."""
     return str(paths.shard("{shard}", "{of}", *OUTPUTS[name].work.split("/")))

@@ -13,7 +13,7 @@ rule replay_design:
     input:
         unpack(made_from("replay_design")),
         model=weights_of("replay_design"),
-        preflight=paths.preflight("{model}"),
+        preflight=preflight_of("replay_design"),
     output:
         files_of("replay_design"),
     log:

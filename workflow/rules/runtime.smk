@@ -12,14 +12,7 @@ rule measure_runtime:
     input:
         unpack(made_from("runtime")),
         model=weights_of("runtime"),
-        preflight=lambda wildcards: (
-            [] if cfg.runtime.synthetic else paths.preflight(wildcards.model)
-        ),
-        limits=lambda wildcards: (
-            []
-            if cfg.runtime.synthetic
-            else paths.preflight_limits(wildcards.model, cfg.runtime.benchmark)
-        ),
+        preflight=preflight_of("runtime", cfg.runtime and cfg.runtime.benchmark),
     output:
         files_of("runtime"),
     log:
