@@ -129,28 +129,38 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
 
     A name that never was configured stays, and is refused as a mistake.
     """
-    values, gone = dict(values), set()
-    for section in ("controllers", "conditions"):
-        kept = {}
-        for key, item in (values.get(section) or {}).items():
-            if isinstance(item, Mapping):
-                for kind in ("models", "benchmarks"):
-                    item = _only_present(item, kind, set(base.get(kind) or {}) - set(values.get(kind) or {}))
-            if item is None or (
-                isinstance(item, Mapping) and section == "conditions" and item.get("controller") in gone
-            ):
-                gone.add(key)
-            else:
-                kept[key] = item
-        values[section] = kept
-        gone = gone if section == "controllers" else set()
-    if isinstance(replay := values.get("replay"), Mapping):
-        for kind, single in (("benchmarks", "benchmark"), ("conditions", "condition")):
-            if replay.get(single) in set(base.get(kind) or {}) - set(values.get(kind) or {}):
-                return values | {"replay": None}
-        values["replay"] = _only_present(
-            replay, "models", set(base.get("models") or {}) - set(values.get("models") or {})
-        )
+
+    def removed(kind: str) -> set[str]:
+        return set(base.get(kind) or {}) - set(values.get(kind) or {})
+
+    def kept(items: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
+        """Controllers or conditions without those for removed names alone, and without those of controllers in `gone`."""
+        left = {}
+        for key, item in items.items():
+            for kind in ("models", "benchmarks"):
+                item = _only_present(item, kind, removed(kind)) if isinstance(item, Mapping) else item
+            if item is not None and not (isinstance(item, Mapping) and item.get("controller") in gone):
+                left[key] = item
+        return left
+
+    values = dict(values)
+    before = values.get("controllers") or {}
+    values["controllers"] = kept(before, set())
+    gone = set(before) - set(values["controllers"])
+    values["conditions"] = kept(values.get("conditions") or {}, gone)
+    for section in ("replay", "controls"):
+        if not isinstance(study := values.get(section), Mapping):
+            continue
+        singles = (("benchmarks", "benchmark"), ("conditions", "condition"))
+        if any(study.get(single) in removed(kind) for kind, single in singles):
+            values[section] = None
+        elif isinstance(study := _only_present(study, "models", removed("models")), Mapping):
+            if isinstance(conditions := study.get("conditions"), Mapping):
+                # The study is there by default: it must not keep an overlay from removing a controller.
+                study = {**study, "conditions": kept(conditions, gone | removed("controllers"))}
+            values[section] = study
+        else:
+            values[section] = None
     return values
 
 
