@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from stair.config.paths import BACKBONE_FILES
+from stair.config.paths import BACKBONE_FILES, shared_t1
 from stair.config.replay import Replay
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
@@ -21,9 +21,11 @@ from stair.graph.table_inputs import (
     TRAINING_FIGURE,
     TRAINING_SCOPE,
     Place,
+    bank_lengths,
     diagram_models,
     evaluated_places,
     run_tables,
+    shared_t1_tables,
     stair_controller,
     tables_of,
 )
@@ -62,7 +64,7 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "replay")]
+        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "shared_t1", "replay")]
         made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
         return any(not output.is_restored(run, *job) for output, job in made)
 
@@ -89,6 +91,11 @@ def evaluated(run: Run) -> list[Job]:
     return [(*pair, condition) for condition in run.config.conditions for pair in run.config.evaluated(condition)]
 
 
+def shared_t1_run(run: Run) -> Run:
+    """The run as the study with a shared T1 history sees it."""
+    return Run(*shared_t1(run.config, run.paths))
+
+
 def answering_models(run: Run) -> list[str]:
     """The models that answer a benchmark."""
     return [model for model in run.config.models if run.config.benchmarks_of(model)]
@@ -101,7 +108,7 @@ def checked_prompts(run: Run) -> list[Job]:
         for model in used_models(run)
         for name in (
             *(["training_pool"] if needs_training_data(run, model) else []),
-            *run.config.benchmarks_of(model),
+            *dict.fromkeys((*run.config.benchmarks_of(model), *run.config.shared_t1().benchmarks_of(model))),
         )
     ]
 
@@ -188,7 +195,9 @@ def _checked(run: Run) -> Inputs:
         for group, files in _training_data(run, model).items():
             found[group] = [*found.get(group, []), *files]
     found["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
-    return found | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
+    study = shared_t1_run(run)
+    shared = {"shared_t1": [study.paths.responses(*job) for job in evaluated(study)]} if run.config.controls else {}
+    return found | {"responses": [run.paths.responses(*job) for job in evaluated(run)], **shared}
 
 
 def _shown(run: Run, places: Iterable[Place]) -> Inputs:
@@ -204,14 +213,19 @@ def _shown(run: Run, places: Iterable[Place]) -> Inputs:
 def _table_from(run: Run, table: str) -> Inputs:
     if table in run_tables(run.config):
         return _run_table_from(run, table)
+    if (shared := shared_t1_tables(run.config)) and table in shared:
+        study = shared_t1_run(run)
+        return _shown(study, shared[table](study.config, evaluated_places(study.config)))
     return _shown(run, tables_of(run.config)[table](run.config, evaluated_places(run.config)))
 
 
 def _run_table_from(run: Run, table: str) -> Inputs:
     models = [model for (model,) in replayed_models(run)]
-    return {
-        "design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)],
-    }
+    found: Inputs = {"design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)]}
+    if table == "in_text" and run.config.controls is not None:
+        study = shared_t1_run(run)
+        found |= _shown(study, bank_lengths(study.config))
+    return found
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
@@ -431,6 +445,44 @@ OUTPUTS: dict[str, OutputKind] = {
             constant=("model", "benchmark", "condition"),
         ),
         OutputKind(
+            "shared_t1",
+            rules=("seal_controls",),
+            target="controls",
+            wildcards=("model", "benchmark", "condition"),
+            jobs=lambda run: evaluated(shared_t1_run(run)),
+            files=lambda run, model, benchmark, condition: [run.paths.shared_t1.responses(model, benchmark, condition)],
+            made_from=lambda run, *job: _responses_from(shared_t1_run(run), *job),
+            settings=lambda run, model, benchmark, condition: settings.controls(
+                run.config, model, benchmark, condition
+            ),
+            schema=schemas.RESPONSES,
+            constant=("model", "benchmark", "condition"),
+            uses_model=True,
+            restorable=True,
+            work="controls/{model}/{benchmark}/{condition}",
+            shards=Shards(
+                "controls_shard",
+                lambda run, model, benchmark, condition: run.config.shared_t1().shards_of(condition),
+            ),
+        ),
+        OutputKind(
+            "shared_t1_scores",
+            rules=("score_controls",),
+            target="scores",
+            wildcards=("model", "benchmark", "condition"),
+            jobs=lambda run: evaluated(shared_t1_run(run)),
+            files=lambda run, model, benchmark, condition: [
+                run.paths.shared_t1.evaluation(model, benchmark, condition)
+            ],
+            made_from=lambda run, model, benchmark, condition: {
+                "responses": [run.paths.shared_t1.responses(model, benchmark, condition)],
+                "benchmark": [run.paths.benchmark(benchmark)],
+            },
+            settings=lambda run, model, benchmark, condition: settings.scores(run.config, benchmark),
+            schema=schemas.SCORED,
+            constant=("model", "benchmark", "condition"),
+        ),
+        OutputKind(
             "response_card",
             rules=("response_card",),
             target="evaluation",
@@ -485,10 +537,16 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("table",),
             target="tables",
             wildcards=("table",),
-            jobs=lambda run: [(name,) for name in (*tables_of(run.config), *run_tables(run.config))],
+            jobs=lambda run: [
+                (name,) for name in (*tables_of(run.config), *shared_t1_tables(run.config), *run_tables(run.config))
+            ],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
             made_from=_table_from,
-            settings=lambda run, table: settings.tables(run.config),
+            settings=lambda run, table: (
+                settings.shared_t1_tables(run.config)
+                if table in shared_t1_tables(run.config)
+                else settings.tables(run.config)
+            ),
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
         ),

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import pandas as pd
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.reporting import paper_labels
@@ -19,6 +21,7 @@ from stair.reporting.tables import (
     lora,
     native_accuracy,
     replay_design,
+    shared_t1,
     turns,
     uncertainty,
 )
@@ -39,6 +42,8 @@ class Source:
     """Parameters by (model, condition), where known."""
     sizes: tuple[Value, ...] = ()
     """Tokens that turns are given to read."""
+    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """The rows of these places, for numbers that no grid has."""
 
 
 class TableBuilder(NamedTuple):
@@ -94,6 +99,17 @@ _TABLES = {
     ),
     "lora_turns": TableBuilder(
         paper_labels.LORA_TURNS, lambda source: lora.build_turns(source.responses, source.labels)
+    ),
+    "shared_t1": TableBuilder(paper_labels.SHARED_T1, lambda source: shared_t1.build(source.responses, source.labels)),
+    "bank_prefix_accuracy": TableBuilder(
+        paper_labels.BANK_PREFIXES,
+        lambda source: shared_t1.build_prefixes(source.responses, source.rows, source.labels),
+    ),
+    "shared_t1_intervals": TableBuilder(
+        "shared_t1_intervals", lambda source: uncertainty.shared_t1_intervals(source.responses, source.labels)
+    ),
+    "shared_t1_comparisons": TableBuilder(
+        "shared_t1_comparisons", lambda source: uncertainty.shared_t1_comparisons(source.responses, source.labels)
     ),
 }
 RUN_TABLES = {

@@ -20,7 +20,7 @@ FRAMES = {
     "by_first_answer": ("native_accuracy", "history_"),
     "by_turn": ("continuous_summary", "turns_"),
     "lora": ("lora_comparison", "lora_turns"),
-    "shared_t1": ("shared_t1", "bank_prefix_accuracy"),
+    "shared_t1": ("shared_t1.", "bank_prefix_accuracy"),
 }
 """Each frame of rows, and the tables whose counts it has, by their names' beginnings."""
 

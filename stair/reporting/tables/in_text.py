@@ -6,7 +6,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row
-from stair.reporting.tables import replay_design
+from stair.reporting.tables import replay_design, shared_t1
 from stair.reporting.tables.table import Table, gap_reasons
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
@@ -17,6 +17,8 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     values: list[Value] = []
     if config.replay is not None:
         values += replay_design.in_text(config, paths)
+    if config.controls is not None:
+        values += shared_t1.in_text(config, paths, labels)
     rows = tuple(
         Row(
             (
