@@ -1,14 +1,14 @@
 # make reproduce   the tiny run, from generated problems to the main table (RUN=name for another, GO=1 to start an expensive one)
-#                  ENGINE=sglang draws the Qwen3 backbone's training responses by SGLang's server
+#                  ENGINE=sglang generates the Qwen3 backbone's training responses with SGLang's server
 # make test        the test suite
-# make test-workflow     what runs whole workflows: the graph, changes, reuse, verification
+# make test-workflow     whole small runs: the graph, changes, reuse, verification
 # make test-faults       kills and damages real runs
-# make test-reproduced   looks at the tiny run that was made, and at what its stages took
+# make test-reproduced   checks the finished tiny run against docs/tiny.md, and its seconds against docs/budget.md
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
-# make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), by PYTHON and its torch; writes OUT (docs/gpu.md)
+# make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), with the torch of PYTHON; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
 # make lint        formatting, types, imports, the workflow's style
-# make env         the locked environment in .venv, which every other target builds first
+# make env         the locked environment in .venv; every other target builds it first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
 # make lock        renews the lock file from pyproject.toml
 RUN ?= tiny
@@ -32,8 +32,8 @@ $(READY):
 
 env: $(READY)
 
-# SGLang's server pins other versions than the pipeline, and must not meet them: an environment apart.
-# One a device, so that tests on the CPU of a machine with a GPU leave the other alone.
+# SGLang's server pins other versions than the pipeline, so it has its own environment.
+# Each device has one, so that tests on the CPU do not rebuild the GPU's.
 GPU_DEVICE := $(or $(DEVICE),cuda)
 DEVICE ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
 SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
@@ -42,16 +42,16 @@ SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_
 	@rm -f .venv-sglang-$*/.ready-*
 	@touch $@
 
-# A bare colon would make another rule of this line.
+# An unescaped colon would make this line another rule.
 sglang-env: .venv-sglang-$(subst :,\:,$(DEVICE))/$(SGLANG_READY)
 
-# Triton: 200 MB that nothing but tests of its kernels needs on a machine without a GPU.
+# Triton has 200 MB. Without a GPU, only the tests of its kernels need it.
 TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
 $(TEST_READY): $(READY)
 	@$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r envs/test.lock
 	@touch $@
 
-# The server's environment is for the device that the run names.
+# The run's configuration names the device of the server's environment.
 reproduce: $(READY)
 ifeq ($(ENGINE),sglang)
 	@device=$$($(VENV)/bin/stair config --run $(RUN) --key sglang.device) && $(MAKE) --no-print-directory sglang-env DEVICE=$$device
@@ -65,16 +65,16 @@ tiny-backbones: $(READY)
 test: $(READY) $(TEST_READY)
 	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang" -n 2 --dist loadgroup
 
-# Every worker makes one small run, which the files that it takes share.
+# Every worker makes one small run, which its test files share.
 test-workflow: $(READY)
 	$(VENV)/bin/python -m pytest tests/workflow -m "not faults and not sglang" -n 2 --dist loadfile
 
-# Each of these tests starts a server of its own and loads both processors: one after another.
+# Each of these tests starts its own server and loads both processors, so they run one after another.
 test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 
-# Builds no environment: a machine with a GPU has its own torch. DEVICE=cpu runs small shapes; a GPU that is not found is
-# an error, whatever nvidia-smi says.
+# Builds no environment, because a machine with a GPU has its own torch. DEVICE=cpu runs small shapes. A missing GPU is an
+# error, whatever nvidia-smi reports.
 gpu:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: %s is Python %s, expected 3.11 or later; name another \
 	interpreter with PYTHON=" % (sys.executable, sys.version.split()[0]))'

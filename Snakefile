@@ -1,10 +1,10 @@
-# The reproduction's graph. `make reproduce` runs it; `snakemake <stage>` runs one stage; `snakemake -n` says what is to do.
+# The reproduction's graph. `make reproduce` runs it; `snakemake <stage>` runs one stage; `snakemake -n` lists the jobs.
 # The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
 from pathlib import Path
 
 from snakemake.utils import min_version
 
-from stair.workflow.lock import release_run
+from stair.workflow.driver_claim import release_run
 from stair.workflow.driven_run import open_run
 
 min_version("9.27")
@@ -19,7 +19,7 @@ run = open_run(workflow)
 include: "workflow/rules/common.smk"
 
 
-# One file for each stage. They share the helpers above, and meet in the files that they name.
+# One file for each stage. They share the helpers above.
 for stage in sorted(Path(workflow.basedir, "workflow", "rules").glob("*.smk")):
     if stage.name != "common.smk":
 
@@ -41,7 +41,7 @@ onerror:
 rule all:
     default_target: True
     input:
-        # Every stage, not only the last: a deleted output in the middle is made again, and what depends on it after it.
+        # Every stage, not only the last: a deleted intermediate output is made again, and then its dependents.
         all_of(),
 
 

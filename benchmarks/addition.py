@@ -101,20 +101,20 @@ def measure(name: str, chosen: argparse.Namespace, figures: Figures) -> bool:
     for signal in chosen.signals:
         scaled = (values * (signal / strength)).bfloat16()
         bank = Bank([LAYER], [Segment([LAYER], keys, scaled)])
-        found = prefill(model, attachment, ids, RowControl(reflector, bank, span))
+        controlled = prefill(model, attachment, ids, RowControl(reflector, bank, span))
         z = readout(attachment, native, bank, reflector, span)
-        wanted, wide = z.double() @ weight.double().T, z.float() @ weight.float().T
+        exact_change, wide = z.double() @ weight.double().T, z.float() @ weight.float().T
         exact = before.float() + wide
         outputs = {
             "input": F.linear(attention + z, weight),
-            "output": found.output[slice(*span)],
+            "output": controlled.output[slice(*span)],
             "fp32": exact.bfloat16(),
         }
-        at_output = [lost(each - before.double(), wanted) for each in (one.double() for one in outputs.values())]
+        at_output = [lost(each - before.double(), exact_change) for each in (one.double() for one in outputs.values())]
         # The residual addition takes the FP32 sum as it is.
         streams = [residual + outputs["input"], residual + outputs["output"], (residual.float() + exact).bfloat16()]
-        behind = [lost(each.double() - (residual + before).double(), wanted) for each in streams]
-        same = torch.equal(found.attention, native.attention) and torch.equal(
+        behind = [lost(each.double() - (residual + before).double(), exact_change) for each in streams]
+        same = torch.equal(controlled.attention, native.attention) and torch.equal(
             outputs["output"], before + F.linear(z, weight)
         )
         bits = bits and same
@@ -127,24 +127,24 @@ def measure(name: str, chosen: argparse.Namespace, figures: Figures) -> bool:
     return bits
 
 
-def lost(change: Tensor, wanted: Tensor) -> float:
-    return float((change - wanted).norm() / wanted.norm())
+def lost(change: Tensor, exact: Tensor) -> float:
+    return float((change - exact).norm() / exact.norm())
 
 
 def prefill(model: Any, attachment: Attachment, ids: Tensor, control: RowControl | None) -> Layer:
     """One forward. Hooks of the control come first, so that these see what the layer really has."""
-    attention, found = model.model.layers[LAYER].self_attn, {}
+    attention, captured = model.model.layers[LAYER].self_attn, {}
     with attachment.controlling([control], torch.arange(ids.shape[1])[None]):
         handles = [
-            attention.q_proj.register_forward_hook(lambda _, args, out: found.update(projected=out[0])),
-            attention.q_norm.register_forward_hook(lambda _, args, out: found.update(queries=out[0])),
-            attention.o_proj.register_forward_hook(lambda _, args, out: found.update(attention=args[0][0])),
-            attention.register_forward_hook(lambda _, args, out: found.update(output=out[0][0])),
+            attention.q_proj.register_forward_hook(lambda _, args, out: captured.update(projected=out[0])),
+            attention.q_norm.register_forward_hook(lambda _, args, out: captured.update(queries=out[0])),
+            attention.o_proj.register_forward_hook(lambda _, args, out: captured.update(attention=args[0][0])),
+            attention.register_forward_hook(lambda _, args, out: captured.update(output=out[0][0])),
         ]
         model(ids, attention_mask=torch.ones_like(ids), use_cache=False, logits_to_keep=1)
     for handle in handles:
         handle.remove()
-    return Layer(**found)
+    return Layer(**captured)
 
 
 def readout(attachment: Attachment, layer: Layer, bank: Bank, reflector: Reflector, span: tuple[int, int]) -> Tensor:

@@ -14,7 +14,6 @@ loop's tokens/s from a batch of 16 on, and STAIR with capture decodes at no less
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from benchmarks.models import SHAPES, TINY, controlled_layers, random_model
 from stair.engines.base import Capture, Read, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.method import Bank, Reflector, Segment
+from stair.records.csv_table import csv_table
 
 SAMPLING = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)
 FASTER, KEPT = 4.0, 0.9
@@ -104,7 +104,7 @@ def forms(model: Any, case: Case, layers: tuple[int, ...], loop: int, step: Call
         model, tokens=model.config.vocab_size, layers=layers, batch_width=case.batch, prefill_width=case.prefill,
         cache_block=64,
     )  # fmt: skip
-    asked = requests(case, model.config.vocab_size)
+    plain_requests = requests(case, model.config.vocab_size)
     facts = reading.architecture
     controller = Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0).to(model.device)
     states = torch.randn(2, len(layers), facts.kv_heads, case.bank, facts.head_dim).to(model.dtype)
@@ -114,7 +114,7 @@ def forms(model: Any, case: Case, layers: tuple[int, ...], loop: int, step: Call
     read = Read(bank, controller, span=(case.prompt // 2, case.prompt))
 
     def generate() -> int:
-        for request in asked[:loop]:
+        for request in plain_requests[:loop]:
             ids = torch.tensor([request.prompt_ids], device=model.device)
             model.generate(
                 ids, attention_mask=torch.ones_like(ids), do_sample=True, temperature=SAMPLING.temperature,
@@ -124,11 +124,11 @@ def forms(model: Any, case: Case, layers: tuple[int, ...], loop: int, step: Call
         return loop * case.tokens
 
     def native() -> int:
-        return sum(len(done.response_ids) for done in plain.run(asked))
+        return sum(len(done.response_ids) for done in plain.run(plain_requests))
 
     def stair() -> int:
-        wanted = (replace(each, read=read, capture=Capture(layers, None)) for each in asked)
-        return sum(len(done.response_ids) for done in reading.run(wanted))
+        reading_requests = (replace(each, read=read, capture=Capture(layers, None)) for each in plain_requests)
+        return sum(len(done.response_ids) for done in reading.run(reading_requests))
 
     return {"generate, one by one": generate, "native": native, "stair and capture": stair}
 
@@ -139,21 +139,21 @@ def measure(shape: str, model: Any, case: Case, layers: tuple[int, ...], rounds:
     clock = time.perf_counter if model.device.type == "cuda" else time.process_time
     ticks: list[float] = []
     calls = forms(model, case, layers, loop, lambda: ticks.append(clock()))
-    whole: dict[str, list[float]] = {name: [] for name in calls}
+    seconds_of: dict[str, list[float]] = {name: [] for name in calls}
     steps: dict[str, list[float]] = {name: [] for name in calls}
-    made = {}
+    token_counts = {}
     for turn in range(rounds + 1):
         for name, call in calls.items():
             ticks.clear()
             start = clock()
-            made[name] = call()
+            token_counts[name] = call()
             if model.device.type == "cuda":
                 torch.cuda.synchronize()
             if turn:
-                whole[name].append(clock() - start)
+                seconds_of[name].append(clock() - start)
                 if ticks:
                     steps[name].append(median(later - earlier for earlier, later in pairwise(ticks)))
-    speed = {name: made[name] / min(whole[name]) for name in calls}
+    speed = {name: token_counts[name] / min(seconds_of[name]) for name in calls}
     looped = speed[next(iter(calls))]
     rows = []
     for name in calls:
@@ -228,10 +228,8 @@ def main() -> int:
     if gpu:
         print(PAPER)
     if arguments.out is not None:
-        with open(arguments.out, "w", newline="") as opened:
-            writer = csv.writer(opened)
-            writer.writerow(Row.__dataclass_fields__)
-            writer.writerows([getattr(row, name) for name in Row.__dataclass_fields__] for row in rows)
+        columns = list(Row.__dataclass_fields__)
+        arguments.out.write_text(csv_table(columns, ([getattr(row, name) for name in columns] for row in rows)))
     figures.finish()
     missed = missed_bars(rows)
     print("\n".join(missed) if missed else "every bar is met")

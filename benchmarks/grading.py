@@ -42,13 +42,13 @@ class Result:
         return f"| {self.name} | {self.accuracy:.1f}% | {counts} | {1000 * self.seconds / self.pairs:.1f} |"
 
 
-def ours(pairs: list[Pair]) -> list[bool]:
+def stair_verdicts(pairs: list[Pair]) -> list[bool]:
     items = [ScoreItem(pair["response"], pair["reference"], pair["kind"], pair["problem_hint"]) for pair in pairs]
     return [score.correct for score in score_many(items, workers=1)]
 
 
 def without_problem(pairs: list[Pair]) -> list[bool]:
-    return ours([{**pair, "problem_hint": None} for pair in pairs])
+    return stair_verdicts([{**pair, "problem_hint": None} for pair in pairs])
 
 
 def math_verify(pairs: list[Pair]) -> list[bool]:
@@ -72,7 +72,7 @@ def _math_verify(pairs: list[Pair], **options: Any) -> list[bool]:
 
 
 GRADERS: dict[str, Grader] = {
-    "this scorer": ours,
+    "this scorer": stair_verdicts,
     "this scorer, without the problem's text": without_problem,
     "math-verify 0.9.0": math_verify,
     "the same, `float_rounding=12, numeric_precision=200, allow_set_relation_comp=True`": strict_math_verify,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm import end_with_parent
+from stair.cli.warm_client import end_with_parent
 
 LIMIT_GIB = 2.0
 
@@ -60,12 +60,12 @@ def main() -> None:
     where = f"{chosen.vocabulary:,} x {chosen.hidden:,}, {chosen.dtype}"
     with figures.case(f"{where}, {chosen.whole_tokens:,} tokens"):
         times = {form: run(chosen, form, chosen.whole_tokens) for form in forms}
-        for form, found in times.items():
+        for form, timing in times.items():
             print(
-                f"{form:8} {chosen.whole_tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs"
+                f"{form:8} {chosen.whole_tokens:6} tokens: {timing['seconds']:.2f} s, {timing['gib']:.2f} GiB above the inputs"
             )
-            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens", found["seconds"], "s")
-            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens: above the inputs", found["gib"], "GiB")
+            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens", timing["seconds"], "s")
+            figures.add(f"{where}, {form}, {chosen.whole_tokens:,} tokens: above the inputs", timing["gib"], "GiB")
         ratio = times["chunked"]["seconds"] / times["whole"]["seconds"]
         print(f"time, chunked to whole: {ratio:.2f}")
         figures.add(f"{where}: chunked over whole", ratio, "x")
@@ -79,14 +79,14 @@ def main() -> None:
                 print(f"relative error, {name}: {error:.1e}")
                 figures.add(f"{where}, relative error, {name}", error, "")
     with figures.case(f"{where}, {chosen.tokens:,} tokens"):
-        found = run(chosen, "chunked", chosen.tokens)
+        timing = run(chosen, "chunked", chosen.tokens)
         print(
-            f"chunked  {chosen.tokens:6} tokens: {found['seconds']:.2f} s, {found['gib']:.2f} GiB above the inputs "
-            f"(limit {LIMIT_GIB}), {found['device']}"
+            f"chunked  {chosen.tokens:6} tokens: {timing['seconds']:.2f} s, {timing['gib']:.2f} GiB above the inputs "
+            f"(limit {LIMIT_GIB}), {timing['device']}"
         )
-        figures.add(f"{where}, chunked, {chosen.tokens:,} tokens", found["seconds"], "s")
+        figures.add(f"{where}, chunked, {chosen.tokens:,} tokens", timing["seconds"], "s")
         name = f"{where}, chunked, {chosen.tokens:,} tokens: above the inputs"
-        figures.add(name, found["gib"], "GiB", Bar(LIMIT_GIB))
+        figures.add(name, timing["gib"], "GiB", Bar(LIMIT_GIB))
     figures.finish()
 
 
@@ -99,8 +99,8 @@ def run(chosen: argparse.Namespace, form: str, tokens: int) -> dict[str, float]:
     done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=end_with_parent)
     if done.returncode:
         raise RuntimeError(f"{form} at {tokens} tokens: exit status {done.returncode}\n{done.stderr.strip()}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    timing: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return timing
 
 
 def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
@@ -171,7 +171,7 @@ def errors(chosen: argparse.Namespace) -> dict[str, float]:
         return float(parts.loss.detach()), float(parts.kl), leaf.grad.double()
 
     exact = values(student.double(), teacher.double(), head.double())
-    found = {}
+    errors_by_name = {}
     for form in ("FP32 logits", "rounded logits"):
         if form == "rounded logits":
             round_products()
@@ -181,8 +181,8 @@ def errors(chosen: argparse.Namespace) -> dict[str, float]:
             distance, size = (
                 float(abs(value)) if name != "gradient" else float(value.norm()) for value in (one - other, other)
             )
-            found[f"{form}, {name}"] = distance / size
-    return found
+            errors_by_name[f"{form}, {name}"] = distance / size
+    return errors_by_name
 
 
 class Peak:

@@ -94,8 +94,8 @@ def read(
     units = unit_normals(normals, queries.dtype).float()
     lengths, launches = [keys.shape[2]] * batch, fused.Launches(launch, launch, launch)
     problem = fused.Problem(keys, values, lengths, None, smoothing, "differential", launches)
-    there, _ = fused.row_facts(tuple(lengths), smoothing, queries.device)
-    turn, (along, _) = problem.turn(queries, units), problem.along(units, there)
+    row_lengths, _ = fused.row_facts(tuple(lengths), smoothing, queries.device)
+    turn, (along, _) = problem.turn(queries, units), problem.along(units, row_lengths)
     grid, chunk = problem.grid(launch, queries)
     logs = queries.new_empty(3, grid[2], batch, heads, tokens, 1, dtype=torch.float32)
     reads = queries.new_empty(3, grid[2], batch, heads, tokens, head_dim, dtype=torch.float32)
@@ -104,8 +104,8 @@ def read(
         *problem.scalars(queries, chunk), **problem.options(queries, launch),
     )  # fmt: skip
     shares = torch.softmax(logs / fused.LOG2E, dim=1)
-    whole = torch.logsumexp(logs / fused.LOG2E, dim=1) * fused.LOG2E
+    log_normalizers = torch.logsumexp(logs / fused.LOG2E, dim=1) * fused.LOG2E
     mean = values.mean(2, keepdim=True, dtype=torch.float32).repeat_interleave(heads // keys.shape[1], dim=1)
     entries = torch.tensor(float(keys.shape[2]), device=queries.device)
-    out = mix(whole, (shares * reads).sum(1), mean, entries, smoothing)
+    out = mix(log_normalizers, (shares * reads).sum(1), mean, entries, smoothing)
     return out.to(queries.dtype)

@@ -13,7 +13,6 @@ controlled layers of a whole model with random weights add to the prompt of one 
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import sys
 import time
@@ -35,6 +34,7 @@ from benchmarks.models import controlled_layers, random_model
 from stair.method import differential_read
 from stair.method.reads import naive, streaming
 from stair.method.reflection import unit_normals
+from stair.records.csv_table import csv_table
 
 if TYPE_CHECKING:
     from stair.method.reads import fused
@@ -236,9 +236,9 @@ def measured(arguments: argparse.Namespace, shape: str, bank: int, tokens: int, 
     if device == "cuda" or arguments.backward:
         parts["both"] = both_calls(inputs, device)
     for part, calls in parts.items():
-        found = measure(calls, Meter(device), arguments.rounds, arguments.least_seconds)
-        base = found["attention"][0]
-        for form, (seconds, extra) in found.items():
+        timings = measure(calls, Meter(device), arguments.rounds, arguments.least_seconds)
+        base = timings["attention"][0]
+        for form, (seconds, extra) in timings.items():
             rows.append(Row(shape, bank, tokens, form, part, seconds, seconds / base, extra))
             show(rows[-1])
             rows[-1].report(figures, device)
@@ -317,14 +317,14 @@ def prefill(arguments: argparse.Namespace, name: str, figures: Figures) -> None:
         controlled()
 
     calls = {"native": native, "controlled": controlled, "transfer": transfer, "overlapped": overlapped}
-    found = measure(dict(calls), Meter(device), arguments.rounds, arguments.least_seconds)
-    base = found["native"][0]
+    timings = measure(dict(calls), Meter(device), arguments.rounds, arguments.least_seconds)
+    base = timings["native"][0]
     print(f"prefill of {context} tokens, question of {question}, bank of {entries}, {name} with random weights:")
     where = f"{name}, prefill of {context:,} tokens, question of {question}, bank {entries:,}"
-    for form, (seconds, extra) in found.items():
+    for form, (seconds, extra) in timings.items():
         print(f"  {form:11} {seconds * 1e3:8.1f} ms  +{extra:8.1f} MiB")
         figures.add(f"{where}: {form}", seconds * 1e3, "ms", note=f"+{extra:.1f} MiB")
-    added = {form: (found[form][0] - base) * 1e3 for form in ("controlled", "overlapped")}
+    added = {form: (timings[form][0] - base) * 1e3 for form in ("controlled", "overlapped")}
     print(
         f"  added by the read {added['controlled']:.1f} ms (paper, A800: 567 ms; target on an H200: {PREFILL_TARGET_MS} ms)"
     )
@@ -410,10 +410,8 @@ def main() -> int:
         with figures.case(f"{name}, prefill"):
             prefill(arguments, name, figures)
     if arguments.out is not None:
-        with open(arguments.out, "w", newline="") as opened:
-            writer = csv.writer(opened)
-            writer.writerow(Row.__dataclass_fields__)
-            writer.writerows([getattr(row, name) for name in Row.__dataclass_fields__] for row in rows)
+        columns = list(Row.__dataclass_fields__)
+        arguments.out.write_text(csv_table(columns, ([getattr(row, name) for name in columns] for row in rows)))
     missed = missed_bars(rows, arguments.device, figures)
     figures.finish()
     print("\n".join(missed) if missed else "every bar is met")

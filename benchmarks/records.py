@@ -92,9 +92,9 @@ def responses_of(tokens: int) -> Iterator[dict[str, Any]]:
 def log(folder: Path, responses: int, tokens: int) -> float:
     """Appends; rendering prompts and drawing responses is generation's time, not the log's."""
     seconds = 0.0
-    made = zip(chains(responses), responses_of(tokens), strict=False)
+    batches = zip(chains(responses), responses_of(tokens), strict=False)
     with WorkLogWriter(folder / "log", "shard-0-of-1") as writer:
-        while batch := list(islice(made, 1000)):
+        while batch := list(islice(batches, 1000)):
             records = [(step.key, record) for chain, record in batch if (step := chain.next()) is not None]
             start = time.perf_counter()
             for key, record in records:
@@ -131,14 +131,14 @@ def main() -> None:
     parser.add_argument("--responses", type=int, default=100_000)
     parser.add_argument("--tokens", type=int, default=512, help="tokens of a response")
     parser.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
-    asked = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="records-", dir=asked.folder))
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="records-", dir=arguments.folder))
     total, place = 0.0, multiprocessing.get_context("spawn")
     try:
-        print(f"{asked.responses:,} responses of {asked.tokens} tokens\n")
+        print(f"{arguments.responses:,} responses of {arguments.tokens} tokens\n")
         print("| phase | seconds | responses/s | peak memory | size |\n|---|---:|---:|---:|---:|")
         for name in PHASES:
-            process = place.Process(target=measured, args=(name, folder, asked.responses, asked.tokens))
+            process = place.Process(target=measured, args=(name, folder, arguments.responses, arguments.tokens))
             process.start()
             process.join()
             assert process.exitcode == 0
@@ -146,9 +146,9 @@ def main() -> None:
             total += 0.0 if name == "read the log" else seconds
             path = folder / "rollouts.parquet" if name.startswith("seal") else folder / "log" / "shard-0-of-1.000.log"
             size = path.stat().st_size / 2**20
-            rate = asked.responses / seconds
+            rate = arguments.responses / seconds
             print(f"| {name} | {seconds:.1f} | {rate:,.0f} | {memory:.0f} MiB | {size:,.0f} MiB |", flush=True)
-        print(f"| log and seal | {total:.1f} | {asked.responses / total:,.0f} | | |")
+        print(f"| log and seal | {total:.1f} | {arguments.responses / total:,.0f} | | |")
     finally:
         shutil.rmtree(folder)
 

@@ -120,7 +120,7 @@ def measure(engine: SGLangEngine, folder: Path, scratch: Path, options: argparse
     generated = sum(completion.usage.response_tokens for completion in engine.run(requests))  # warms both sides up
     assert engine.service.address is not None
     print(f"{options.responses} responses, {generated} tokens, {options.concurrency} at a time")
-    alone, ours, used = [], [], []
+    alone, shard_seconds, used = [], [], []
     for round_ in range(options.rounds):
         for who in ("bare", "shard") if round_ % 2 else ("shard", "bare"):
             urlopen(f"{engine.service.address}/flush_cache").read()
@@ -135,17 +135,18 @@ def measure(engine: SGLangEngine, folder: Path, scratch: Path, options: argparse
             start, spent = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
             with WorkLogWriter(work / "log", "shard") as writer:
                 run_chains(fresh, engine, WorkLog(work / "none"), writer, progress)
-            ours.append(time.perf_counter() - start)
+            shard_seconds.append(time.perf_counter() - start)
             after = resource.getrusage(resource.RUSAGE_SELF)
             used.append(after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime)
             assert len(WorkLog(work / "log")) == options.responses
+        bare_seconds, seconds = alone[-1], shard_seconds[-1]
         print(
-            f"round {round_}: server alone {alone[-1]:.2f} s, shard {ours[-1]:.2f} s, ratio {ours[-1] / alone[-1]:.3f}"
+            f"round {round_}: server alone {bare_seconds:.2f} s, shard {seconds:.2f} s, ratio {seconds / bare_seconds:.3f}"
         )
-    ratios = [mine / bare_ for mine, bare_ in zip(ours, alone, strict=True)]
+    ratios = [shard / bare_ for shard, bare_ in zip(shard_seconds, alone, strict=True)]
     print(
-        f"ratio: median {statistics.median(ratios):.3f}, of sums {sum(ours) / sum(alone):.3f}; "
-        f"{generated / statistics.median(ours):.0f} tokens/s; "
+        f"ratio: median {statistics.median(ratios):.3f}, of sums {sum(shard_seconds) / sum(alone):.3f}; "
+        f"{generated / statistics.median(shard_seconds):.0f} tokens/s; "
         f"the client's CPU time a response {statistics.median(used) / options.responses * 1e3:.2f} ms"
     )
 

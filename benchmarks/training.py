@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm import end_with_parent
+from stair.cli.warm_client import end_with_parent
 
 LEAST_RATIO, MOST_RATIO = 0.75, 1.5
 SMALL = ("qwen3", "qwen3_5")
@@ -87,7 +87,7 @@ def main() -> None:
                 figures.left_out(f"{shape}, {kind}", "the package peft is not installed")
                 continue
             with figures.case(f"{shape}, {kind}"):
-                tell(shape, kind, chosen, run(chosen, shape, kind), figures)
+                report(shape, kind, chosen, run(chosen, shape, kind), figures)
     figures.finish()
 
 
@@ -99,28 +99,28 @@ def run(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]:
     done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=end_with_parent)
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}\n{done.stderr.strip()}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    costs: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return costs
 
 
-def tell(shape: str, kind: str, chosen: argparse.Namespace, found: dict[str, Any], figures: Figures) -> None:
+def report(shape: str, kind: str, chosen: argparse.Namespace, costs: dict[str, Any], figures: Figures) -> None:
     """Prints and records what was measured."""
     size = f", hidden {chosen.hidden}, {chosen.layers} layers" if shape in SMALL else ""
     print(f"{shape}, {kind}, {chosen.dtype}{size}, 4 responses of {chosen.tokens}")
     where = f"{shape}, {kind}, 4 responses of {chosen.tokens:,}"
-    total = sum(found["seconds"].values())
-    for part, seconds in found["seconds"].items():
+    total = sum(costs["seconds"].values())
+    for part, seconds in costs["seconds"].items():
         print(f"  {part:16} {seconds:7.2f} s  {seconds / total:6.1%}")
         figures.add(f"{where}: {part}", seconds, "s", note=f"{seconds / total:.1%} of all")
-    print(f"  of the student forward, reads of the bank: {found['read']:.2f} s ({found['read'] / total:.1%} of all)")
-    figures.add(f"{where}: reads of the bank", found["read"], "s", note=f"{found['read'] / total:.1%} of all")
-    ratio = found["estimate"] / found["measured"]
+    print(f"  of the student forward, reads of the bank: {costs['read']:.2f} s ({costs['read'] / total:.1%} of all)")
+    figures.add(f"{where}: reads of the bank", costs["read"], "s", note=f"{costs['read'] / total:.1%} of all")
+    ratio = costs["estimate"] / costs["measured"]
     print(
-        f"  memory above the weights: {found['measured'] / 2**20:.0f} MiB measured, {found['estimate'] / 2**20:.0f} MiB "
+        f"  memory above the weights: {costs['measured'] / 2**20:.0f} MiB measured, {costs['estimate'] / 2**20:.0f} MiB "
         f"estimated ({ratio:.2f})"
     )
-    estimate = f"estimated {found['estimate'] / 2**30:.2f} GiB"
-    figures.add(f"{where}: memory above the weights", found["measured"] / 2**30, "GiB", note=estimate)
+    estimate = f"estimated {costs['estimate'] / 2**30:.2f} GiB"
+    figures.add(f"{where}: memory above the weights", costs["measured"] / 2**30, "GiB", note=estimate)
     bars = (Bar(LEAST_RATIO, at_least=True), Bar(MOST_RATIO))
     figures.add(f"{where}: memory, estimated over measured", ratio, "x", *bars)
 
@@ -193,9 +193,9 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
 
     def timed_read(self: Any, index: int, queries: Any) -> Any:
         begun = now()
-        found = plain(self, index, queries)
+        read_out = plain(self, index, queries)
         reads[0] += now() - begun
-        return found
+        return read_out
 
     readout.RowReadout._read = timed_read  # type: ignore[method-assign]
     replay = SessionReplay(student=student, renderer=renderer, checkpoint_activations=True, timer=timer)
@@ -205,7 +205,7 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     seconds.clear()
     reads[0] = 0.0
     replay.run(turns, lambda turn, parts: parts.loss.backward())
-    told, read = dict(seconds), reads[0]
+    reported, read = dict(seconds), reads[0]
     above = peak_of_tensors(device, lambda: replay.run(turns, lambda turn, parts: parts.loss.backward()))
     visible = 0 if thinking else chosen.tokens  # without a marker nothing of a thinking response is seen again
     longest = Turn(3 * (visible + 25), 25, chosen.tokens, 3 * chosen.tokens)
@@ -214,7 +214,7 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
         model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, flash=False,
         width=model.dtype.itemsize, layers=() if student.controller is None else student.controller.layers,
     )  # fmt: skip
-    return {"seconds": told, "read": read, "measured": above, "estimate": sum(estimate.values())}
+    return {"seconds": reported, "read": read, "measured": above, "estimate": sum(estimate.values())}
 
 
 def peak_of_tensors(device: str, work: Callable[[], object]) -> int:
@@ -228,9 +228,9 @@ def peak_of_tensors(device: str, work: Callable[[], object]) -> int:
         work()
         return int(torch.cuda.max_memory_allocated() - before)
     # A process's size says little: freed memory is kept for later. The allocator's own events are exact.
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False) as found:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False) as profiled:
         work()
-    events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
     held = most = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()

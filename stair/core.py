@@ -117,7 +117,7 @@ class ConditionName:
 # ---------------------------------------------------------------- how a bank is read
 
 Readout = Literal["differential", "direct"]
-"""What a read computes: r^R - r^ref (Eq. 9), or the reflected read r^R alone (appendix C.4)."""
+"""What a read computes: r^R - r^ref (Eq. 9), or the reflected read r^R alone, a control (appendix C.4)."""
 ReadVariant = Literal[Readout, "zero"]
 """What a read adds; `zero` computes the differential readout and multiplies it by zero."""
 

@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run, so that `--help` and cheap stages are quick."""
+"""The command line. Commands import what they need when they run, so that `--help` and cheap stages start fast."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help=(
-        "Reproduce the STAIR paper. The workflow calls these commands; each reads the resolved configuration of its run "
-        "(RESULTS/RUN/config.resolved.yaml) and nothing else of the configuration. Start with: stair reproduce"
+        "Reproduce the STAIR paper. Start with: stair reproduce. The workflow calls the other commands. Each reads its run's "
+        "resolved configuration (RESULTS/RUN/config.resolved.yaml) and no other part of the configuration."
     ),
 )
 for group in (start, stages, results, upkeep):
@@ -27,9 +27,9 @@ for group in (start, stages, results, upkeep):
 
 
 def main() -> None:
-    """Runs a command; an error is one line on stderr and exit code 2 (1 for what the program promised itself).
+    """Runs a command. A user's error is one line on stderr and exit code 2; a failed assertion is a traceback and 1.
 
-    A command that SIGTERM, SIGUSR1 or Ctrl-C has stopped ends with 75: run it again.
+    A command stopped by SIGTERM, SIGUSR1 or Ctrl-C exits with 75: run it again.
     """
     watch_driver()
     try:

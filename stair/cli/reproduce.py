@@ -1,4 +1,4 @@
-"""`stair reproduce`: drives Snakemake, puts stale locks right, shows what came out."""
+"""`stair reproduce`: drives Snakemake, removes stale locks, shows the main table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import psutil
 import yaml
 
 from stair.cli.context import DRIVER
-from stair.cli.warm import SOCKET, end_with_parent
+from stair.cli.warm_client import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
@@ -26,8 +26,8 @@ from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
+from stair.workflow.driver_claim import driver_at_work, forget_killed_driver, stale_locks
 from stair.workflow.input_checks import check_environments, check_inputs
-from stair.workflow.lock import driver_at_work, forget_killed_driver, stale_locks
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
@@ -43,7 +43,7 @@ def project_root() -> Path:
     for folder in (Path.cwd(), Path(__file__).parents[2]):
         if (folder / "Snakefile").is_file() and (folder / "config.yaml").is_file():
             return folder
-    raise ConfigError("there is no Snakefile here; run this in the project's folder")
+    raise ConfigError("there is no Snakefile in the current folder; run this command in the project's folder")
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
     """Runs the workflow to a target.
 
     Raises:
-        ConfigError: the configuration cannot be used, or another run is at work here.
+        ConfigError: the configuration cannot be used, or another process drives a run in this folder.
     """
     root = project_root()
     config = resolve(root, parse_settings(settings) | {"run": run})
@@ -100,17 +100,17 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
 
 
 def _withdrawn(paths: RunPaths) -> set[Path]:
-    """The markers of shards that do not count any more."""
+    """The completion markers that seals have withdrawn."""
     return set(paths.work().rglob(f"shard-*{WITHDRAWN}"))
 
 
 def _explain(config: Config, command: list[str]) -> None:
-    """What an expensive run would do."""
+    """Prints the jobs of an expensive run, without starting it."""
     code = _snakemake(command)
     if code:
         raise SystemExit(code)
     print(
-        f"\nThe run '{config.run}' is marked as expensive and was not started. It would do the jobs above, with "
+        f"\nThe run '{config.run}' is marked as expensive and was not started. It would run the jobs above, with "
         f"{', '.join(model.label for model in config.models.values())} on "
         f"{', '.join(benchmark.label for benchmark in config.benchmarks.values())}.\n"
         f"To start it: make reproduce RUN={config.run} GO=1"
@@ -121,7 +121,7 @@ def _snakemake(command: list[str]) -> int:
     """Runs Snakemake as a child that ends with this process.
 
     Raises:
-        Interrupted: SIGTERM, SIGUSR1 or Ctrl-C came; every job has put away what it had finished.
+        Interrupted: SIGTERM, SIGUSR1 or Ctrl-C came; every job has flushed its finished work.
     """
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
@@ -132,7 +132,7 @@ def _snakemake(command: list[str]) -> int:
         try:
             return child.wait()
         except Interrupted:
-            print("stair: stopping: jobs put away what they have finished; once more ends at once", file=sys.stderr)
+            print("stair: stopping: jobs flush their finished work; a second signal ends them at once", file=sys.stderr)
             _stop(child)
             raise
 
@@ -146,13 +146,13 @@ def _begin_child() -> None:
 def _stop(child: subprocess.Popen[bytes]) -> None:
     """Has Snakemake start no more jobs, asks those that run to stop, and waits until all have ended."""
     child.send_signal(signal.SIGTERM)
-    asked: set[int] = set()
+    signalled: set[int] = set()
     idle = 0.0
     while child.poll() is None:
         jobs = [process for process in _descendants(child.pid) if _is_job(process)]
         for job in jobs:
-            if job.pid not in asked:
-                asked.add(job.pid)
+            if job.pid not in signalled:
+                signalled.add(job.pid)
                 with suppress(psutil.Error):
                     job.terminate()
         # Its own handling of the signal takes a lock that it may hold.
@@ -209,31 +209,30 @@ def warm_process(environment: dict[str, str]) -> Iterator[None]:
 
 
 def _free_stale_lock(results: Path) -> None:
-    """Removes the lock that a killed run left; a living run keeps it.
+    """Removes the lock of a killed run; a living run keeps its lock.
 
     Raises:
-        ConfigError: another run is at work in this folder.
+        ConfigError: another process drives a run in this folder.
     """
     driver = driver_at_work(results)
     if driver is not None:
-        raise ConfigError(f"another run is at work in {Path.cwd()} ({driver}); wait for it or end it")
+        raise ConfigError(f"another process drives a run in {Path.cwd()} ({driver}); wait for it or stop it")
     locks = stale_locks(results)
     for lock in locks:
         lock.unlink(missing_ok=True)
     if locks:
-        print("The run before was cut off; going on from what it finished.", file=sys.stderr)
+        print("The previous run was interrupted; resuming from its finished work.", file=sys.stderr)
 
 
 def _show(config: Config, paths: RunPaths) -> None:
-    """The main table and where everything lies."""
+    """Prints the main table and the folder of the results."""
     from rich.console import Console
 
     from stair.reporting.layout import terminal
     from stair.reporting.stage import build
 
+    main = "bank_runtime" if config.only_measures else "continuous_summary"
     console = Console()
     console.print()
-    console.print(terminal(build(config, paths, "continuous_summary").layout, console.width))
-    console.print(
-        f"Made: {paths.table('continuous_summary', '.md')} (also .csv and .tex); everything is in {paths.folder}"
-    )
+    console.print(terminal(build(config, paths, main).layout, console.width))
+    console.print(f"Made: {paths.table(main, '.md')} (also .csv and .tex); everything is in {paths.folder}")

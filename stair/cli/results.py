@@ -1,4 +1,4 @@
-"""Commands that make or show results: verdicts, tables, figures, what may be published."""
+"""Commands that make or show results: verdicts, tables, figures, copies for publication."""
 
 from __future__ import annotations
 
@@ -25,31 +25,33 @@ def score(
     source: Annotated[
         Path, typer.Argument(help="JSON lines with id, kind, response, reference; or scored lines, with --compare.")
     ],
-    target: Annotated[Path, typer.Argument(help="Where scored lines go; or other scored lines, with --compare.")],
+    target: Annotated[
+        Path, typer.Argument(help="The file to write scored lines to; or other scored lines, with --compare.")
+    ],
     compare: Annotated[
         bool, typer.Option("--compare", help="List the lines on which two scored files differ.")
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: the processors).")] = None,
     accept_choice_text: Annotated[
-        bool, typer.Option("--accept-choice-text", help="Accept an option's own text beside its letter.")
+        bool, typer.Option("--accept-choice-text", help="Accept a letter followed by that option's own text.")
     ] = False,
 ) -> None:
     """Give verdicts on responses in a file, or compare two scored files.
 
     Reads one JSON object a line: id, kind (math, integer, choice), response, reference, and optionally problem_hint (the
     problem's text), choices (its options), finish_reason. Writes id, answer, verdict (correct, wrong, no_answer, timeout),
-    correct. Malformed lines are named and left out; the exit code is then 1.
+    correct. Malformed lines are reported and skipped; the exit code is then 1.
     """
-    from stair.grading.files import compare_files, score_file
+    from stair.grading.json_lines import compare_files, score_file
 
     if compare:
         differences = compare_files(source, target)
-        for one in differences:
-            print(f"{one.id}: {one.old_verdict} ({one.old_answer}) -> {one.new_verdict} ({one.new_answer})")
+        for each in differences:
+            print(f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})")
         print(f"{len(differences)} lines differ")
         return
-    told = ScoringProgress()
-    report = score_file(source, target, progress=told, workers=threads, accept_choice_text=accept_choice_text)
+    progress = ScoringProgress()
+    report = score_file(source, target, progress=progress, workers=threads, accept_choice_text=accept_choice_text)
     print(f"{report.scored} scored: " + ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items()))
     print(report.forms)
     for line in report.malformed:
@@ -59,18 +61,18 @@ def score(
 
 
 class ScoringProgress:
-    """Says now and then how far a long scoring is, by the bytes read."""
+    """Prints the progress of a long scoring every five seconds, by the bytes read."""
 
     def __init__(self) -> None:
-        self._started = self._told = time.monotonic()
+        self._started = self._last_printed = time.monotonic()
 
     def __call__(self, read: int, total: int) -> None:
         now = time.monotonic()
-        if now - self._told < 5 or not read:
+        if now - self._last_printed < 5 or not read:
             return
-        self._told = now
-        left = (now - self._started) / read * (total - read)
-        print(f"{read / total:.0%} scored, about {duration(left)} left", file=sys.stderr)
+        self._last_printed = now
+        seconds_left = (now - self._started) / read * (total - read)
+        print(f"{read / total:.0%} scored, about {duration(seconds_left)} left", file=sys.stderr)
 
 
 @commands.command()
@@ -80,11 +82,13 @@ def tables(
     ] = None,
     name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary",
     responses: Annotated[
-        Path | None, typer.Option(help="A folder of scored rows, in place of a run.", metavar="FOLDER")
+        Path | None, typer.Option(help="A folder of scored rows, instead of a run.", metavar="FOLDER")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the tables go, with --responses.", metavar="FOLDER")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for the tables, with --responses.", metavar="FOLDER")
+    ] = None,
 ) -> None:
-    """Lay tables out from scored rows: one of a run (--run), or all that a folder of rows gives (--responses --out).
+    """Make tables from scored rows: one table of a run (--run), or all tables of a folder of rows (--responses --out).
 
     With --run, writes tables/NAME.csv, .md and .tex. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
     MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
@@ -97,23 +101,23 @@ def tables(
         from stair.config.resolve import RESOLVED, load_run, resolve
         from stair.reporting.from_rows import tables_from
 
-        # A run's own folder says what its models are called, and what they are.
+        # A run's own folder names its models.
         whole_run = (responses / RESOLVED).is_file()
         order = load_run(responses) if whole_run else resolve(project_root(), {"run": "paper"})
-        made = tables_from(responses, out, order)
-        _tell_gaps(made)
-        print(f"made {len(made)} tables in {out}: {', '.join(table.name for table in made)}")
+        written = tables_from(responses, out, order)
+        _print_gap_reasons(written)
+        print(f"made {len(written)} tables in {out}: {', '.join(table.name for table in written)}")
         return
     if run is None or responses is not None or out is not None:
         raise ValueError("give --run, or --responses and --out")
     settings, paths = open_job(run, "table", name)
     table = build(settings, paths, name)
     write(table, labels_of(settings, name), lambda suffix: paths.table(name, suffix))
-    _tell_gaps([table])
+    _print_gap_reasons([table])
     record_origin(run, "table", name)
 
 
-def _tell_gaps(tables: Sequence[Table]) -> None:
+def _print_gap_reasons(tables: Sequence[Table]) -> None:
     from stair.reporting.tables.table import gap_reasons
 
     for reason in dict.fromkeys(reason for table in tables for reason in gap_reasons(table.values)):
@@ -122,11 +126,13 @@ def _tell_gaps(tables: Sequence[Table]) -> None:
 
 @commands.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
-    """Draw a figure. Writes figures/NAME.pdf, .png, .csv.
+    """Draw a figure. Writes figures/NAME.pdf, .png and .csv.
 
-    overview is drawn from scored rows, method and training_scope from the controllers' files, training_MODEL from curves.
+    overview shows scored rows, method and training_scope show the controllers, training_MODEL shows training curves,
+    bank_cost_MODEL shows runtime measurements, attention, neighborhood and read_prediction show an analyzed replay,
+    historical_computation shows both a replay and scored rows.
     """
-    from stair.graph.table_inputs import DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
+    from stair.graph.table_inputs import BANK_COST_FIGURE, DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
 
@@ -141,6 +147,11 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
         from stair.reporting.figures.training import of_run
 
         figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"
+    elif name.startswith(BANK_COST_FIGURE):
+        from stair.reporting.figures import bank_cost
+
+        open_job(run, "bank_cost_figure", name)
+        figure, rule = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE)), "bank_cost_figure"
     else:
         from stair.reporting.stage import build_figure
 
@@ -168,9 +179,9 @@ def export(
     run: RunOption,
     out: Annotated[Path, typer.Option(help="A new folder.", metavar="FOLDER")],
 ) -> None:
-    """Write what may be published of a run: scored rows, tables, figures, reports.
+    """Write a copy of a run for publication: scored rows, tables, figures, reports.
 
-    Of benchmarks with publish_text: false, responses become digests; ids, letters and verdicts stay.
+    For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay.
     """
     from stair.reporting.export import export as write
 

@@ -28,13 +28,13 @@ def fetch(
     run: RunOption,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="A place in the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
+        typer.Option(help="One entry of the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
     ] = None,
 ) -> None:
-    """Fetch the run's models and data sets from the hub into the cache (hub.cache). The only command that uses the network.
+    """Download the run's models and data sets from the hub into the cache (hub.cache). No other command uses the network.
 
-    Looks at access, sizes and free space first, and goes on with what an earlier attempt left. Records the commits that came
-    in the lock file (hub.lock); what is recorded there must come again.
+    Checks access, sizes and free space first. Resumes partial downloads. Records the downloaded commits in the lock file
+    (hub.lock); later downloads must match it.
     """
     from stair.hub.fetch import fetch as start
 
@@ -43,7 +43,7 @@ def fetch(
 
 @commands.command()
 def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's key, or training_pool.")]) -> None:
-    """Generate a small data set in the schema of the real one. Writes raw/."""
+    """Generate a small data set with the schema of the real one. Writes raw/."""
     from stair.tiny.stage import write_raw
 
     write_raw(*open_job(run, "raw", name), name)
@@ -66,12 +66,12 @@ def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> 
 def compare_backbones(
     run: RunOption,
     write: Annotated[
-        bool, typer.Option("--write", help="Put the run's backbones in the place of those that come with the project.")
+        bool, typer.Option("--write", help="Replace the backbones that come with the project by the run's.")
     ] = False,
 ) -> None:
     """Compare the small backbones that a run has trained with those that come with the project (backbones/).
 
-    Prints accuracies and digests. Another processor trains other weights, so a digest that differs is no error.
+    Prints accuracies and digests. Weights depend on the processor, so a digest that differs is no error.
     """
     from stair.tiny.shipped import ship, shipped_digests, trained
 
@@ -79,7 +79,7 @@ def compare_backbones(
     for each in backbones:
         shipped = digests.get(each.name)
         if shipped is None:
-            print(f"{each.name}: none is shipped; SHA-256 {each.digest}")
+            print(f"{each.name}: not shipped; SHA-256 {each.digest}")
         elif shipped == each.digest:
             print(f"{each.name}: as shipped; SHA-256 {each.digest}")
         else:
@@ -89,11 +89,11 @@ def compare_backbones(
         if each.last["outside"]:
             print(f"  warning: out of bounds: {', '.join(each.last['outside'])}")
     if any(digests.get(each.name) != each.digest for each in backbones):
-        print("Accuracies of those that are shipped: backbones/README.md")
+        print("Accuracies of the shipped backbones: backbones/README.md")
     if write:
         ship(backbones)
         print(
-            "Written: backbones/, with its model card and digests; now the digests in tests/tiny/test_shipped.py, and "
+            "Written: backbones/, with its model card and digests. To do: the digests in tests/tiny/test_shipped.py, and "
             "docs/tiny.md with its picture after a new tiny run"
         )
 
@@ -105,10 +105,10 @@ def data(
     model: Annotated[str | None, typer.Option(help="Write this model's training problems.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Write the data report.")] = False,
 ) -> None:
-    """Clean a data set, or report on all.
+    """Clean one data set, or report on all.
 
-    Reads its file; writes data/benchmarks/BENCHMARK.parquet, data/training/MODEL.parquet and MODEL.cleaning.json, or
-    data/report.md, report.json, counts.csv and near_duplicates.csv.
+    Reads the data set's file. Writes data/benchmarks/BENCHMARK.parquet, or data/training/MODEL.parquet and
+    MODEL.cleaning.json, or data/report.md, report.json, counts.csv and near_duplicates.csv.
     """
     from stair.data import stage
 
@@ -133,13 +133,13 @@ def preflight(
     run: RunOption,
     model: ModelOption,
     limits: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Look at the prompts of training_pool or a benchmark instead.")
+        str | None, typer.Option(metavar="NAME", help="Check the prompts of training_pool or a benchmark instead.")
     ] = None,
 ) -> None:
-    """Look at what a model's tokenizer, template and weights really do. Writes preflight/MODEL.json.
+    """Check a model's tokenizer, template and weights before generation. Writes preflight/MODEL.json.
 
-    With --limits, whether the longest prompt fits the model's context; writes preflight/limits/MODEL/NAME.json. Needs no GPU.
-    Stops at the first property that does not hold, and at a template other than before.
+    With --limits, check that the longest prompt fits the model's context; writes preflight/limits/MODEL/NAME.json. Needs no
+    GPU. Fails at the first property that does not hold, and if the template has changed.
     """
     set_threads(1)
     from stair.preflight import stage
@@ -159,12 +159,12 @@ def rollouts(
     shard: ShardOption = 0,
     of: OfOption = 1,
     seal: Annotated[
-        bool, typer.Option("--seal", help="Write rollouts/MODEL.parquet from the logs, without a model.")
+        bool, typer.Option("--seal", help="Write rollouts/MODEL.parquet from the work logs, without a model.")
     ] = False,
     card: Annotated[bool, typer.Option("--card", help="Write the data card rollouts/MODEL.README.md.")] = False,
     threads: ThreadsOption = 1,
 ) -> None:
-    """Generate training responses: one shard, or the seal of all. Finished responses are taken from the logs."""
+    """Generate training responses: one shard, or seal all shards. Resumes from the finished responses in the work logs."""
     set_threads(threads)
     from stair.rollouts import stage
 
@@ -211,7 +211,7 @@ def train(
     controller: Annotated[str, typer.Option(help="The controller's key.")],
     threads: ThreadsOption = 1,
 ) -> None:
-    """Train a controller on a model's sessions. Writes controllers/MODEL/CONTROLLER; goes on from its newest checkpoint.
+    """Train a controller on a model's sessions. Resumes from the newest checkpoint. Writes controllers/MODEL/CONTROLLER.
 
     Under `torchrun --no-python`, each process replays its share of an update's sessions.
     """
@@ -222,8 +222,8 @@ def train(
 
     settings, paths = open_run(run)
     # Workers of one training share a machine's GPUs among themselves.
-    wanted = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
-    with own_gpus(wanted), Workers.joined(local_device(settings.transformers.device)) as workers:
+    gpus = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
+    with own_gpus(gpus), Workers.joined(local_device(settings.transformers.device)) as workers:
         if workers.any(workers.first and copied_existing(run, "controller", model, controller)):
             return
         from stair.training import stage
@@ -244,11 +244,16 @@ def evaluate(
     condition: Annotated[str, typer.Option(help="The condition's key; not with --card.")] = "",
     shard: ShardOption = 0,
     of: OfOption = 1,
-    seal: Annotated[bool, typer.Option("--seal", help="Write the responses from the logs, without a model.")] = False,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="Write the responses from the work logs, without a model.")
+    ] = False,
     card: Annotated[bool, typer.Option("--card", help="Write the data card responses/MODEL.README.md.")] = False,
     threads: ThreadsOption = 1,
 ) -> None:
-    """Generate a condition's responses: one shard, or the seal of all. Writes responses/MODEL/BENCHMARK/CONDITION.parquet."""
+    """Generate a condition's responses: one shard, or seal all shards. Resumes from the work logs.
+
+    The seal writes responses/MODEL/BENCHMARK/CONDITION.parquet.
+    """
     set_threads(threads)
     if bool(benchmark) + bool(condition) != (0 if card else 2):
         raise ValueError("give --benchmark and --condition, or --card")
@@ -340,6 +345,22 @@ def replay(
 
 
 @commands.command()
+def runtime(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
+    """Measure what reading a bank costs: transfer, prefill, decoding, memory. Writes runtime/MODEL.csv.
+
+    Measurements that are finished are taken from the work log.
+    """
+    set_threads(threads)
+    from stair.jobs.gpus import own_gpus
+    from stair.runtime import stage
+
+    settings, paths = open_job(run, "runtime", model)
+    with own_gpus(settings.gpus_for("transformers")):
+        stage.run(settings, paths, model)
+    record_origin(run, "runtime", model)
+
+
+@commands.command()
 def scores(
     run: RunOption,
     model: ModelOption,
@@ -372,7 +393,7 @@ def scores(
 
 @commands.command()
 def check(run: RunOption) -> None:
-    """Hold the run's data to every invariant of the protocol. Writes checks.csv, a line each; a failure blocks the tables."""
+    """Check the run's data against every invariant of the protocol. Writes checks.csv; a failed check blocks the tables."""
     from stair.checks.stage import run as run_checks
     from stair.graph.outputs import trained_models
     from stair.graph.run import Run
@@ -380,5 +401,23 @@ def check(run: RunOption) -> None:
     settings, paths = open_run(run)
     checks = run_checks(settings, paths, trained_models(Run(settings, paths)))
     record_origin(run, "check")
-    for one in checks:
-        print(f"holds: {one.name} ({one.scope}, {one.rows} rows)" + (f": {one.detail}" if one.detail else ""))
+    for passed in checks:
+        print(
+            f"holds: {passed.name} ({passed.scope}, {passed.rows} rows)"
+            + (f": {passed.detail}" if passed.detail else "")
+        )
+
+
+@commands.command()
+def replay_statistics(
+    run: RunOption,
+    model: ModelOption,
+    part: Annotated[str, typer.Option(help="attention, geometry or read_prediction.")],
+    threads: ThreadsOption = 1,
+) -> None:
+    """Analyze a measured replay on a CPU. Reads the measurements in replay/MODEL/states; writes replay/MODEL/PART.parquet."""
+    set_threads(threads)
+    from stair.replay.analyze import analyze
+
+    analyze(*open_job(run, "replay_statistics", model, part), model, part)
+    record_origin(run, "replay_statistics", model, part)

@@ -1,4 +1,4 @@
-"""Commands that begin a run: the whole workflow, its configuration."""
+"""Commands that start a run, or print its configuration."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ commands = typer.Typer()
 def reproduce(
     run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
     go: Annotated[bool, typer.Option("--go", help="Start a run that is marked as expensive.")] = False,
-    target: Annotated[str, typer.Option(help="A stage, if not everything.")] = "all",
+    target: Annotated[str, typer.Option(help="A stage, or all.")] = "all",
     cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
     ] = None,
 ) -> None:
-    """Run the workflow from where it stands and show the main table.
+    """Run or resume the workflow and show the main table.
 
-    Finished work is kept, whatever ended the run before. Reads config.yaml and the run's overlay; writes results/RUN.
+    Keeps all finished work of an interrupted run. Reads config.yaml and the run's overlay. Writes results/RUN.
     """
     from stair.cli.reproduce import reproduce as start
 
@@ -35,9 +35,9 @@ def config(
         list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="Print this key's value alone, e.g. sglang.device.")] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write it to the run's folder too.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Also write it to the run's folder.")] = False,
 ) -> None:
-    """Print a run's resolved configuration: config.yaml, the overlay and --set, every key present."""
+    """Print a run's resolved configuration: config.yaml with the overlay and --set, every key."""
     from stair.cli.reproduce import parse_settings, project_root
     from stair.config.paths import RunPaths
     from stair.config.resolve import dump, resolve, value_at
@@ -54,7 +54,7 @@ def config(
 
 @commands.command()
 def schema() -> None:
-    """Print the configuration's JSON schema (workflow/schemas/config.schema.yaml is this)."""
+    """Print the configuration's JSON schema (the content of workflow/schemas/config.schema.yaml)."""
     from stair.config.schema import schema_text
 
     print(schema_text(), end="")

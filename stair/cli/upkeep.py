@@ -20,9 +20,9 @@ def status(
     run: RunOption,
     json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
-    """Say how far a run's long jobs are: tokens a second, responses under way, done of total, time left, shard by shard.
+    """Show the progress of a run's long jobs, shard by shard: state, speed, responses under way, time left.
 
-    Reads work/progress of the run and changes nothing; jobs may be at work on other machines.
+    Reads work/progress of the run and changes nothing. The jobs may run on other machines.
     """
     import json
 
@@ -43,9 +43,9 @@ def verify(
     run: RunOption,
     json_: Annotated[bool, typer.Option("--json", help="For programs: a JSON object an output, one a line.")] = False,
 ) -> None:
-    """Say of every output whether it is whole, and made by what the configuration and its inputs are now.
+    """Check that every output is complete and agrees with the current configuration and inputs.
 
-    Reads everything and changes nothing. Ends with 1 when an output is missing, damaged or stale.
+    Reads everything and changes nothing. Exits with 1 if an output is missing, damaged or stale.
     """
     import json
 
@@ -78,11 +78,11 @@ def why(
     file: Annotated[Path, typer.Argument(help="An output of a run: a table, rows, a controller, ...")],
     run: Annotated[
         Path | None,
-        typer.Option("--run", help="The run's folder; found from the file when left out.", metavar="FOLDER"),
+        typer.Option("--run", help="The run's folder (default: the one that contains the file).", metavar="FOLDER"),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Tell what made a file, back to data, weights, settings, code and versions, and what would make it stale."""
+    """Print a file's lineage: data, weights, settings, code, versions. Shows the changes that would make it stale."""
     import json
 
     from stair.config.resolve import RESOLVED
@@ -102,9 +102,9 @@ def why(
 
 @commands.command()
 def provenance(run: RunOption) -> None:
-    """Sum up what made a run's results: versions, hardware, seeds, revisions, costs, every output with its checksum.
+    """Summarise a run: versions, hardware, seeds, revisions, costs, every output with its checksum.
 
-    Reads the manifests and the generated tables' counts; writes provenance.json.
+    Reads the manifests and the row counts of generated tables. Writes provenance.json.
     """
     from stair.graph.provenance import provenance as collect
     from stair.records.files import write_json
@@ -125,11 +125,11 @@ def provenance(run: RunOption) -> None:
 def budget(
     run: RunOption,
     against: Annotated[Path | None, typer.Option(help="A document with a table of budgets to compare with.")] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Write what was measured into that document.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Write the measured seconds into that document.")] = False,
 ) -> None:
-    """Print what each rule's jobs took. With --against, warn of what takes clearly longer than the document says.
+    """Print the seconds that each rule's jobs took. With --against, warn of rules over the document's budget.
 
-    Reads work/timings of the run. A warning does not change the exit code: machines differ.
+    Reads work/timings of the run. A warning does not change the exit code, because machines differ.
     """
     from stair.graph import budget as costs
     from stair.records.files import write_text
@@ -149,14 +149,14 @@ def budget(
 @commands.command()
 def restore(
     archive: Annotated[
-        Path, typer.Argument(help="A folder laid out as a run's, or a .tar.gz or .zip of one, with manifests.")
+        Path, typer.Argument(help="A folder with the layout of a run, or a .tar.gz or .zip of one, with manifests.")
     ],
     run: RunOption,
 ) -> None:
-    """Restore controllers, responses and other outputs from a published archive in place of computing them.
+    """Restore controllers, responses and other outputs from a published archive instead of computing them.
 
-    Restores outputs that are whole and have the run's settings, model contents and inputs. Writes restored/; the workflow's
-    next start copies them into place. Exits with 1 if an output was rejected.
+    Restores complete outputs with the run's settings, model contents and inputs. Writes restored/; the workflow's next start
+    copies them into place. Exits with 1 if an output was rejected.
     """
     from stair.graph.restore import restore as restore_archive
 
@@ -176,9 +176,9 @@ def restore(
 
 @commands.command()
 def compact(run: RunOption) -> None:
-    """Make the files of every work log one, without torn lines and duplicates, and remove what dead processes left unfinished.
+    """Merge the files of each work log, without torn lines and duplicates, and remove leftovers of dead processes.
 
-    No record is lost, whatever happens. A log that a process writes to is left as it is. Writes work/.
+    No record is lost if the command is killed. Skips logs that a process is writing. Writes work/.
     """
     from stair.jobs.claims import ClaimedError
     from stair.jobs.compaction import compact as compact_log
@@ -189,7 +189,7 @@ def compact(run: RunOption) -> None:
         try:
             compacted = compact_log(folder.parent, always=True)
         except ClaimedError as error:
-            print(f"left as it is: {error}")
+            print(f"skipped: {error}")
             continue
         if compacted is not None:
             print(

@@ -20,7 +20,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from stair.cli.warm import PASSED_ON, end_with_parent
+from stair.cli.warm_client import PASSED_ON, end_with_parent
 from stair.jobs.interruption import SIGNALS as STOPPING
 
 MODULES = (
@@ -35,6 +35,7 @@ MODULES = (
     "stair.evaluation.scores",
     "stair.evaluation.stage",
     "stair.preflight.stage",
+    "stair.replay.analyze",
     "stair.rollouts.stage",
     "stair.sessions.stage",
     "stair.tiny.acceptance",

@@ -1,4 +1,4 @@
-"""The backbones: where they lie, how they sample."""
+"""The backbones: their folders and their sampling."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ class Model(Strict):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(given) or 'none'})")
+        sources = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
+        if len(sources) != 1:
+            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(sources) or 'none'})")
         return self
 
     def sampling_for(self, benchmark: str) -> Sampling:

@@ -1,4 +1,4 @@
-"""What all parts of the configuration are made of."""
+"""Field types that all parts of the configuration share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, 
 Keys = Annotated[tuple[Key, ...], Field(strict=False)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 Identity = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
-"""What a data set calls one of its problems; a number may be written as one."""
+"""A data set's name for one of its problems; YAML may spell it as a number."""
 
 Identities = Annotated[tuple[Identity, ...], Field(strict=False)]
 

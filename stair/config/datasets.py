@@ -53,9 +53,9 @@ class Dataset(Strict):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(given) or 'none'})")
+        sources = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
+        if len(sources) != 1:
+            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(sources) or 'none'})")
         if self.repository is not None and self.file is None:
             raise ValueError(f"file must name the file within {self.repository}")
         return self

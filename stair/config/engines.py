@@ -1,4 +1,4 @@
-"""The two engines: their settings, and what of those the configuration must know without an engine."""
+"""The settings of the two engines, and the facts about engines that the configuration checks."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ class SGLangEngine(Strict):
             ValueError: an argument is the run's own.
         """
         arguments = decisive_arguments(self.arguments, self.tensor_parallel)
-        found = {"version": self.version, "attention": self.attention}
-        return found | ({"arguments": arguments} if arguments else {})
+        settings = {"version": self.version, "attention": self.attention}
+        return settings | ({"arguments": arguments} if arguments else {})
 
     @property
     def environment_folder(self) -> Path:
-        """Where the server's environment is looked for."""
+        """The folder of the server's environment."""
         return Path(self.environment or f".venv-sglang-{self.device}")

@@ -14,6 +14,7 @@ from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions, expanded
 from stair.config.replay import Replay
+from stair.config.runtime import Runtime
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
 from stair.core import PLACEHOLDER, TURNS, ReadSpecification
@@ -38,11 +39,12 @@ class Config(Strict):
     sessions: Sessions = Field(default_factory=Sessions, description="Orders of sessions.")
     controllers: dict[Key, Controller] = Field(description="What is trained.")
     training: Training = Field(description="Settings that all controllers share.")
-    conditions: dict[Key, Condition] = Field(min_length=1, description="What is evaluated.")
+    conditions: dict[Key, Condition] = Field(description="What is evaluated; none in a run that only measures.")
     evaluation: Evaluation = Field(description="Continuous evaluation.")
     # Optional, so that runs that were resolved before it existed are still read.
     replay: Replay | None = Field(None, description="The crossed replay; null is none.")
     controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
+    runtime: Runtime | None = Field(None, description="The runtime study; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
@@ -132,6 +134,19 @@ class Config(Strict):
             known("replay.benchmark", replay.benchmark, self.benchmarks, "benchmark")
             known("replay.condition", replay.condition, self.conditions, "condition")
             self._check_replay(replay)
+        if (runtime := self.runtime) is not None:
+            for name in runtime.models:
+                known("runtime.models", name, self.models, "model")
+            if runtime.synthetic is None:
+                known("runtime.benchmark", runtime.benchmark, self.benchmarks, "benchmark")
+                known("runtime.condition", runtime.condition, self.conditions, "condition")
+                known("runtime.controller", runtime.controller, self.controllers, "controller")
+                self._check_runtime(runtime)
+        if not self.conditions and not self.only_measures:
+            raise ValueError(
+                "conditions is empty; name one, or remove all controllers too and set runtime.synthetic, "
+                "which needs neither"
+            )
         return self
 
     def _check_controls(self, controls: Controls, known: Callable[[str, str | None, dict, str], None]) -> None:
@@ -176,6 +191,12 @@ class Config(Strict):
         own = {"seed": controls.seed, "shards": controls.shards, "missing": controls.missing}
         return self.model_copy(update={"conditions": conditions, "evaluation": self.evaluation.model_copy(update=own)})
 
+    @property
+    def only_measures(self) -> bool:
+        """Whether the run has no stage but the runtime study of random weights: no data, training or responses."""
+        synthetic = self.runtime is not None and self.runtime.synthetic is not None
+        return synthetic and not self.conditions and not self.controllers
+
     def _check_missing(self, where: str, gap: MissingResponse) -> None:
         condition = self.conditions[gap.condition]
         named = [(g.model, g.benchmark, g.condition, g.session, g.sample) for g in self.evaluation.missing]
@@ -205,6 +226,27 @@ class Config(Strict):
                 raise ValueError(
                     f"replay.models: '{replay.condition}' is not run for {model} on {replay.benchmark}, so there are no "
                     "histories; name other models there, or set replay to null"
+                )
+
+    def _check_runtime(self, runtime: Runtime) -> None:
+        if self.conditions[runtime.condition].turns == 1:
+            raise ValueError(f"runtime.condition: '{runtime.condition}' has one turn, and a T2 prompt needs two")
+        controller = self.controllers[runtime.controller]
+        if controller.kind != "stair":
+            raise ValueError(
+                f"runtime.controller: '{runtime.controller}' is of kind '{controller.kind}'; expected a controller of "
+                "kind 'stair'"
+            )
+        for model in runtime.models:
+            if (model, runtime.benchmark) not in self.evaluated(runtime.condition):
+                raise ValueError(
+                    f"runtime.models: '{runtime.condition}' is not run for {model} on {runtime.benchmark}, so there are no "
+                    "histories; name another model, or set runtime to null"
+                )
+            if model not in self.trained(runtime.controller):
+                raise ValueError(
+                    f"runtime.models: the controller '{runtime.controller}' is not trained for {model}; name another "
+                    "model, or train it"
                 )
 
     def _check_condition(self, key: str, condition: Condition) -> None:
@@ -276,7 +318,7 @@ class Config(Strict):
                 )
 
     def missing_from(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], tuple[int, str]]:
-        """What `evaluation.missing` names for one condition: (turn, reason) by (session, sample)."""
+        """The entries of `evaluation.missing` for one condition: (turn, reason) by (session, sample)."""
         return {
             (gap.session, gap.sample): (gap.turn, gap.reason)
             for gap in self.evaluation.missing
@@ -339,8 +381,8 @@ class Config(Strict):
 
     def benchmarks_of(self, model: str) -> list[str]:
         """The benchmarks that a model answers."""
-        asked = {pair for condition in self.conditions for pair in self.evaluated(condition)}
-        return [benchmark for benchmark in self.benchmarks if (model, benchmark) in asked]
+        evaluated_pairs = {pair for condition in self.conditions for pair in self.evaluated(condition)}
+        return [benchmark for benchmark in self.benchmarks if (model, benchmark) in evaluated_pairs]
 
     def engine_section(self, engine: EngineName) -> TransformersEngine | SGLangEngine:
         """The settings of an engine."""

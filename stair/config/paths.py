@@ -1,4 +1,4 @@
-"""Where a run's files lie. The workflow and the stages take every path from here."""
+"""The paths of a run's files. The workflow and the stages use no others."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class RunPaths:
         return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
 
     def timing(self, rule: str, *parts: str) -> Path:
-        """What a job took, as Snakemake measures it."""
+        """The seconds of a job, as Snakemake measures them."""
         return self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv")
 
     @property
     def progress(self) -> Path:
-        """Where jobs tell how far they are."""
+        """The folder of the jobs' progress files."""
         return self.folder / "work" / "progress"
 
     def progress_of(self, job: str) -> Path:
@@ -63,11 +63,11 @@ class RunPaths:
         return self.progress / f"{job.replace('/', '.')}.json"
 
     def work(self, *parts: str) -> Path:
-        """The work folder of a piece of work: its logs and what it keeps until it is sealed."""
+        """The work folder of a piece of work: its logs, and its captured states until the seal."""
         return self.folder.joinpath("work", *parts)
 
     def shard(self, number: str, of: str, *parts: str) -> Path:
-        """Says that a shard has ended."""
+        """The completion marker of a shard."""
         return self.work(*parts) / f"shard-{number}-of-{of}.json"
 
     def backbone(self, model: str) -> Path:
@@ -155,6 +155,14 @@ class RunPaths:
         """The folder of a model's measurements, a file for each batch."""
         return self.folder / "replay" / model / "states"
 
+    def replay_statistics(self, model: str, part: str) -> Path:
+        """A part of the analysis of a model's replay."""
+        return self.folder / "replay" / model / f"{part}.parquet"
+
+    def runtime(self, model: str) -> Path:
+        """A model's runtime measurements, a line for each repetition."""
+        return self.folder / "runtime" / f"{model}.csv"
+
     @property
     def checks(self) -> Path:
         """The invariants of the protocol, a line each; there only when all hold."""
@@ -162,7 +170,7 @@ class RunPaths:
 
     @property
     def provenance(self) -> Path:
-        """What made the run's results, in one file."""
+        """The versions, settings, revisions and costs behind the run's results."""
         return self.folder / "provenance.json"
 
     def table(self, name: str, suffix: str = ".csv") -> Path:
@@ -175,7 +183,7 @@ class RunPaths:
 
     @property
     def restored(self) -> Path:
-        """What `stair restore` took from an archive, laid out as a run, until the workflow puts it in place."""
+        """The outputs that `stair restore` copied from an archive, laid out as a run. The workflow copies them into place."""
         return self.folder / "restored"
 
     def reused(self, config: Config) -> dict[str, RunPaths]:
@@ -185,7 +193,7 @@ class RunPaths:
     # ---------------------------------------------------------------- cleaning and its report
 
     def cleaning(self, model: str) -> Path:
-        """What the cleaning of a model's training problems found and removed."""
+        """The counts of the cleaning of a model's training problems."""
         return self.folder / "data" / "training" / f"{model}.cleaning.json"
 
     def data_report(self, suffix: str) -> Path:
@@ -211,7 +219,7 @@ class RunPaths:
         return self.folder / "responses" / f"{model}.README.md"
 
     def preflight(self, model: str) -> Path:
-        """What a model's tokenizer, template and configuration were seen to do."""
+        """Preflight's record of a model's tokenizer, template and configuration."""
         return self.folder / "preflight" / f"{model}.json"
 
     def preflight_limits(self, model: str, name: str) -> Path:
@@ -251,7 +259,7 @@ class RunPaths:
 
 
 def _cached(config: Config, kind: str, repository: str, revision: str | None) -> Path:
-    """Where a repository lies in the cache; a revision that is asked for has a folder of its own."""
+    """A repository's folder in the cache; a configured revision has a folder of its own."""
     return Path(config.hub.cache) / kind / (repository if revision is None else f"{repository}@{revision}")
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from stair.config.base import Key, Keys, Layers, Positive, Strict, Text
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
+from stair.config.replay_analysis import ReplayAnalysis
 
 
 class CrossedSizes(Strict):
@@ -62,6 +63,9 @@ class Replay(Strict):
         description="More current problems, among them those of the history coverage, with some of its histories."
     )
     groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)] = Field(description="The two groups.")
+    analysis: ReplayAnalysis | None = Field(
+        None, description="What is computed from the measurements; null is nothing."
+    )
 
     def sizes(self) -> Sizes:
         """The sizes as the library takes them.
@@ -90,4 +94,11 @@ class Replay(Strict):
         if len(set(self.layers)) != len(self.layers):
             raise ValueError(f"layers lists a layer twice: {list(self.layers)}")
         self.sizes()
+        return self
+
+    @model_validator(mode="after")
+    def _analysis_fits(self) -> Self:
+        if self.analysis is not None:
+            for contradiction in self.analysis.contradictions(self.problem_coverage.current_problems):
+                raise ValueError(f"analysis.{contradiction}")
         return self

@@ -1,4 +1,4 @@
-"""From `config.yaml`, a run's overlay and the command line to one resolved configuration."""
+"""Resolves `config.yaml`, a run's overlay and the command line into one configuration."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one readable line that names the key."""
 
 
-# libyaml's parser, where PyYAML was built with it, is ten times faster. Every job reads what `dump` has written by it; what
-# people write is read by PyYAML's own, which says more of a mistake and is the same everywhere.
+# libyaml's parser, where PyYAML has it, is ten times faster, so every job reads the output of `dump` with it. PyYAML's own
+# parser reads files of users: its messages are better, and the same everywhere.
 _DUMPED_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -38,7 +38,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
+        keys = set()
         for key_node, _ in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
@@ -46,11 +46,11 @@ class _Loader(yaml.SafeLoader):
                     None, None, f"a key must be a name, not a list or a mapping (line {line})", key_node.start_mark
                 )
             key = self.construct_object(key_node, deep=True)
-            if key in seen:
+            if key in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key '{key}' stands twice (line {line})", key_node.start_mark
                 )
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
 
@@ -125,65 +125,76 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
 
 def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """What null has removed is not named any more: what is for removed models or benchmarks alone is gone.
+    """Removes the names of entries that null removed, and controllers and conditions of removed models or benchmarks alone.
 
-    A name that never was configured stays, and is refused as a mistake.
+    A name that was never configured stays, and validation rejects it.
     """
-
-    def removed(kind: str) -> set[str]:
-        return set(base.get(kind) or {}) - set(values.get(kind) or {})
-
-    def kept(items: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
-        """Controllers or conditions without those for removed names alone, and without those of controllers in `gone`."""
-        left = {}
-        for key, item in items.items():
-            for kind in ("models", "benchmarks"):
-                item = _only_present(item, kind, removed(kind)) if isinstance(item, Mapping) else item
-            if item is not None and not (isinstance(item, Mapping) and item.get("controller") in gone):
-                left[key] = item
-        return left
-
     values = dict(values)
     before = values.get("controllers") or {}
-    values["controllers"] = kept(before, set())
-    gone = set(before) - set(values["controllers"])
-    values["conditions"] = kept(values.get("conditions") or {}, gone)
-    for section in ("replay", "controls"):
-        if not isinstance(study := values.get(section), Mapping):
-            continue
-        singles = (("benchmarks", "benchmark"), ("conditions", "condition"))
-        if any(study.get(single) in removed(kind) for kind, single in singles):
-            values[section] = None
-        elif isinstance(study := _only_present(study, "models", removed("models")), Mapping):
-            if isinstance(conditions := study.get("conditions"), Mapping):
-                # The study is there by default: it must not keep an overlay from removing a controller.
-                study = {**study, "conditions": kept(conditions, gone | removed("controllers"))}
-            values[section] = study
-        else:
-            values[section] = None
+    values["controllers"] = _remaining(before, set(), values, base)
+    dropped = set(before) - set(values["controllers"])
+    values["conditions"] = _remaining(values.get("conditions") or {}, dropped, values, base)
+    saved = {"benchmarks": "benchmark", "conditions": "condition", "controllers": "controller"}
+    for section in ("replay", "runtime", "controls"):
+        if isinstance(study := values.get(section), Mapping):
+            values[section] = _study_of_present(study, saved, values, base)
+    controls = values.get("controls")
+    if isinstance(controls, Mapping) and isinstance(conditions := controls.get("conditions"), Mapping):
+        # The study is there by default: it must not keep an overlay from removing a controller.
+        dropped |= _removed("controllers", values, base)
+        values["controls"] = {**controls, "conditions": _remaining(conditions, dropped, values, base)}
     return values
 
 
+def _removed(kind: str, values: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
+    return set(base.get(kind) or {}) - set(values.get(kind) or {})
+
+
+def _remaining(
+    items: Mapping[str, Any], dropped: set[str], values: Mapping[str, Any], base: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Controllers or conditions without those for removed names alone, and without those of `dropped` controllers."""
+    remaining = {}
+    for key, item in items.items():
+        for kind in ("models", "benchmarks"):
+            item = _only_present(item, kind, _removed(kind, values, base))
+        if item is not None and not (isinstance(item, Mapping) and item.get("controller") in dropped):
+            remaining[key] = item
+    return remaining
+
+
+def _study_of_present(
+    study: Mapping[str, Any], saved: Mapping[str, str], values: Mapping[str, Any], base: Mapping[str, Any]
+) -> Any:
+    """A study without the removed models; None where none is left, or where what its saved turns are of was removed."""
+    # A synthetic study has no saved turns.
+    if study.get("synthetic") is None and any(
+        study.get(single) in _removed(kind, values, base) for kind, single in saved.items()
+    ):
+        return None
+    return _only_present(study, "models", _removed("models", values, base))
+
+
 def _only_present(item: Any, kind: str, removed: set[str]) -> Any:
-    """The item with the removed names taken from its list, None where none is left."""
+    """The item without the removed names in its list; None if the list would be empty."""
     names = item.get(kind) if isinstance(item, Mapping) else None
     if not isinstance(names, list) or not removed & {str(name) for name in names}:
         return item
-    left = [name for name in names if name not in removed]
-    return {**item, kind: left} if left else None
+    remaining = [name for name in names if name not in removed]
+    return {**item, kind: remaining} if remaining else None
 
 
 def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:
-    """An overlay with everything that it extends below it."""
+    """An overlay, merged over the overlays that it extends."""
     path = Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
     if not path.is_file():
-        known = sorted(p.stem for p in (root / "workflow" / "runs").glob("*.yaml"))
-        raise ConfigError(f"run '{run}' does not exist: there is no {path} (runs: {', '.join(known)})")
+        runs = sorted(p.stem for p in (root / "workflow" / "runs").glob("*.yaml"))
+        raise ConfigError(f"run '{run}' does not exist: there is no {path} (runs: {', '.join(runs)})")
     if depth > _MAX_EXTENDS:
-        raise ConfigError(f"{path}: 'extends' goes round in a circle")
+        raise ConfigError(f"{path}: 'extends' forms a circle; remove one of them")
     values = read_yaml(path)
     if "run" in values:
-        raise ConfigError(f"{path}: 'run' is not an overlay's to set: a run is named after its file")
+        raise ConfigError(f"{path}: an overlay cannot set 'run', because its file names the run; remove the key")
     extends = values.pop("extends", None)
     if extends is None:
         return values
@@ -218,16 +229,16 @@ def _typed(value: Any) -> Any:
     return value
 
 
-def validate(values: Mapping[str, Any], what: str) -> Config:
-    """Holds values to the typed model.
+def validate(values: Mapping[str, Any], source: str) -> Config:
+    """Validates values against the typed model.
 
     Raises:
-        ConfigError: one line, with every key that is wrong and why.
+        ConfigError: one line with every wrong key and the reason.
     """
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{what}: " + "; ".join(_explain(item) for item in error.errors())) from None
+        raise ConfigError(f"{source}: " + "; ".join(_explain(item) for item in error.errors())) from None
 
 
 def _explain(item: Mapping[str, Any]) -> str:
@@ -267,17 +278,17 @@ def value_at(config: Config, key: str) -> str:
     Raises:
         ConfigError: there is no such key.
     """
-    found: Any = config.model_dump(mode="json")
+    value: Any = config.model_dump(mode="json")
     above, rest = "the configuration", key
     while rest:
-        names = list(found) if isinstance(found, dict) else []
-        # A model's key can hold dots itself; the longest name that fits is meant.
+        names = list(value) if isinstance(value, dict) else []
+        # A model's key can contain dots: the longest matching name counts.
         part = max((name for name in names if f"{rest}.".startswith(f"{name}.")), key=len, default=None)
         if part is None:
-            has = f"it has: {', '.join(names)}" if isinstance(found, dict) else "it is a value"
+            has = f"it has: {', '.join(names)}" if isinstance(value, dict) else "it is a value"
             raise ConfigError(f"there is no key '{rest}' in {above} ({has})")
-        found, above, rest = found[part], part, rest[len(part) + 1 :]
-    return yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120).removesuffix("...\n")
+        value, above, rest = value[part], part, rest[len(part) + 1 :]
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120).removesuffix("...\n")
 
 
 def load_run(folder: Path) -> Config:

@@ -27,7 +27,7 @@ OWN_OPTIONS = [
     "--max-total-tokens",
     "--sleep-on-idle",
 ]
-"""What a server is started with by keys of the configuration, or because results depend on it."""
+"""Arguments that keys of the configuration set, or that results depend on."""
 
 _OTHER_NAMES = ["--model", "--tp-size", "--tp", "--prefill-attention-backend", "--decode-attention-backend"]
 
@@ -51,7 +51,7 @@ NEUTRAL_OPTIONS = [
 
 
 def decisive_arguments(arguments: Sequence[str], tensor_parallel: int = 1) -> str:
-    """What of a server's further arguments can change a response, as one text; empty where nothing can.
+    """The further server arguments that can change a response, as one text; empty without any.
 
     Raises:
         ValueError: one is set by the configuration already, under another key, or must stay as it is.

@@ -1,4 +1,4 @@
-"""What is trained, and how."""
+"""The settings of the training and of each controller."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTROLLER_FILES = {
     "lora": (*_ADAPTER_FILES, *_TOLD_FILES),
     "lora_stair": ("controller.safetensors", *_ADAPTER_FILES, *_TOLD_FILES),
 }
-"""What a trained controller's folder holds beside its manifest, by kind: normals or scales, an adapter as PEFT writes it."""
+"""The files of a trained controller's folder beside its manifest, by kind: normals or scales, an adapter in PEFT's format."""
 
 
 class Adapter(Strict):
@@ -62,9 +62,9 @@ class Controller(Strict):
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
-        for part, wanted in (("layers", self.controls), ("optimizer", self.controls), ("adapter", self.adapts)):
-            if (getattr(self, part) is not None) != wanted:
-                raise ValueError(f"a controller of kind '{self.kind}' {'needs' if wanted else 'has no'} {part}")
+        for part, needed in (("layers", self.controls), ("optimizer", self.controls), ("adapter", self.adapts)):
+            if (getattr(self, part) is not None) != needed:
+                raise ValueError(f"a controller of kind '{self.kind}' {'needs' if needed else 'has no'} {part}")
         return self
 
     @property
@@ -84,12 +84,12 @@ class Controller(Strict):
 
     @property
     def controlled_layers(self) -> tuple[int, ...]:
-        """The layers that it acts at: none for an adapter alone."""
+        """The layers that it controls: none for an adapter alone."""
         return self.layers or ()
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What its folder holds beside the manifest, weights first."""
+        """The files of its folder beside the manifest, weights first."""
         return CONTROLLER_FILES[self.kind]
 
 

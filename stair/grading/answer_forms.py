@@ -24,20 +24,20 @@ class AnswerForms:
         return text + added
 
     def __add__(self, other: "AnswerForms") -> "AnswerForms":
-        known = [each.choice_text for each in (self, other) if each.choice_text is not None]
-        return AnswerForms(self.several_boxes + other.several_boxes, sum(known) if known else None)
+        counts = [each.choice_text for each in (self, other) if each.choice_text is not None]
+        return AnswerForms(self.several_boxes + other.several_boxes, sum(counts) if counts else None)
 
 
 def answer_forms(items: Sequence[ScoreItem], scores: Sequence[Score]) -> AnswerForms:
     """The counts for items and their scores, in the same order."""
     several = sum(ends_in_several_boxes(item.response) for item in items)
-    asked = [
+    with_choices = [
         (item, score)
         for item, score in zip(items, scores, strict=True)
         if item.kind == "choice" and item.choices is not None
     ]
-    gained = sum(not score.correct and _correct_with_text(item) for item, score in asked)
-    return AnswerForms(several, gained if asked else None)
+    gained = sum(not score.correct and _correct_with_text(item) for item, score in with_choices)
+    return AnswerForms(several, gained if with_choices else None)
 
 
 def _correct_with_text(item: ScoreItem) -> bool:

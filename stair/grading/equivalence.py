@@ -7,7 +7,7 @@ from stair.grading.answers.grammar import parse_answer
 from stair.grading.answers.requested_format import RequestedFormat, unified_spelling
 from stair.grading.answers.types import AnswerList
 from stair.grading.bounds import MAX_ANSWER_CHARACTERS, TooComplex
-from stair.grading.choices import choice_letter
+from stair.grading.choice_letters import choice_letter
 from stair.grading.expressions.normalization import plain_text
 from stair.grading.extraction import last_boxed
 from stair.grading.listed_options import listed_options, names_option
@@ -39,8 +39,10 @@ def _same(answer: str, reference: str, requested: RequestedFormat) -> bool:
     comparison = Comparison(requested)
     try:
         return any(
-            comparison.states(parse_answer(answer, grouping=ours), parse_answer(reference, grouping=theirs))
-            for ours, theirs in _readings(answer, requested)
+            comparison.states(
+                parse_answer(answer, grouping=answer_grouping), parse_answer(reference, grouping=reference_grouping)
+            )
+            for answer_grouping, reference_grouping in _readings(answer, requested)
         )
     except TooComplex:
         return False

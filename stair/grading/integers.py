@@ -27,19 +27,19 @@ def same_integer(answer: str, reference: str, problem_hint: str | None = None) -
         raise ValueError(f"reference {reference!r} is not an integer")
     requested = RequestedFormat.from_problem(problem_hint)
     try:
-        given = _single(parse_answer(answer))
-        if given is not None and not _is_numeral(given.value) and requested.repeats_formula(plain_text(answer)):
+        quantity = _single(parse_answer(answer))
+        if quantity is not None and not _is_numeral(quantity.value) and requested.repeats_formula(plain_text(answer)):
             return False  # a numeral is no formula to evaluate
-        if given is None or (given.unit == PERCENT and not requested.wants_percent):
+        if quantity is None or (quantity.unit == PERCENT and not requested.wants_percent):
             return False
         if (
-            given.unit is not None
-            and given.unit.noun.startswith("mod ")
+            quantity.unit is not None
+            and quantity.unit.noun.startswith("mod ")
             and requested
             and not requested.wants_remainder
         ):
             return False
-        return same_quantity(given, expected, requested, equal)
+        return same_quantity(quantity, expected, requested, equal)
     except TooComplex:
         return False
 

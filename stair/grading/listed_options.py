@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from string import ascii_uppercase
 
-from stair.grading.choices import choice_letter, one_line_text
+from stair.grading.choice_letters import choice_letter, one_line_text
 
 SameAnswer = Callable[[str, str], bool]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from stair.grading.bounds import MAX_ANSWER_CHARACTERS
-from stair.grading.choices import choice_matches
+from stair.grading.choice_letters import choice_matches
 from stair.grading.extraction import last_boxed
 from stair.grading.verdict import Score, Verdict
 

@@ -41,7 +41,8 @@ class Artifact:
     @property
     def models(self) -> tuple[str, ...]:
         """Models whose weights are used; their contents count as one input each."""
-        return (self.values["model"],) if self.output.uses_model else ()
+        trained = self.output.uses_model and not self.output.random_weights(self.run)
+        return (self.values["model"],) if trained else ()
 
     @property
     def schema(self) -> pa.Schema | None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stair.records.markdown import markdown_table
+
 START, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 """The lines of the document around the table."""
 
@@ -45,10 +47,10 @@ def measured(timings: Path) -> list[RuleCost]:
 
 def table(costs: Sequence[RuleCost]) -> str:
     """The costs as Markdown, with their sum."""
-    lines = ["| rule | jobs | seconds, all jobs | longest job |", "|---|---:|---:|---:|"]
     total = RuleCost("all", sum(c.jobs for c in costs), sum(c.seconds for c in costs), max(c.longest for c in costs))
-    lines += [f"| {cost.rule} | {cost.jobs} | {cost.seconds:.0f} | {cost.longest:.1f} |" for cost in (*costs, total)]
-    return "\n".join(lines) + "\n"
+    head = ("rule", "jobs", "seconds, all jobs", "longest job")
+    rows = [(cost.rule, str(cost.jobs), f"{cost.seconds:.0f}", f"{cost.longest:.1f}") for cost in (*costs, total)]
+    return "\n".join(markdown_table(head, rows, right=(1, 2, 3))) + "\n"
 
 
 def documented_seconds(text: str) -> dict[str, float]:

@@ -19,8 +19,8 @@ def inputs(run: Run, output: OutputKind, *name: str) -> Inputs:
     """
     groups = output.made_from(run, *name)
     if output.is_restored(run, *name):
-        made_here = set(target_files(run))
-        return {group: [file for file in files if file in made_here] for group, files in groups.items()}
+        produced = set(target_files(run))
+        return {group: [file for file in files if file in produced] for group, files in groups.items()}
     marks = _marks_by_file(run)
     return {group: [marks.get(file, file) for file in files] for group, files in groups.items()}
 
@@ -36,8 +36,8 @@ def _marks_by_file(run: Run) -> dict[Path, Path]:
 
 
 def weights(run: Run, output: OutputKind, *name: str) -> list[Path]:
-    """The files of the model that a job uses; none for a restored output, which is copied."""
-    if output.is_restored(run, *name):
+    """The files of the model that a job uses; none for a restored output, which is copied, or with random weights."""
+    if output.is_restored(run, *name) or output.random_weights(run):
         return []
     model = dict(zip(output.wildcards, name, strict=True))["model"]
     folder = run.paths.model_folder(run.config, model)

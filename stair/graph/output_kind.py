@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from stair.graph.origin import made_under
+from stair.graph.origin import has_settings
 from stair.graph.run import Run, manifest_beside
 from stair.graph.settings import Settings, digest
 
@@ -64,6 +64,8 @@ class OutputKind:
     """The wildcards that are columns, with the job's own value in every row."""
     uses_model: bool = False
     """Whether it depends on the weights of the model that its wildcard names."""
+    random_weights: Callable[[Run], bool] = lambda run: False
+    """Whether a run takes random weights in place of that model's."""
     restorable: bool = False
     """Whether `stair restore` takes it from an archive; all others are computed in moments from these."""
     work: str = ""
@@ -111,5 +113,5 @@ class OutputKind:
             return False
         if (self.name, *name) not in run.restored_jobs:
             manifest = self.pieces(run.archive, *name)[0].manifest
-            run.restored_jobs[self.name, *name] = made_under(manifest, lambda: self.settings(run, *name))
+            run.restored_jobs[self.name, *name] = has_settings(manifest, lambda: self.settings(run, *name))
         return run.restored_jobs[self.name, *name]

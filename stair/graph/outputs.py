@@ -7,23 +7,30 @@ rules, a folder, a settings function and its entries here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from stair.config.paths import BACKBONE_FILES, shared_t1
 from stair.config.replay import Replay
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.runtime import Runtime
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
 from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
 from stair.graph.table_inputs import (
+    BANK_COST_FIGURE,
     DIAGRAMS,
     FIGURES,
+    REPLAY_FIGURES,
     TRAINING_FIGURE,
     TRAINING_SCOPE,
     Place,
+    analyzed_models,
     bank_lengths,
     diagram_models,
     evaluated_places,
+    figures_of,
     run_tables,
     shared_t1_tables,
     stair_controller,
@@ -64,9 +71,9 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "shared_t1", "replay")]
-        made = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
-        return any(not output.is_restored(run, *job) for output, job in made)
+        outputs = [OUTPUTS[name] for name in ("rollouts", "controller", "responses", "shared_t1", "replay", "runtime")]
+        jobs = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
+        return any(not output.is_restored(run, *job) for output, job in jobs)
 
     return [model for model in run.config.models if run.include_unneeded or used(model)]
 
@@ -77,8 +84,8 @@ def generated_sets(run: Run) -> list[Job]:
     benchmarks = [
         k for k, item in config.benchmarks.items() if item.tiny is not None and not _is_restored(run, "benchmark", k)
     ]
-    wanted = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
-    pool = ["training_pool"] if config.training_pool.tiny is not None and wanted else []
+    pool_needed = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
+    pool = ["training_pool"] if config.training_pool.tiny is not None and pool_needed else []
     return [(name,) for name in (*pool, *benchmarks)]
 
 
@@ -116,6 +123,18 @@ def checked_prompts(run: Run) -> list[Job]:
 def replayed_models(run: Run) -> list[Job]:
     """The models whose histories are replayed."""
     return [] if run.config.replay is None else [(model,) for model in run.config.replay.models]
+
+
+def timed_models(run: Run) -> list[Job]:
+    """The models of the runtime study."""
+    return [] if run.config.runtime is None else [(model,) for model in run.config.runtime.models]
+
+
+def drawn_costs(run: Run) -> list[Job]:
+    """The figures of prefill cost against bank length."""
+    if run.config.runtime is None or not run.config.runtime.curve:
+        return []
+    return [(BANK_COST_FIGURE + model,) for (model,) in timed_models(run)]
 
 
 def drawn_curves(run: Run) -> list[str]:
@@ -189,15 +208,32 @@ def _design_from(run: Run, model: str) -> Inputs:
     }
 
 
+def _runtime(run: Run) -> Runtime:
+    assert run.config.runtime is not None, "the run has no runtime study"
+    return run.config.runtime
+
+
+def _runtime_from(run: Run, model: str) -> Inputs:
+    study, paths = _runtime(run), run.paths
+    if study.synthetic is not None:
+        return {}
+    return {
+        "benchmark": [paths.benchmark(study.benchmark)],
+        "sessions": [paths.evaluation_sessions(study.benchmark)],
+        "responses": [paths.responses(model, study.benchmark, study.condition)],
+        "controller": paths.controller_weights(run.config, model, study.controller),
+    }
+
+
 def _checked(run: Run) -> Inputs:
-    found: Inputs = {"benchmarks": _every_benchmark(run)}
+    inputs: Inputs = {"benchmarks": _every_benchmark(run)}
     for model in trained_models(run):
         for group, files in _training_data(run, model).items():
-            found[group] = [*found.get(group, []), *files]
-    found["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
+            inputs[group] = [*inputs.get(group, []), *files]
+    inputs["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
     study = shared_t1_run(run)
     shared = {"shared_t1": [study.paths.responses(*job) for job in evaluated(study)]} if run.config.controls else {}
-    return found | {"responses": [run.paths.responses(*job) for job in evaluated(run)], **shared}
+    return inputs | {"responses": [run.paths.responses(*job) for job in evaluated(run)], **shared}
 
 
 def _shown(run: Run, places: Iterable[Place]) -> Inputs:
@@ -220,16 +256,28 @@ def _table_from(run: Run, table: str) -> Inputs:
 
 
 def _run_table_from(run: Run, table: str) -> Inputs:
-    models = [model for (model,) in replayed_models(run)]
-    found: Inputs = {"design": [file for model in models for file in OUTPUTS["replay_design"].files(run, model)]}
+    design = [file for job in replayed_models(run) for file in OUTPUTS["replay_design"].files(run, *job)]
+    times = [run.paths.runtime(model) for (model,) in timed_models(run)]
+    statistics = _statistics_of(run, analyzed_models(run.config), REPLAY_PARTS)
+    shown = {"design": design, "statistics": statistics, "runtime": times}
+    names = {"replay_design": ("design",), "bank_runtime": ("runtime",)}.get(table, tuple(shown))
+    inputs = {name: shown[name] for name in names if shown[name]}
     if table == "in_text" and run.config.controls is not None:
         study = shared_t1_run(run)
-        found |= _shown(study, bank_lengths(study.config))
-    return found
+        inputs |= _shown(study, bank_lengths(study.config))
+    return inputs
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
-    return _shown(run, FIGURES[figure](run.config, evaluated_places(run.config)))
+    places = list(FIGURES[figure](run.config, evaluated_places(run.config)))
+    parts = REPLAY_FIGURES.get(figure, ())
+    # Figures of a replay alone wait for no check of responses.
+    rows = {} if parts and not places else _shown(run, places)
+    return rows | ({"replay": _statistics_of(run, analyzed_models(run.config)[:1], parts)} if parts else {})
+
+
+def _statistics_of(run: Run, models: Iterable[str], parts: Iterable[str]) -> list[Path]:
+    return [run.paths.replay_statistics(model, part) for model in models for part in parts]
 
 
 def _diagram_from(run: Run, figure: str) -> Inputs:
@@ -237,15 +285,15 @@ def _diagram_from(run: Run, figure: str) -> Inputs:
     if controller is None:
         return {}
     folders = [run.paths.controller(model, controller) for model in diagram_models(run.config)]
-    found: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
-    return found | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
+    inputs: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
+    return inputs | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
 
 
 def _results(run: Run) -> Inputs:
     """The files of every job from which nothing else is made: the run is finished when they are."""
     # Responses and controllers are made with a small backbone, though its weights are no part of the lineage.
-    others = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
-    jobs = [(output, job) for output in others for job in output.jobs(run)]
+    outputs = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
+    jobs = [(output, job) for output in outputs for job in output.jobs(run)]
     used = {file for output, job in jobs for group in output.made_from(run, *job).values() for file in group}
     last: Inputs = {}
     for output, job in jobs:
@@ -257,8 +305,20 @@ def _results(run: Run) -> Inputs:
 
 # ---------------------------------------------------------------- the table
 
+_MEASURING = ("runtime", "tables", "figures", "provenance")
+"""The targets of a run that only measures."""
+
+
+def _unless_only_measuring(output: OutputKind) -> OutputKind:
+    """The entry, without jobs in a run that only measures where it belongs to another target."""
+    if output.target in _MEASURING:
+        return output
+    jobs = output.jobs
+    return replace(output, jobs=lambda run: [] if run.config.only_measures else jobs(run))
+
+
 OUTPUTS: dict[str, OutputKind] = {
-    output.name: output
+    output.name: _unless_only_measuring(output)
     for output in (
         OutputKind(
             "raw",
@@ -523,6 +583,33 @@ OUTPUTS: dict[str, OutputKind] = {
             shards=Shards("replay_shard", lambda run, model: _replay(run).shards),
         ),
         OutputKind(
+            "replay_statistics",
+            rules=("replay_statistics",),
+            target="replay",
+            wildcards=("model", "part"),
+            jobs=lambda run: [(model, part) for model in analyzed_models(run.config) for part in REPLAY_PARTS],
+            files=lambda run, model, part: [run.paths.replay_statistics(model, part)],
+            made_from=lambda run, model, part: {
+                "cells": [run.paths.replay_cells(model)],
+                "histories": [run.paths.replay_histories(model)],
+            },
+            settings=lambda run, model, part: settings.replay_statistics(run.config, part),
+            schema=schemas.REPLAY_STATISTICS,
+        ),
+        OutputKind(
+            "runtime",
+            rules=("measure_runtime",),
+            target="runtime",
+            wildcards=("model",),
+            jobs=timed_models,
+            files=lambda run, model: [run.paths.runtime(model)],
+            made_from=_runtime_from,
+            settings=lambda run, model: settings.runtime(run.config, model),
+            uses_model=True,
+            random_weights=lambda run: _runtime(run).synthetic is not None,
+            work="runtime/{model}",
+        ),
+        OutputKind(
             "check",
             rules=("check",),
             target="check",
@@ -565,6 +652,18 @@ OUTPUTS: dict[str, OutputKind] = {
             stage_writes_manifest=False,
         ),
         OutputKind(
+            "bank_cost_figure",
+            rules=("bank_cost_figure",),
+            target="figures",
+            wildcards=("figure",),
+            jobs=drawn_costs,
+            files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
+            made_from=lambda run, figure: {"runtime": [run.paths.runtime(figure.removeprefix(BANK_COST_FIGURE))]},
+            settings=lambda run, figure: settings.runtime_figure(run.config, figure.removeprefix(BANK_COST_FIGURE)),
+            manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
             "diagram",
             rules=("diagram",),
             target="figures",
@@ -581,10 +680,10 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("figure",),
             target="figures",
             wildcards=("figure",),
-            jobs=lambda run: [(name,) for name in FIGURES],
+            jobs=lambda run: [(name,) for name in figures_of(run.config)],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=_figure_from,
-            settings=lambda run, figure: settings.tables(run.config),
+            settings=lambda run, figure: settings.figure(run.config, figure),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),

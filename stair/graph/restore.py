@@ -18,7 +18,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.graph.artifacts import Artifact, Artifacts
-from stair.graph.origin import ORIGIN
+from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.graph.verify import Verification, differences
 from stair.records.files import link_or_copy, partial_path, write_json
@@ -132,8 +132,8 @@ class _Restorer:
             if not source.is_file():
                 return f"{name} is not in the archive"
             if file_digest(source) != recorded["files"][name]:
-                return f"{name} is not what was sealed (its checksum differs)"
-        now = json.loads(json.dumps(artifact.settings))
+                return f"{name} does not match its sealed checksum"
+        now = as_recorded(artifact.settings)
         for key in sorted(recorded["settings"].keys() | now.keys()):
             if changes := differences(key, recorded["settings"].get(key), now.get(key)):
                 return f"made under other settings: {changes[0]}"

@@ -10,7 +10,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
-from stair.graph.origin import ORIGIN
+from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
@@ -66,8 +66,8 @@ def _origin(artifact: Artifact, config: Config, paths: RunPaths) -> dict[str, An
             for model in artifact.models
         },
     }
-    plain: dict[str, Any] = json.loads(json.dumps(origin))
-    return plain
+    recorded: dict[str, Any] = as_recorded(origin)
+    return recorded
 
 
 def _match(
@@ -96,7 +96,7 @@ def _match(
                 file_digest(other.folder / file.relative_to(paths.folder))
                 != recorded["files"][name_in_run(file, paths)]
             ):
-                return f"{file.name} is not what was sealed"
+                return f"{file.name} does not match its sealed checksum"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"it cannot be read ({type(error).__name__})"
     return manifest

@@ -1,10 +1,10 @@
-"""What each rule depends on: exactly the configuration keys that it uses, each under its place in the configuration.
+"""The settings of each rule: a change of any of them makes the rule's outputs stale.
 
-Labels, resources, shard counts and batch widths are in none of the settings of rules that generate, but for conditions
-that ask whether the latter two matter. The cheap rules that
-only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun when
-their code changes; those that generate add `protocol_version`, which is raised by hand. A rule's params are the digest of
-its settings; a manifest keeps the settings themselves.
+They are exactly the configuration keys that the rule uses, each under its place in the configuration. Settings of generating
+rules contain no labels, resources, shard counts or batch widths; repeat conditions contain the latter two. The cheap rules
+that only calculate (scores, checks, tables) add a digest of the modules that they import, under `code`, so that they rerun
+when their code changes. Generating rules add `protocol_version`, which is raised by hand. A rule's params are the digest of
+its settings; a manifest contains the settings themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
-from stair.graph.table_inputs import diagram_models
+from stair.graph.table_inputs import REPLAY_FIGURES, diagram_models
 from stair.records.keys import PROTOCOL_VERSION, digest_of
 
 CODE = "code"
@@ -85,10 +85,10 @@ def data_report(config: Config) -> Settings:
         ("training_pool", config.training_pool),
         *((f"benchmarks.{k}", item) for k, item in config.benchmarks.items()),
     ]
-    found: Settings = {"note": config.note, CODE: modules_digest("stair.data.report", leave_out=_CONFIGURATION)}
+    settings: Settings = {"note": config.note, CODE: modules_digest("stair.data.report", leave_out=_CONFIGURATION)}
     for place, item in sets:
-        found |= source(place, item) | chosen(place, item, "publish_text", "exclude_ids")
-    return found
+        settings |= source(place, item) | chosen(place, item, "publish_text", "exclude_ids")
+    return settings
 
 
 def rollouts(config: Config, model: str) -> Settings:
@@ -180,7 +180,7 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         f"models.{model}.evaluation_sampling.{key}": value
         for key, value in config.models[model].sampling_for(benchmark).model_dump().items()
     }
-    found = {
+    decisive = {
         **_model(config, model),
         **sampling,
         f"prompts.{prompt}": config.prompts[prompt],
@@ -190,16 +190,16 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
         "protocol_version": PROTOCOL_VERSION,
         **_engine(config, config.engine_for(model, benchmark)),
     }
-    found |= {
+    decisive |= {
         f"conditions.{condition}.{key}": value for key, value in (settings.intervention | settings.layout).items()
     }
     for name in (condition, settings.first_turn):
         if name is not None and (lost := config.missing_from(model, benchmark, name)):
-            found[f"evaluation.missing.{name}"] = [[*place, *told] for place, told in sorted(lost.items())]
+            decisive[f"evaluation.missing.{name}"] = [[*place, *gap] for place, gap in sorted(lost.items())]
     if settings.controller is not None:
         controller = config.controllers[settings.controller]
-        found |= chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")
-    return found
+        decisive |= chosen(f"controllers.{settings.controller}", controller, "kind", "layers", "smoothing")
+    return decisive
 
 
 def controls(config: Config, model: str, benchmark: str, condition: str) -> Settings:
@@ -251,6 +251,78 @@ def replay(config: Config, model: str) -> Settings:
         "replay.layers": list(config.replay.layers),
         "transformers.attention": config.transformers.attention,
         "protocol_version": PROTOCOL_VERSION,
+    }
+
+
+_PARTS = {
+    "attention": ("attention_masses", ("reported_layer", "seed", "resamples")),
+    "geometry": (
+        "geometry",
+        (
+            "reported_layer",
+            "neighborhoods",
+            "folds",
+            "history_pairs",
+            "shuffles",
+            "exclude_fixed_points",
+            "whitening",
+            "seed",
+            "resamples",
+        ),
+    ),
+    "read_prediction": ("increments", ("read_dimension", "seed", "resamples")),
+}
+"""The module of each part of the replay's analysis, and the keys that it uses."""
+
+
+def replay_statistics(config: Config, part: str) -> Settings:
+    """A part of the replay's analysis: its keys and its code."""
+    assert config.replay is not None and config.replay.analysis is not None
+    module, keys = _PARTS[part]
+    layers = list(config.replay.layers)
+    # Attention needs the first layer alone, to give its number an interval.
+    shown: dict[str, Settings] = {
+        "attention": {"replay.layers.0": layers[0]},
+        "read_prediction": {"replay.layers": layers},
+    }
+    # The categories come from a module that also labels conversations.
+    left_out = ("stair.conversation", *_CONFIGURATION)
+    return {
+        **shown.get(part, {}),
+        **chosen("replay.analysis", config.replay.analysis, *keys),
+        CODE: modules_digest(f"stair.replay.analysis.{module}", leave_out=left_out),
+    }
+
+
+def runtime(config: Config, model: str) -> Settings:
+    """The runtime measurements of a model."""
+    study = config.runtime
+    assert study is not None
+    sampling = config.models[model].sampling_for(study.benchmark).model_dump()
+    found = {
+        **chosen(f"models.{model}", config.models[model], "dtype"),
+        **{f"runtime.{key}": value for key, value in study.model_dump(mode="json", exclude={"models"}).items()},
+        **{f"models.{model}.evaluation_sampling.{key}": value for key, value in sampling.items()},
+        **chosen("transformers", config.transformers, "device", "attention", "prefill_chunk", "cache_block"),
+        "protocol_version": PROTOCOL_VERSION,
+    }
+    if study.synthetic is not None:
+        return found
+    prompt, controller = config.benchmarks[study.benchmark].prompt, config.controllers[study.controller]
+    return {
+        **found,
+        **_model(config, model),
+        f"prompts.{prompt}": config.prompts[prompt],
+        **chosen(f"controllers.{study.controller}", controller, "kind", "layers", "smoothing"),
+    }
+
+
+def runtime_figure(config: Config, model: str) -> Settings:
+    """The figure of a model's prefill cost against bank length."""
+    return {
+        "note": config.note,
+        f"models.{model}.label": config.models[model].label,
+        CODE: modules_digest("stair.reporting.figures.bank_cost", leave_out=_CONFIGURATION),
     }
 
 
@@ -337,6 +409,16 @@ def tables(config: Config) -> Settings:
 def shared_t1_tables(config: Config) -> Settings:
     """Tables of the study with a shared T1 history: as `tables`, with the study's conditions."""
     return _of_controls(tables(config.shared_t1()))
+
+
+def figure(config: Config, figure: str) -> Settings:
+    """A figure of scored rows or of a replay: as the tables, and what it shows of the replay's analysis."""
+    found = tables(config)
+    if figure in REPLAY_FIGURES:
+        assert config.replay is not None and config.replay.analysis is not None
+        found |= chosen("replay", config.replay, "models", "benchmark", "layers", "depth")
+        found |= chosen("replay.analysis", config.replay.analysis, "reported_layer", "neighborhoods")
+    return found
 
 
 def provenance(config: Config) -> Settings:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from stair.graph.origin import made_under
+from stair.graph.origin import has_settings
 from stair.graph.output_kind import Piece
 from stair.graph.settings import Settings
 
@@ -25,7 +25,7 @@ def shard_count(sealed: Piece, work: Path, settings: Callable[[], Settings], con
     Returns:
         The number of shards that the output was sealed from, if it exists and its settings are current; else `configured`.
     """
-    if not all(file.is_file() for file in sealed.files) or not made_under(sealed.manifest, settings):
+    if not all(file.is_file() for file in sealed.files) or not has_settings(sealed.manifest, settings):
         return configured
     marker_times: dict[int, dict[int, float]] = {}
     for path in work.glob("shard-*-of-*.json"):

@@ -18,6 +18,9 @@ LORA = ("native", "stair", "lora", "lora_stair")
 TRAINING_FIGURE = "training_"
 """Prefix of the figures of training curves, one a model."""
 
+BANK_COST_FIGURE = "bank_cost_"
+"""Prefix of the figures of prefill cost against bank length, one a model of the runtime study."""
+
 TRAINING_SCOPE = "training_scope"
 DIAGRAMS = ("method", TRAINING_SCOPE)
 """Figures of STAIR's controllers, from the controllers' files alone."""
@@ -47,7 +50,9 @@ def tables(config: Config, places: Sequence[Place], models: Iterable[str]) -> di
 
 
 def tables_of(config: Config) -> dict[str, Shows]:
-    """The tables of a run."""
+    """The tables of a run; none where it has no responses."""
+    if not config.conditions:
+        return {}
     return tables(config, evaluated_places(config), config.models)
 
 
@@ -57,9 +62,16 @@ def shared_t1_tables(config: Config) -> dict[str, Shows]:
 
 
 def run_tables(config: Config) -> tuple[str, ...]:
-    """The tables of a run that are made from other files; what each is made from is in `stair/graph/outputs.py`."""
-    replay = ("replay_design",) if config.replay is not None else ()
-    return (*replay, "in_text") if config.replay is not None or config.controls is not None else ()
+    """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
+    found = ["replay_design"] if config.replay is not None else []
+    found += ["bank_runtime"] if config.runtime is not None else []
+    return (*found, "in_text") if found or config.controls is not None else ()
+
+
+def analyzed_models(config: Config) -> list[str]:
+    """The models whose measured replay is analyzed."""
+    replay = config.replay
+    return [] if replay is None or replay.analysis is None else list(replay.models)
 
 
 # ---------------------------------------------------------------- which rows
@@ -67,6 +79,10 @@ def run_tables(config: Config) -> tuple[str, ...]:
 
 def _everything(config: Config, places: Sequence[Place]) -> Sequence[Place]:
     return places
+
+
+def _nothing(config: Config, places: Sequence[Place]) -> tuple[Place, ...]:
+    return ()
 
 
 def _main(config: Config, places: Sequence[Place]) -> list[Place]:
@@ -134,8 +150,29 @@ SHARED_T1: dict[str, Shows] = {
 _LORA = ("lora_comparison", "lora_turns")
 """Not of a run without their rows."""
 
-FIGURES: dict[str, Shows] = {"overview": _overview}
-"""By name; figures of training curves have another source."""
+FIGURES: dict[str, Shows] = {
+    "overview": _overview,
+    "historical_computation": _transitions,
+    "attention": _nothing,
+    "neighborhood": _nothing,
+    "read_prediction": _nothing,
+}
+"""By name, the rows that each shows; figures of training curves have another source."""
+
+REPLAY_FIGURES = {
+    "historical_computation": ("attention", "geometry"),
+    "attention": ("attention",),
+    "neighborhood": ("geometry",),
+    "read_prediction": ("read_prediction",),
+}
+"""Figures of an analyzed replay, each with the parts that it shows: those of the first analyzed model."""
+
+
+def figures_of(config: Config) -> list[str]:
+    """The figures of a run that have an entry in `FIGURES`."""
+    if not config.conditions:
+        return []
+    return [name for name in FIGURES if name not in REPLAY_FIGURES or analyzed_models(config)]
 
 
 def stair_controller(config: Config) -> str | None:

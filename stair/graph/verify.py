@@ -1,4 +1,4 @@
-"""Whether what lies on disk is whole, and made by what the configuration says now."""
+"""Checks of a run's outputs: complete, and made under the current configuration. This decides what is stale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
-from stair.graph.origin import ORIGIN
+from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.recorded_origin import missing_note, name_in_run, read_manifest, revision
 from stair.graph.settings import CODE
 from stair.records.keys import file_digest
@@ -35,16 +35,16 @@ class Finding:
     state: State = "ok"
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What makes nothing stale: missing responses, other code of a stage that generates, other versions."""
+    """Facts that make nothing stale: missing responses, changed code of a stage that generates, other versions."""
 
     def is_(self, state: State, reason: str) -> None:
-        """A reason for a state; the first state stays."""
+        """Adds a reason for a state; the first state stays."""
         self.state = state if self.state == "ok" else self.state
         self.reasons.append(reason)
 
 
 class Verification:
-    """Looks at a run's outputs; digests of shared inputs are computed once."""
+    """The states of a run's outputs. Digests of shared inputs are computed once."""
 
     def __init__(self, config: Config, paths: RunPaths) -> None:
         self.config, self.paths = config, paths
@@ -55,15 +55,15 @@ class Verification:
 
     def findings(self, artifacts: Iterable[Artifact] | None = None) -> list[Finding]:
         """The state of outputs, all by default. An output is stale too when it was made from one that is not sound now."""
-        found: dict[Path, Finding] = {}
+        by_file: dict[Path, Finding] = {}
         results = []
         for artifact in self.artifacts.all if artifacts is None else artifacts:
             finding = self.finding(artifact)
             for file in artifact.inputs:
-                behind = found.get(file)
+                behind = by_file.get(file)
                 if behind is not None and behind.state != "ok":
                     finding.is_("stale", f"its input {name_in_run(file, self.paths)} is {behind.state}")
-            found |= dict.fromkeys(artifact.files, finding)
+            by_file |= dict.fromkeys(artifact.files, finding)
             results.append(finding)
         return results
 
@@ -72,16 +72,16 @@ class Verification:
         finding = Finding(artifact)
         absent = [file for file in artifact.files if _is_absent(file)]
         if absent:
-            finding.is_("missing", f"{name_in_run(absent[0], self.paths)} is not there; run the workflow to make it")
+            finding.is_("missing", f"{name_in_run(absent[0], self.paths)} does not exist; run the workflow to make it")
             return finding
         try:
             manifest = read_manifest(artifact.manifest)
         except FileNotFoundError:
-            self._without_manifest(finding, "is not there, so nothing tells what made it")
+            self._without_manifest(finding, "does not exist, so the origin is unknown")
             return finding
         except PermissionError:
             name = name_in_run(artifact.manifest, self.paths)
-            finding.is_("damaged", f"{name} cannot be read; look at its permissions")
+            finding.is_("damaged", f"{name} cannot be read; check its permissions")
             return finding
         except (OSError, ValueError) as error:
             self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
@@ -90,37 +90,37 @@ class Verification:
         if [origin["rule"], *origin["name"]] != [artifact.output.name, *artifact.name]:
             self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
             return finding
-        self._whole(finding, origin["files"])
+        self._check_contents(finding, origin["files"])
         if finding.state != "damaged":
             if missing := missing_note(manifest):
                 finding.notes.append(missing)
-            self._current(finding, origin, "restored_from" in manifest)
+            self._check_lineage(finding, origin, "restored_from" in manifest)
             if CODE not in artifact.settings and manifest.get("source") != self._source:
-                finding.notes.append("made by other code (of a stage that generates: told, never rerun for it)")
+                finding.notes.append("the code of this generating stage has changed (reported only: nothing reruns)")
             changed = {
                 name: (was, now)
                 for name, was in manifest["versions"].items()
                 if (now := self._versions.get(name)) != was
             }
             finding.notes += [
-                f"made with {name} {was}, here is {now or 'none'}" for name, (was, now) in changed.items()
+                f"made with {name} {was}; installed is {now or 'none'}" for name, (was, now) in changed.items()
             ]
         return finding
 
-    def _without_manifest(self, finding: Finding, what: str) -> None:
+    def _without_manifest(self, finding: Finding, fault: str) -> None:
         artifact = finding.artifact
-        remedy = f"bring it back, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
-        finding.is_("damaged", f"{name_in_run(artifact.manifest, self.paths)} {what}; {remedy}")
+        remedy = f"restore it, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
+        finding.is_("damaged", f"{name_in_run(artifact.manifest, self.paths)} {fault}; {remedy}")
 
-    def _whole(self, finding: Finding, sealed: dict[str, Any]) -> None:
+    def _check_contents(self, finding: Finding, sealed: dict[str, Any]) -> None:
         artifact = finding.artifact
         for file in artifact.files:
             name = name_in_run(file, self.paths)
             digest = self._digest(file)
             if digest is None:
-                finding.is_("damaged", f"{name} cannot be read; look at its permissions, or {_AGAIN}")
+                finding.is_("damaged", f"{name} cannot be read; check its permissions, or {_AGAIN}")
             elif sealed.get(name) != digest:
-                finding.is_("damaged", f"{name} is not what was sealed (its checksum differs); {_AGAIN}")
+                finding.is_("damaged", f"{name} does not match its sealed checksum; {_AGAIN}")
         if artifact.schema is None or finding.state == "damaged":
             return
         name = name_in_run(artifact.files[0], self.paths)
@@ -128,17 +128,17 @@ class Verification:
             if not pq.read_schema(artifact.files[0]).equals(artifact.schema):
                 finding.is_("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
                 return
-            # The checksum holds the rest: responses whole would take gigabytes.
+            # The checksum covers the other columns, which would take gigabytes of memory.
             table = pq.read_table(artifact.files[0], columns=[column for column, _ in artifact.constant_columns])
         except (OSError, pa.ArrowInvalid) as error:
             finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
             return
         for column, value in artifact.constant_columns:
-            others = [other for other in pc.unique(table[column]).to_pylist() if other != value]
-            if others:
-                finding.is_("damaged", f"{name} holds rows of the {column} '{others[0]}', not of '{value}'; {_AGAIN}")
+            foreign = [entry for entry in pc.unique(table[column]).to_pylist() if entry != value]
+            if foreign:
+                finding.is_("damaged", f"{name} holds rows of the {column} '{foreign[0]}', not of '{value}'; {_AGAIN}")
 
-    def _current(
+    def _check_lineage(
         self,
         finding: Finding,
         origin: dict[str, Any],
@@ -146,22 +146,22 @@ class Verification:
     ) -> None:
         artifact = finding.artifact
         inputs, models, settings = origin["inputs"], origin["models"], origin["settings"]
-        wanted = {name_in_run(file, self.paths): file for file in artifact.inputs}
-        for name in sorted(wanted.keys() | inputs.keys()):
+        current_inputs = {name_in_run(file, self.paths): file for file in artifact.inputs}
+        for name in sorted(current_inputs.keys() | inputs.keys()):
             if name not in inputs:
                 finding.is_("stale", f"it would be made from {name} too")
-            elif name not in wanted:
+            elif name not in current_inputs:
                 finding.is_("stale", f"it was made from {name}, which it would not use now")
-            elif restored and _is_absent(wanted[name]):
-                note = "restored from an archive, without all that it was made from"
+            elif restored and _is_absent(current_inputs[name]):
+                note = "restored from an archive, without all of its inputs"
                 finding.notes += [note] if note not in finding.notes else []
-            elif (digest := self._digest(wanted[name])) != inputs[name]:
-                finding.is_("stale", f"its input {name} " + ("is another file now" if digest else "cannot be read"))
+            elif (digest := self._digest(current_inputs[name])) != inputs[name]:
+                finding.is_("stale", f"its input {name} " + ("has changed" if digest else "cannot be read"))
         for model in artifact.models:
             now = self._revision(model)
             if now is not None and models.get(model) != now:
-                finding.is_("stale", f"the model {model} has other contents now")
-        now_settings = json.loads(json.dumps(artifact.settings))
+                finding.is_("stale", f"the model {model} has changed")
+        now_settings = as_recorded(artifact.settings)
         changes = [
             change for key in sorted(settings.keys() | now_settings.keys())
             for change in differences(key, settings.get(key), now_settings.get(key))
@@ -189,7 +189,7 @@ class Verification:
 
 
 def _is_absent(file: Path) -> bool:
-    """Whether a file is not there; one that may not be looked at counts as there, and reading it will tell."""
+    """Whether a file does not exist. A file without permissions counts as existing; reading it raises the error."""
     try:
         return not file.is_file()
     except OSError:

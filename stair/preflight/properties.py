@@ -66,7 +66,7 @@ class Property:
 
 
 def generation_prefix(thinking: bool) -> str:
-    """The end of a prompt, after the last user message (appendix C.1)."""
+    """The end of a prompt in the chat template, after the last user message (appendix C.1)."""
     return f"{TURN_START}assistant\n" + ("<think>\n" if thinking else "")
 
 

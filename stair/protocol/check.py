@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
+
+from stair.records.csv_table import csv_table
 
 Row = Mapping[str, Any]
 
@@ -35,8 +35,4 @@ def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], summary:
 
 def checks_csv(checks: Iterable[Check]) -> str:
     """One line a check."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(Check.__dataclass_fields__), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(check) for check in checks)
-    return text.getvalue()
+    return csv_table(list(Check.__dataclass_fields__), (astuple(check) for check in checks))

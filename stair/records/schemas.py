@@ -145,3 +145,18 @@ REPLAY_CELLS = _schema(
     row=pa.int32(),  # of the file's tensors
     sha256=pa.string(),  # of the file
 )
+
+REPLAY_STATISTICS = _schema(
+    group=pa.string(),  # "group 1", or "fit group 1, test group 2"
+    quantity=pa.string(),
+    of=pa.string(),  # source category, view, part or feature; empty where the quantity has none
+    depth=pa.int32(),  # completed turns
+    layer=_nullable(pa.int32()),  # zero-based; null: of all layers
+    k=_nullable(pa.int32()),  # size of neighborhoods
+    value=_nullable(pa.float64()),
+    unit=pa.string(),
+    low=_nullable(pa.float64()),  # 95% interval, of numbers that the text gives
+    high=_nullable(pa.float64()),
+    method=_nullable(pa.string()),  # of the interval, or why there is none; null where none is computed
+    gap=_nullable(pa.string()),  # why there is no value
+)

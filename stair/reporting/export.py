@@ -13,7 +13,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.config.resolve import RESOLVED
 from stair.data.publishing import text_digest
-from stair.grading.choices import choice_letter
+from stair.grading.choice_letters import choice_letter
 from stair.records.files import write_json
 from stair.records.manifest import manifest_path, missing_responses
 from stair.records.schemas import SCORED

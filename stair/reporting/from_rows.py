@@ -44,11 +44,13 @@ def read_rows(paths: Sequence[Path], order: Config) -> pd.DataFrame:
     Raises:
         ValueError: a file cannot be read, lacks a column, or holds rows of another model, benchmark or condition.
     """
-    known = [list(order.models), list(order.benchmarks), list(order.conditions)]
+    orders = [list(order.models), list(order.benchmarks), list(order.conditions)]
 
     def rank(path: Path) -> list[tuple[int, str]]:
         keys = (path.parent.parent.name, path.parent.name, path.stem)
-        return [(names.index(key) if key in names else len(names), key) for names, key in zip(known, keys, strict=True)]
+        return [
+            (names.index(key) if key in names else len(names), key) for names, key in zip(orders, keys, strict=True)
+        ]
 
     frames = []
     for path in sorted(paths, key=rank):
@@ -82,12 +84,12 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
         order: a configuration that names labels, orders and the pooled benchmarks; keys that it does not know label themselves.
     """
     evaluation, shared = find_rows(folder)
-    made: list[Table] = []
+    written: list[Table] = []
 
     def append(tables: Iterable[Table | None], rows: pd.DataFrame, labels: Labels) -> None:
         for table in (with_time_outs(table, rows) for table in tables if table is not None):
             write(table, labels, lambda suffix, name=table.name: out / f"{name}{suffix}")  # type: ignore[misc]
-            made.append(table)
+            written.append(table)
 
     if evaluation:
         labels, rows = Labels.of(order), read_rows(evaluation, order)
@@ -101,4 +103,4 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
         responses = Responses.from_frame(rows, samples=study.evaluation.samples, reasons=missing_reasons(shared))
         source = Source(responses, labels, study, rows=rows)
         append([table_builder(name).build(source) for name in SHARED_T1], rows, labels)
-    return made
+    return written

@@ -71,8 +71,8 @@ def latex(layout: Layout) -> str:
     ]
     for number, line in enumerate(layout.header):
         lines.append(_joined([_header_cell(text, span) for text, span in line]))
-        if number < len(layout.header) - 1:
-            lines.append(_spanning_rules(line))
+        if number < len(layout.header) - 1 and (rules := _spanning_rules(line)):
+            lines.append(rules)
     lines.append(r"\midrule")
     for row in layout.rows:
         lines.append(_heading(layout, row) if row.heading else _row(row))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
+from stair.records.markdown import markdown_table
 from stair.statistics.grid import Gap
 
 if TYPE_CHECKING:
@@ -100,26 +101,22 @@ def signed(value: float | Gap, digits: int = 2) -> str:
 
 def markdown(layout: Layout) -> str:
     """The table as GitHub-flavoured Markdown; a two-line header is joined into one."""
+    rows = [
+        [f"***{_plain(row.cells[0].text)}***", *[""] * (layout.width - 1)]
+        if row.heading
+        else [_markdown_cell(cell) for cell in row.cells]
+        for row in layout.rows
+    ]
+    head = [_plain(text) for text in _joined_header(layout)]
     lines = [f"**{_plain(layout.caption)}**", ""]
-    lines.append("| " + " | ".join(_markdown_text(text) for text in _joined_header(layout)) + " |")
-    lines.append("|" + "|".join("---" if i < layout.left_columns else "---:" for i in range(layout.width)) + "|")
-    for row in layout.rows:
-        if row.heading:
-            cells = [f"***{_markdown_text(row.cells[0].text)}***", *[""] * (layout.width - 1)]
-        else:
-            cells = [_markdown_cell(cell) for cell in row.cells]
-        lines.append("| " + " | ".join(cells) + " |")
+    lines += markdown_table(head, rows, right=range(layout.left_columns, layout.width))
     for note in layout.notes:
         lines += ["", _plain(note)]
     return "\n".join(lines) + "\n"
 
 
-def _markdown_text(text: str) -> str:
-    return _plain(text).replace("|", r"\|")
-
-
 def _markdown_cell(cell: Cell) -> str:
-    text = _markdown_text(cell.text)
+    text = _plain(cell.text)
     if cell.underline:
         text = f"<u>{text}</u>"
     return f"**{text}**" if cell.bold else text

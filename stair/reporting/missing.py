@@ -15,9 +15,9 @@ def missing_reasons(files: Iterable[Path]) -> Reasons:
     Args:
         files: scored rows, <model>/<benchmark>/<condition>.parquet; a file without a manifest gives no reason.
     """
-    found: Reasons = {}
+    reasons: Reasons = {}
     for file in files:
         for gap in missing_responses(file):
             key = TurnKey(file.parent.parent.name, file.parent.name, file.stem, gap["turn"])
-            found.setdefault(key, {})[gap["problem_id"], gap["sample"]] = gap["reason"]
-    return found
+            reasons.setdefault(key, {})[gap["problem_id"], gap["sample"]] = gap["reason"]
+    return reasons

@@ -11,10 +11,12 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.reporting import paper_labels
-from stair.reporting.figures import overview
+from stair.reporting.figures import attention, historical_computation, neighborhood, overview, read_prediction
 from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
+from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables import (
+    bank_runtime,
     continuous_summary,
     history,
     in_text,
@@ -27,6 +29,7 @@ from stair.reporting.tables import (
 )
 from stair.reporting.tables.table import Table
 from stair.statistics.grid import Gap, Responses
+from stair.statistics.transitions import transition_shares
 from stair.statistics.values import Value
 
 
@@ -44,6 +47,8 @@ class Source:
     """Tokens that turns are given to read."""
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     """The rows of these places, for numbers that no grid has."""
+    replay: ReplayNumbers | None = None
+    """The statistics that a figure of a replay shows."""
 
 
 class TableBuilder(NamedTuple):
@@ -114,11 +119,33 @@ _TABLES = {
 }
 RUN_TABLES = {
     "replay_design": RunTableBuilder(paper_labels.REPLAY_DESIGN, replay_design.build),
+    "bank_runtime": RunTableBuilder(paper_labels.BANK_RUNTIME, bank_runtime.build),
     "in_text": RunTableBuilder("in_text", in_text.build),
 }
+
+
+def _historical_computation(source: Source) -> Figure:
+    where = source.config.transitions
+    transitions = transition_shares(source.responses, where.model, where.benchmark)
+    return historical_computation.build(_replay(source), transitions, source.labels)
+
+
+def _replay(source: Source) -> ReplayNumbers:
+    assert source.replay is not None, "the graph has no figure of a replay then"
+    return source.replay
+
+
 FIGURES = {
     "overview": FigureBuilder(
         paper_labels.OVERVIEW,
         lambda source: overview.build(source.responses, source.sizes, source.labels, source.config.overview.models),
+    ),
+    "historical_computation": FigureBuilder(paper_labels.HISTORICAL_COMPUTATION, _historical_computation),
+    "attention": FigureBuilder(paper_labels.ATTENTION, lambda source: attention.build(_replay(source), source.labels)),
+    "neighborhood": FigureBuilder(
+        paper_labels.NEIGHBORHOOD, lambda source: neighborhood.build(_replay(source), source.labels)
+    ),
+    "read_prediction": FigureBuilder(
+        paper_labels.READ_PREDICTION, lambda source: read_prediction.build(_replay(source), source.labels)
     ),
 }

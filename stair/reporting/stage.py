@@ -12,19 +12,29 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.graph import table_inputs
-from stair.graph.table_inputs import Place, evaluated_places, run_tables, shared_t1_tables, tables_of
+from stair.graph.table_inputs import (
+    REPLAY_FIGURES,
+    Place,
+    analyzed_models,
+    evaluated_places,
+    figures_of,
+    run_tables,
+    shared_t1_tables,
+    tables_of,
+)
 from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table
-from stair.reporting.answer_forms import with_answer_forms
+from stair.reporting.answer_form_notes import with_answer_forms
 from stair.reporting.figures.figure import Figure
 from stair.reporting.labels import Labels
 from stair.reporting.latex import latex
 from stair.reporting.layout import markdown
 from stair.reporting.missing import missing_reasons
 from stair.reporting.registry import FIGURES, RUN_TABLES, Source, table_builder
+from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables.table import Table, nothing
 from stair.reporting.tidy import tidy_csv
 from stair.statistics.context_sizes import CONTEXT_COLUMNS, context_sizes
@@ -39,7 +49,7 @@ def scored_rows(paths: RunPaths, places: Sequence[Place], more: Sequence[str] = 
     """
     if not paths.checks.is_file():
         raise ValueError(
-            f"{paths.checks} is not there: the protocol's checks have not passed; run: stair check --run {paths.folder}"
+            f"{paths.checks} does not exist: the protocol's checks have not passed; run: stair check --run {paths.folder}"
         )
     columns = [*COLUMNS, "seed", "verdict", *more]
     frames = [pd.read_parquet(paths.evaluation(*place), columns=columns) for place in places]
@@ -95,19 +105,19 @@ def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str],
     Without a manifest, the count of a model that is not from the hub is a gap: it may have the key of a model of the
     paper, but not its shape.
     """
-    found: dict[tuple[str, str], int | Gap] = {}
+    counts: dict[tuple[str, str], int | Gap] = {}
     for condition, settings in config.conditions.items():
         if settings.controller is None:
             continue
         for model, backbone in config.models.items():
             path = manifest_path(paths.controller(model, settings.controller))
             if path.is_file():
-                found[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+                counts[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
             elif backbone.repository is None:
-                found[model, condition] = Gap(
+                counts[model, condition] = Gap(
                     f"{model}, {condition}: the controller has no manifest with its parameters"
                 )
-    return found
+    return counts
 
 
 def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
@@ -150,13 +160,18 @@ def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
 
 
 def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
-    """One figure of a run that is drawn from scored rows, those that it shows."""
-    if name not in FIGURES:
-        raise ValueError(f"there is no figure '{name}' (there are: {', '.join(FIGURES)})")
+    """One figure of a run that is drawn from scored rows or from an analyzed replay, those that it shows."""
+    known = figures_of(config)
+    if name not in known:
+        raise ValueError(f"there is no figure '{name}' (there are: {', '.join(known)})")
     places = list(table_inputs.FIGURES[name](config, evaluated_places(config)))
-    rows = scored_rows(paths, places, CONTEXT_COLUMNS)
-    responses = _responses(config, paths, places, rows)
-    return FIGURES[name].build(Source(responses, Labels.of(config), config, sizes=tuple(context_sizes(rows))))
+    source = Source(Responses({}, config.evaluation.samples, {}), Labels.of(config), config)
+    if places:
+        rows = scored_rows(paths, places, CONTEXT_COLUMNS)
+        source = replace(source, responses=_responses(config, paths, places, rows), sizes=tuple(context_sizes(rows)))
+    if parts := REPLAY_FIGURES.get(name):
+        source = replace(source, replay=ReplayNumbers.of_run(config, paths, analyzed_models(config)[0], parts))
+    return FIGURES[name].build(source)
 
 
 def assemble(
@@ -168,8 +183,8 @@ def assemble(
 ) -> Table | None:
     """A table by its name; None where the rows do not give it. `trained`: parameters by (model, condition), where known."""
     places = places_of(responses)
-    known = table_inputs.tables(config, places, dict.fromkeys((*responses.models, *config.models)))
-    shown = set(_rows_shown(name, known, config)(config, places))
+    shows = table_inputs.tables(config, places, dict.fromkeys((*responses.models, *config.models)))
+    shown = set(_rows_shown(name, shows, config)(config, places))
     grids = {key: grid for key, grid in responses.grids.items() if Place(*key[:3]) in shown}
     return table_builder(name).build(Source(replace(responses, grids=grids), labels, config, trained or {}))
 
@@ -179,11 +194,11 @@ def places_of(responses: Responses) -> list[Place]:
     return list(dict.fromkeys(Place(*key[:3]) for key in responses.grids))
 
 
-def _rows_shown(name: str, known: Mapping[str, table_inputs.Shows], config: Config) -> table_inputs.Shows:
-    if name not in known:
+def _rows_shown(name: str, shows: Mapping[str, table_inputs.Shows], config: Config) -> table_inputs.Shows:
+    if name not in shows:
         there = [*tables_of(config), *shared_t1_tables(config), *run_tables(config)]
         raise ValueError(f"there is no table '{name}' (there are: {', '.join(there)})")
-    return known[name]
+    return shows[name]
 
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:

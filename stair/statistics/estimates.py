@@ -116,10 +116,12 @@ def condition_comparisons(
             if gap is not None:
                 rows.append((*keys, *[float("nan")] * 5, gap.reason))
                 continue
-            ours, theirs = (side for side in sides if not isinstance(side, Gap))
-            found = paired_difference(ours, theirs, *keys)
-            interval = found.interval
-            rows.append((*keys, interval.estimate, interval.low, interval.high, found.p_value, found.detectable, None))
+            first, second = (side for side in sides if not isinstance(side, Gap))
+            difference = paired_difference(first, second, *keys)
+            interval = difference.interval
+            rows.append(
+                (*keys, interval.estimate, interval.low, interval.high, difference.p_value, difference.detectable, None)
+            )
     return pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
 
 

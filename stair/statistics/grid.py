@@ -87,7 +87,7 @@ class Responses:
             raise ValueError("response rows without a verdict: `correct` is null")
         # A problem without any response must not shrink the denominator.
         named = {(key.benchmark, problem) for key, gaps in (reasons or {}).items() for problem, _ in gaps}
-        known = {
+        problem_ids = {
             str(benchmark): tuple(
                 sorted(
                     problems[str(benchmark)]
@@ -102,7 +102,7 @@ class Responses:
         for names, rows in frame.groupby(["model", "benchmark", "condition", "turn"], sort=False):
             model, benchmark, condition, turn = (str(name) for name in names)
             key = TurnKey(model, benchmark, condition, int(turn))
-            grid = _grid(key, rows, known[key.benchmark], samples, (reasons or {}).get(key, {}))
+            grid = _grid(key, rows, problem_ids[key.benchmark], samples, (reasons or {}).get(key, {}))
             if isinstance(grid, _Lacking):
                 lacking.setdefault(key[:3], {})[key] = grid
                 grids[key] = Gap("")  # its place; the reason follows
@@ -110,13 +110,13 @@ class Responses:
                 grids[key] = grid
         for turns in lacking.values():
             grids |= dict.fromkeys(turns, _gap_of(turns))
-        return cls(grids, samples, known)
+        return cls(grids, samples, problem_ids)
 
     def grid(self, model: str, benchmark: str, condition: str, turn: int) -> Grid | Gap:
         """The grid of one turn; a condition without any response has the same gap at every turn."""
         key = TurnKey(model, benchmark, condition, turn)
-        if found := self.grids.get(key):
-            return found
+        if grid := self.grids.get(key):
+            return grid
         absent = condition not in self.conditions(model, benchmark)
         return Gap(f"{', '.join(key[:3]) if absent else key}: no responses")
 

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from stair.statistics.grid import Gap, Grid
 from stair.statistics.named_random import named_generator
+from stair.statistics.small_samples import spread_factor
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,8 +86,7 @@ def ratio_interval(
     sums = weights @ denominators if (denominators != 1.0).any() else np.full(RESAMPLES, float(count))
     means = (weights @ numerators)[sums > 0] / sums[sums > 0]
     tail = (1.0 - level) / 2.0
-    spread = np.sqrt(count / (count - 1)) * stats.t.ppf(1.0 - tail, count - 1) / stats.norm.ppf(1.0 - tail)
-    low, high = estimate + spread * (np.quantile(means, [tail, 1.0 - tail]) - estimate)
+    low, high = estimate + spread_factor(count, level) * (np.quantile(means, [tail, 1.0 - tail]) - estimate)
     if limits is not None:
         low, high = max(low, limits[0]), min(high, limits[1])
     return Interval(estimate, float(low), float(high), level)

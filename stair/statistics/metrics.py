@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-import pandas as pd
-
 from stair.core import TURNS
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.values import Value
@@ -91,14 +89,3 @@ def gains(
         )
         values.append(Value(model, benchmark, condition, MEAN, "", f"{name} {suffix}", gain, "pp"))
     return values
-
-
-def verdict_counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """How many rows have each verdict, by model, benchmark, condition and turn: one column a verdict, zeros included.
-
-    `frame` holds scored response rows; time-outs and missing answers count as incorrect in every metric, and this says
-    how many they are.
-    """
-    counts = frame.groupby(["model", "benchmark", "condition", "turn", "verdict"], sort=False).size()
-    table = counts.unstack("verdict", fill_value=0)
-    return table.reindex(columns=["correct", "wrong", "no_answer", "timeout"], fill_value=0).reset_index()

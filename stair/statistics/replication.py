@@ -26,7 +26,7 @@ from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.intervals import Floats
 from stair.statistics.metrics import LATER_TURNS, MEAN
 from stair.statistics.reruns import pass_variances
-from stair.statistics.shared_t1 import TURN, NameOf
+from stair.statistics.shared_t1_metrics import TURN, NameOf
 from stair.statistics.transitions import TRANSITIONS
 
 Key = tuple[str, str, str, str, str, str]
@@ -51,21 +51,21 @@ class Replication(NamedTuple):
 
 
 def replication(
-    ours: float, printed: float, spread: Spread, *, rounding: float = 0.0, level: float = 0.95
+    reproduced: float, printed: float, spread: Spread, *, rounding: float = 0.0, level: float = 0.95
 ) -> Replication:
     """The replication interval around our number, and the two-sided p-value of a printed one.
 
     Args:
-        ours: in the unit of `printed`.
+        reproduced: in the unit of `printed`.
         spread: of our run; the other run is taken to have the same.
         rounding: the printed value's last place, half of which it can be off.
     """
     error = float(np.sqrt(2.0 * spread.variance))
     width = float(stats.t.ppf((1.0 + level) / 2.0, spread.degrees)) * error + rounding / 2.0
     # What binary floating point adds to a decimal number must not move it across an interval's end.
-    distance = max(0.0, abs(ours - printed) - rounding / 2.0 - 1e-9)
+    distance = max(0.0, abs(reproduced - printed) - rounding / 2.0 - 1e-9)
     p_value = float(2.0 * stats.t.sf(distance / error, spread.degrees)) if error else float(distance == 0.0)
-    return Replication(ours - width, ours + width, p_value)
+    return Replication(reproduced - width, reproduced + width, p_value)
 
 
 def sum_spread(influence: Floats, step: float) -> Spread:
@@ -123,23 +123,23 @@ def replication_spreads(
         gains: conditions, and what each one's gain is counted from.
         conditions: those that share T1 with `reference`, by whose sessions they are grouped.
     """
-    found: dict[Key, Spread] = {}
+    by_key: dict[Key, Spread] = {}
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
             study = _Study(responses, model, benchmark)
-            found |= study.scores()
+            by_key |= study.scores()
             for condition, base in (gains or {}).items():
-                found |= study.gains(condition, base, LATER_TURNS, MEAN, "gain")
-            found |= study.groups(conditions, reference)
-            found |= study.transitions(conditions[0], reference)
-    return found | _pooled(responses, pooled, conditions, reference)
+                by_key |= study.gains(condition, base, LATER_TURNS, MEAN, "gain")
+            by_key |= study.groups(conditions, reference)
+            by_key |= study.transitions(conditions[0], reference)
+    return by_key | _pooled(responses, pooled, conditions, reference)
 
 
 def shared_t1_spreads(
     responses: Responses, reference: str = "native", name_of: NameOf = ConditionName.of_key
 ) -> dict[Key, Spread]:
     """The spreads of the numbers of `shared_t1.shared_t1_metrics`."""
-    found: dict[Key, Spread] = {}
+    by_key: dict[Key, Spread] = {}
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
             study = _Study(responses, model, benchmark)
@@ -149,13 +149,13 @@ def shared_t1_spreads(
                     families.setdefault(name_of(condition).averaged, []).append(condition)
             base = study.sums([reference], [TURN])
             for family, members in families.items():
-                found |= study.scores_of(family, members, [TURN], f"T{TURN}")
-                ours = study.sums(members, [TURN])
-                if ours is not None and base is not None:
+                by_key |= study.scores_of(family, members, [TURN], f"T{TURN}")
+                sums_of_seeds = study.sums(members, [TURN])
+                if sums_of_seeds is not None and base is not None:
                     key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
-                    factor = 100.0 / ours.size
-                    found[key] = _scaled(sum_spread(ours / len(members) - base, 1.0), factor)
-    return found
+                    factor = 100.0 / sums_of_seeds.size
+                    by_key[key] = _scaled(sum_spread(sums_of_seeds / len(members) - base, 1.0), factor)
+    return by_key
 
 
 class _Study:
@@ -171,9 +171,9 @@ class _Study:
 
     def grids(self, conditions: Iterable[str], turns: Iterable[int]) -> list[Grid] | None:
         """The grids of each condition at each turn; None where one is a gap."""
-        found = [self._responses.grid(*self._place, c, turn) for c in conditions for turn in turns]
-        grids = [grid for grid in found if isinstance(grid, Grid)]
-        return grids if len(grids) == len(found) else None
+        grids_or_gaps = [self._responses.grid(*self._place, c, turn) for c in conditions for turn in turns]
+        grids = [grid for grid in grids_or_gaps if isinstance(grid, Grid)]
+        return grids if len(grids) == len(grids_or_gaps) else None
 
     def by_session(self, grid: Grid, numbers: npt.NDArray[np.generic]) -> Floats:
         """[sessions, samples] the sums of a grid's numbers [problems, samples]."""
@@ -191,14 +191,14 @@ class _Study:
 
     def scores(self) -> dict[Key, Spread]:
         """Of Avg@k and Pass@k of every turn, and of the means over later turns."""
-        found: dict[Key, Spread] = {}
+        by_key: dict[Key, Spread] = {}
         for condition in self._responses.conditions(*self._place):
             turns = self._responses.turns(*self._place, condition)
             for turn in turns:
-                found |= self.scores_of(condition, [condition], [turn], f"T{turn}")
+                by_key |= self.scores_of(condition, [condition], [turn], f"T{turn}")
             if max(turns) > 1:
-                found |= self.scores_of(condition, [condition], LATER_TURNS, MEAN)
-        return found
+                by_key |= self.scores_of(condition, [condition], LATER_TURNS, MEAN)
+        return by_key
 
     def scores_of(self, condition: str, members: Sequence[str], turns: Sequence[int], span: str) -> dict[Key, Spread]:
         """Of the mean scores of a condition's members over turns."""
@@ -238,7 +238,7 @@ class _Study:
 
     def groups(self, conditions: Sequence[str], reference: str) -> dict[Key, Spread]:
         """Of group sizes, correct counts and accuracies of each later turn."""
-        found: dict[Key, Spread] = {}
+        by_key: dict[Key, Spread] = {}
         for turn in LATER_TURNS:
             for group in GROUPS:
                 for condition in (reference, *conditions):
@@ -247,15 +247,15 @@ class _Study:
                         continue
                     place = (f"T{turn}", group)
                     if condition == reference:
-                        found[*self._place, "", *place, "n"] = sum_spread(sums[0], 1.0)
-                    found[*self._place, condition, *place, "correct"] = sum_spread(sums[1], 1.0)
+                        by_key[*self._place, "", *place, "n"] = sum_spread(sums[0], 1.0)
+                    by_key[*self._place, condition, *place, "correct"] = sum_spread(sums[1], 1.0)
                     if sums[0].any():
-                        found[*self._place, condition, *place, "accuracy"] = ratio_spread(sums[1], sums[0])
-        return found
+                        by_key[*self._place, condition, *place, "accuracy"] = ratio_spread(sums[1], sums[0])
+        return by_key
 
     def transitions(self, condition: str, reference: str) -> dict[Key, Spread]:
         """Of the counts of changed answers and the net change; clustered by problem, since it pairs two sessions."""
-        found: dict[Key, Spread] = {}
+        by_key: dict[Key, Spread] = {}
         before = self.grids([reference], [1])
         for turn in LATER_TURNS:
             after = self.grids([condition], [turn])
@@ -264,9 +264,9 @@ class _Study:
             was, became = before[0].correct, after[0].correct
             place = (*self._place, condition, f"T{turn}", "")
             for name, first, second in TRANSITIONS:
-                found[*place, name] = sum_spread(1.0 * ((was == first) & (became == second)), 1.0)
-            found[*place, "net change"] = _scaled(sum_spread(1.0 * became - 1.0 * was, 1.0), 100.0 / was.size)
-        return found
+                by_key[*place, name] = sum_spread(1.0 * ((was == first) & (became == second)), 1.0)
+            by_key[*place, "net change"] = _scaled(sum_spread(1.0 * became - 1.0 * was, 1.0), 100.0 / was.size)
+        return by_key
 
 
 def ratio_spread(correct: Floats, members: Floats) -> Spread:
@@ -279,7 +279,7 @@ def _pooled(
     responses: Responses, benchmarks: Sequence[str], conditions: Sequence[str], reference: str
 ) -> dict[Key, Spread]:
     """Of the numbers of `conditioning.pooled_history`."""
-    found: dict[Key, Spread] = {}
+    by_key: dict[Key, Spread] = {}
     studies = [_Study(responses, model, benchmark) for model in responses.models for benchmark in benchmarks]
     for group in GROUPS:
         for condition in (reference, *conditions):
@@ -294,7 +294,7 @@ def _pooled(
                 for side in (0, 1)
             )
             if condition == reference:
-                found["", "", "", MEAN, group, "n"] = sum_spread(members, 1.0)
+                by_key["", "", "", MEAN, group, "n"] = sum_spread(members, 1.0)
             if members.any():
-                found["", "", condition, MEAN, group, "accuracy"] = ratio_spread(correct, members)
-    return found
+                by_key["", "", condition, MEAN, group, "accuracy"] = ratio_spread(correct, members)
+    return by_key

@@ -130,12 +130,12 @@ def _rates_given_counts(counts: npt.NDArray[np.int64], samples: int) -> npt.NDAr
     likelihood = stats.binom.pmf(np.arange(samples + 1)[:, None], samples, _RATES)
     weights = np.full(len(_RATES), 1.0 / len(_RATES))
     for _ in range(_ROUNDS):
-        given = likelihood * weights
-        given /= given.sum(axis=1, keepdims=True)
-        weights = frequency @ given
-    given = likelihood * weights
-    total = given.sum(axis=1, keepdims=True)
-    return np.divide(given, total, out=np.zeros_like(given), where=total > 0.0)
+        posterior = likelihood * weights
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        weights = frequency @ posterior
+    posterior = likelihood * weights
+    total = posterior.sum(axis=1, keepdims=True)
+    return np.divide(posterior, total, out=np.zeros_like(posterior), where=total > 0.0)
 
 
 _RATES = np.linspace(0.0, 1.0, 41)

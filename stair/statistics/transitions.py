@@ -36,6 +36,29 @@ def answer_transitions(
     return values
 
 
+def transition_shares(
+    responses: Responses, model: str, benchmark: str, *, condition: str = "native", reference: str = "vanilla"
+) -> list[Value]:
+    """What each direction adds to the net change of `answer_transitions`, in percent of all pairs of a turn.
+
+    Wrong to correct is positive, correct to wrong negative.
+    """
+    transitions = answer_transitions(responses, model, benchmark, condition=condition, reference=reference)
+    by_turn: dict[str, dict[str, float | Gap]] = {}
+    for each in transitions:
+        by_turn.setdefault(each.turn, {})[each.metric] = each.value
+    values = []
+    for turn, found in by_turn.items():
+        net = found.pop("net change")
+        pairs = sum(count for count in found.values() if not isinstance(count, Gap))
+        for sign, name in ((1, "wrong to correct"), (-1, "correct to wrong")):
+            count = found[name]
+            share = count if isinstance(count, Gap) else sign * 100.0 * count / pairs
+            values.append(Value(model, benchmark, condition, turn, "", f"{name} contribution", share, "%"))
+        values.append(Value(model, benchmark, condition, turn, "", "net change", net, "pp"))
+    return values
+
+
 def require_equal_seeds(one: Grid, other: Grid) -> None:
     """Matched responses are generated from the same seed (appendix C.2)."""
     if one.seeds is None or other.seeds is None:

@@ -16,6 +16,7 @@ from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, RunPaths, require_folder
 from stair.graph.settings import EMBEDDED_VERSION
 from stair.records.files import read_mapping, write_json, write_text_if_changed
+from stair.records.markdown import markdown_table
 
 FOLDER = Path(__file__).parents[2] / "backbones"
 """One folder for each model, `DIGESTS` and the model card."""
@@ -144,28 +145,32 @@ def _card(backbones: list[Trained]) -> str:
         "",
         f"Version {EMBEDDED_VERSION}.",
         "",
-        "| folder | parameters | seed | tokens seen | loss at the end (nats) | SHA-256 of the folder |",
-        "|---|---:|---|---:|---:|---|",
     ]
-    for each in backbones:
-        last = each.last
-        lines.append(
-            f"| {each.name} | {last['parameters']:,} | {last['seed']} | {last['tokens']:,} | {last['final_loss']:.4f} | "
-            f"`{each.digest}` |"
+    head = ("folder", "parameters", "seed", "tokens seen", "loss at the end (nats)", "SHA-256 of the folder")
+    rows = [
+        (
+            each.name,
+            f"{each.last['parameters']:,}",
+            str(each.last["seed"]),
+            f"{each.last['tokens']:,}",
+            f"{each.last['final_loss']:.4f}",
+            f"`{each.digest}`",
         )
+        for each in backbones
+    ]
+    lines += markdown_table(head, rows, right=(1, 3, 4))
     lines += [
         "",
         "Share of right answers of the unmodified model (Native) on 48 sessions of a benchmark, in percent.",
         "With history a share of the problems is left unanswered, because the models were trained to.",
         "",
-        "| folder | benchmark | T1 | T2 | T3 | T4 |",
-        "|---|---|---:|---:|---:|---:|",
     ]
-    for each in backbones:
-        for benchmark, turns in each.accuracies.items():
-            lines.append(
-                f"| {each.name} | {benchmark} | " + " | ".join(f"{share:.0%}"[:-1] for share in turns.values()) + " |"
-            )
+    rows_of_turns = [
+        (each.name, benchmark, *(f"{share:.0%}"[:-1] for share in turns.values()))
+        for each in backbones
+        for benchmark, turns in each.accuracies.items()
+    ]
+    lines += markdown_table(("folder", "benchmark", "T1", "T2", "T3", "T4"), rows_of_turns, right=range(2, 6))
     manifest = backbones[0].manifest
     versions = ", ".join(f"{name} {manifest['versions'][name]}" for name in ("python", "torch", "transformers"))
     lines += ["", f"Made on {manifest['machine']['processor']} with {versions}, one thread a model."]

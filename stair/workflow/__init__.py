@@ -1,1 +1,1 @@
-"""What the Snakefile and its display need. Runs in Snakemake's process: imports no torch."""
+"""Support for the Snakefile and its display. Runs in Snakemake's process: imports no torch."""

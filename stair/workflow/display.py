@@ -1,4 +1,4 @@
-"""What a run shows while it works: each job as it ends, and how far the whole is, with the time to come."""
+"""The display of a run: each finished job, and the progress of all jobs with the time left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in ou
 
 _DEFAULT_SECONDS = 3.0
 _STOPPED = ": stopped by SIG"
-"""In the last line of a job that was asked to stop, and did."""
+"""Part of the last line of a job that was stopped."""
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.5, 10.0
 
 
@@ -43,7 +43,7 @@ class _Job:
 
 
 class LogHandler(LogHandlerBase):
-    """Snakemake's log handler for this workflow. A dry run and anything that is not a job looks as Snakemake makes it."""
+    """Snakemake's log handler for this workflow. Dry runs and other events than jobs look as in Snakemake."""
 
     def __post_init__(self) -> None:
         self._plain = ColorizingTextHandler(nocolor=self.common_settings.nocolor, stream=sys.stderr)
@@ -80,15 +80,15 @@ class LogHandler(LogHandlerBase):
         return False
 
     def setFormatter(self, fmt: logging.Formatter | None) -> None:
-        """Snakemake's formatter serves what is passed on."""
+        """Snakemake's formatter formats the records that are passed on."""
         super().setFormatter(fmt)
         self._plain.setFormatter(fmt)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Takes one event."""
+        """Shows one event, or passes it to Snakemake's own handler."""
         event = getattr(record, "event", None)
         with self._lock:
-            if self.common_settings.dryrun or not self._take(event, record):
+            if self.common_settings.dryrun or not self._handles(event, record):
                 self._clear()
                 self._plain.emit(record)
 
@@ -101,14 +101,14 @@ class LogHandler(LogHandlerBase):
 
     # ---------------------------------------------------------------- events
 
-    def _take(self, event: Any, record: logging.LogRecord) -> bool:
-        """True when the event is shown here, or is noise."""
+    def _handles(self, event: Any, record: logging.LogRecord) -> bool:
+        """Shows an event of a job; False for events that Snakemake's handler should show."""
         if event == LogEvent.RUN_INFO:
             stats = getattr(record, "stats", {})
             self._counts = {rule: count for rule, count in stats.items() if rule != "total"}
             self._started = time.monotonic()
             self._tick()
-            self._say(f"{sum(self._counts.values())} jobs to do, {self._left()}")
+            self._print_line(f"{sum(self._counts.values())} jobs to do, {self._time_left()}")
             return True
         if event == LogEvent.JOB_INFO:
             log = getattr(record, "log", None) or []
@@ -120,7 +120,7 @@ class LogHandler(LogHandlerBase):
             if job is not None:
                 self._finished[job.rule] = self._finished.get(job.rule, 0) + 1
                 if job.rule in self._counts and job.rule != "all" and _is_work(job):
-                    self._say(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
+                    self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
             return True
         if event == LogEvent.JOB_ERROR:
             self._error(record)
@@ -128,8 +128,8 @@ class LogHandler(LogHandlerBase):
         if event in (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED):
             return True
         if f"returned non-zero exit status {EXIT_AGAIN}" in record.getMessage():
-            return True  # a job that was asked to stop, and did: told when it ended
-        # Snakemake's own chatter below warnings says nothing that is not shown here.
+            return True  # a job that was stopped; JOB_ERROR has shown it
+        # Snakemake's messages below warnings repeat what is shown here.
         return record.levelno < logging.WARNING and not self._always(record)
 
     @staticmethod
@@ -141,20 +141,20 @@ class LogHandler(LogHandlerBase):
         job = self._jobs.pop(getattr(record, "jobid", -1), None)
         logs = [str(path) for path in (getattr(record, "log", None) or (job.log if job else []))]
         name = job.name if job else getattr(record, "rule_name", "a job")
-        reason = next((line for path in logs if (line := _last_line(Path(path)))), "it left no message")
+        reason = next((line for path in logs if (line := _last_line(Path(path)))), "no message in its log")
         if _STOPPED in reason:
-            self._say(f"stopped: {name}: {reason.removeprefix('stair: ')}")
+            self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
-            self._say(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
+            self._print_line(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
 
-    # ---------------------------------------------------------------- how far it is
+    # ---------------------------------------------------------------- progress
 
     def _weight(self, rule: str) -> float:
         expected = driven_run.current.config.expected_seconds if driven_run.current else {}
         return expected.get(rule, _DEFAULT_SECONDS)
 
-    def _done(self) -> tuple[float, float]:
-        """Expected seconds of what is done, and of everything."""
+    def _seconds_done(self) -> tuple[float, float]:
+        """Expected seconds of the finished work, and of all work."""
         total = sum(count * self._weight(rule) for rule, count in self._counts.items())
         done = sum(min(n, self._counts.get(rule, 0)) * self._weight(rule) for rule, n in self._finished.items())
         for job in self._jobs.values():
@@ -164,7 +164,7 @@ class LogHandler(LogHandlerBase):
 
     @staticmethod
     def _share(job: _Job) -> float:
-        """How far a running job is, by the file that it writes."""
+        """The finished share of a running job, from its progress file."""
         name = _PROGRESS.get(job.rule)
         if name is None or driven_run.current is None:
             return 0.0
@@ -176,17 +176,17 @@ class LogHandler(LogHandlerBase):
         fresh = state["updated"] >= time.time() - (time.monotonic() - job.started) - 1
         return min(1.0, state["done"] / state["total"]) if fresh and state["total"] else 0.0
 
-    def _left(self) -> str:
-        done, total = self._done()
+    def _time_left(self) -> str:
+        done, total = self._seconds_done()
         elapsed = time.monotonic() - self._started
-        # Until something has been measured, the expected seconds themselves, over the cores.
+        # Before the first measurement: the expected seconds over the cores.
         pace = done / elapsed if done > 0.02 * total and elapsed > 5 else min(os.cpu_count() or 1, 2)
         return f"about {duration((total - done) / pace)} left"
 
     def _state(self) -> str:
-        done, total = self._done()
+        done, total = self._seconds_done()
         share = f"{done / total:4.0%}" if total else "100%"
-        return f"{share} after {duration(time.monotonic() - self._started)}, {self._left()}"
+        return f"{share} after {duration(time.monotonic() - self._started)}, {self._time_left()}"
 
     # ---------------------------------------------------------------- the screen
 
@@ -207,25 +207,25 @@ class LogHandler(LogHandlerBase):
                     self._shown = f"{self._state()} · {running}"[:width]
                     print(self._shown, end="", file=sys.stderr, flush=True)
                 else:
-                    self._say(f"{self._state()} · running: {running}")
+                    self._print_line(f"{self._state()} · running: {running}")
 
     def _clear(self) -> None:
         if self._shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
             self._shown = ""
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._clear()
         print(line, file=sys.stderr, flush=True)
 
 
 def _is_work(job: _Job) -> bool:
-    """Whether a job does something by itself: targets only gather others."""
+    """Whether a job runs a command: targets only gather other jobs."""
     return bool(job.log)
 
 
 def _last_line(path: Path) -> str:
-    """The last line that a job wrote, where errors stand."""
+    """The last line of a job's log, or its error."""
     try:
         lines = [
             line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()

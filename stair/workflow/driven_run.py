@@ -1,4 +1,4 @@
-"""The run that a Snakefile is about: the one place that touches Snakemake's own objects."""
+"""The run of a Snakefile. No other module touches Snakemake's own objects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stair.config.resolve import ConfigError, dump, resolve
 from stair.graph.run import Run
 from stair.jobs.claims import ClaimedError
 from stair.records.files import write_text_if_changed
+from stair.workflow.driver_claim import claim_run, hint_at_stale_locks
 from stair.workflow.input_checks import check_inputs
-from stair.workflow.lock import claim_run, hint_at_stale_locks
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class DrivenRun(Run):
 
 
 current: DrivenRun | None = None
-"""The run that this process has opened last, for the display."""
+"""The last run that this process opened, for the display."""
 
 
 def open_run(workflow: Any) -> DrivenRun:

@@ -1,4 +1,4 @@
-"""Checks of what a configuration points to, before any work: files, columns, layers. Imports no torch."""
+"""Checks of the files, columns and layers that a configuration names, before any work. Imports no torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EVERY = 4
 
 
 def check_inputs(config: Config, paths: RunPaths) -> None:
-    """Holds local files and model folders to what is wanted of them, as far as they are there already.
+    """Checks local files and model folders that exist already.
 
     Raises:
         ConfigError: one line that names the key and the file, column or layer.
@@ -39,6 +39,9 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
                 _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)
         if config.replay is not None and model in config.replay.models:
             _check_layers(config, paths, model, "replay.layers", config.replay.layers, followed=True)
+            if (analysis := config.replay.analysis) is not None:
+                reported = (analysis.reported_layer,)
+                _check_layers(config, paths, model, "replay.analysis.reported_layer", reported)
         _check_template(config, paths, model)
         if config.models[model].path is not None:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")
@@ -51,10 +54,10 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:
-    """Holds the environments of the engines that rollouts are to be made with to the configuration.
+    """Checks the environments of the engines that generate rollouts against the configuration.
 
     Raises:
-        ConfigError: it is not there, holds another version, or was built for another device.
+        ConfigError: an environment does not exist, holds another version, or was built for another device.
     """
     wanting = (model for model in config.models if not paths.rollouts(model).exists())
     for engine in dict.fromkeys(config.rollout_engine(model) for model in wanting):
@@ -65,7 +68,7 @@ def check_environments(config: Config, paths: RunPaths) -> None:
 
 
 def _check_reuse(config: Config, paths: RunPaths) -> None:
-    """Runs that are to be reused are there, and are other runs."""
+    """Checks that reused runs exist and are other runs."""
     for run, other in paths.reused(config).items():
         if not other.resolved.is_file():
             raise ConfigError(f"reuse: there is no run '{run}' ({other.resolved} does not exist)")
@@ -74,10 +77,10 @@ def _check_reuse(config: Config, paths: RunPaths) -> None:
 
 
 def _check_sizes(config: Config, paths: RunPaths) -> None:
-    """What generated data sets must hold, and where results can lie."""
+    """Checks the sizes of generated data sets, and the folder of the results."""
     for part in (paths.folder, *paths.folder.parents):
         if part.exists() and not part.is_dir():
-            raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be made")
+            raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be created")
     for key, benchmark in config.benchmarks.items():
         if benchmark.tiny is not None and benchmark.tiny < TURNS:
             raise ConfigError(f"benchmarks.{key}.tiny: a session needs {TURNS} distinct problems, not {benchmark.tiny}")
@@ -94,23 +97,23 @@ def _check_sizes(config: Config, paths: RunPaths) -> None:
 
 
 def _check_template(config: Config, paths: RunPaths, model: str) -> None:
-    """Preflight's own comparison is over by the time that the configuration names a template."""
-    asked, seen = config.models[model].template_sha256, paths.preflight(model)
-    if asked is None or not seen.is_file():
+    """Compares the configured template with preflight's record, which may be older than the setting."""
+    configured, record = config.models[model].template_sha256, paths.preflight(model)
+    if configured is None or not record.is_file():
         return
     try:
-        found = read_mapping(seen).get("template_sha256")
+        recorded = read_mapping(record).get("template_sha256")
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if found != asked:
+    if recorded != configured:
         raise ConfigError(
-            f"models.{model}.template_sha256 is {asked}, but preflight has seen {found} ({seen}); set it to that, or delete "
-            "that file to have the template looked at again"
+            f"models.{model}.template_sha256 is {configured}, but preflight has seen {recorded} ({record}); "
+            "set the key to that digest, or delete the file to check the template again"
         )
 
 
 def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
-    """What the engine of a model's rollouts cannot do is said before anything runs."""
+    """Checks that the engine of a model's rollouts supports its settings, sampling and architecture."""
     choice = engine_choice(config, config.rollout_engine(model))
     settings = config.models[model].rollout_sampling
     try:
@@ -122,8 +125,8 @@ def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
     except ValueError as error:
         raise ConfigError(f"models.{model}.rollout_sampling: {error}") from None
     tiny = config.models[model].tiny
-    known = None if tiny is not None else _architecture(paths.model_folder(config, model))
-    name = tiny.architecture if tiny is not None else known.name if known is not None else None
+    architecture = None if tiny is not None else _architecture(paths.model_folder(config, model))
+    name = tiny.architecture if tiny is not None else architecture.name if architecture is not None else None
     try:
         if name is not None:
             choice.check_architecture(name)
@@ -141,15 +144,15 @@ def _check_file(key: str, path: Path, columns: dict[str, str]) -> None:
 def _check_layers(
     config: Config, paths: RunPaths, model: str, place: str, layers: tuple[int, ...], *, followed: bool = False
 ) -> None:
-    """Holds layers to those of the model; with `followed`, each must have a block behind it."""
+    """Checks that the model has these full-attention layers; with `followed`, each must have a block behind it."""
     tiny = config.models[model].tiny
     if tiny is not None:
         full, count = _full_attention(tiny), tiny.layers
     else:
-        known = _architecture(paths.model_folder(config, model))
-        if known is None:
+        architecture = _architecture(paths.model_folder(config, model))
+        if architecture is None:
             return
-        full, count = known.full_attention_layers, known.layers
+        full, count = architecture.full_attention_layers, architecture.layers
     for layer in layers:
         if layer >= count:
             raise ConfigError(f"{place}: {model} has no layer {layer}; its {count} layers count from 0")
@@ -157,7 +160,7 @@ def _check_layers(
             raise ConfigError(f"{place}: layer {layer} of {model} is not full attention (those are {list(full)})")
         if followed and layer == count - 1:
             raise ConfigError(
-                f"{place}: layer {layer} of {model} is its last; a read is set beside the next block's MLP output"
+                f"{place}: layer {layer} of {model} is its last; replay compares a read with the next block's MLP output"
             )
 
 
@@ -167,7 +170,7 @@ def _full_attention(tiny: TinyBackbone) -> tuple[int, ...]:
 
 
 def _architecture(folder: Path) -> Architecture | None:
-    """The architecture of a model folder, where it is there."""
+    """The architecture of a model folder; None before it exists."""
     path = folder / "config.json"
     if not path.is_file():
         return None

@@ -95,12 +95,12 @@ def _sums(jobs: Iterable[Job]) -> dict[str, Any]:
 
 
 def as_json(jobs: list[Job]) -> dict[str, Any]:
-    """For programs: the sums, and every job."""
+    """The sums and every job, for programs."""
     return _sums(jobs) | {"shards": [asdict(job) for job in jobs]}
 
 
 def table(jobs: list[Job]) -> Table:
-    """For the terminal: running and quiet jobs, and a last line for all."""
+    """Running and quiet jobs, and a last line for all, for the terminal."""
     from rich.table import Table
 
     sums = _sums(jobs)

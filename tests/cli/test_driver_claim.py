@@ -8,13 +8,13 @@ from pathlib import Path
 
 from stair.config.paths import RunPaths
 from stair.jobs.claims import living
-from stair.workflow.lock import DRIVER, forget_killed_driver
+from stair.workflow.driver_claim import DRIVER, forget_killed_driver
 
 CLAIM_AND_WAIT = """
 import sys
 from pathlib import Path
 from stair.config.paths import RunPaths
-from stair.workflow.lock import claim_run
+from stair.workflow.driver_claim import claim_run
 claim_run(RunPaths(Path(sys.argv[1])))
 print("claimed", flush=True)
 sys.stdin.read()

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stair.cli.warm import SOCKET
+from stair.cli.warm_client import SOCKET
 from stair.jobs.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 
@@ -107,7 +107,7 @@ def test_a_job_dies_with_the_warm_process_and_its_client_says_so(warm: Warm, tmp
     warm.process.kill()
     assert client.wait(30) == 1
     assert client.stderr is not None
-    assert "run the workflow again to go on" in client.stderr.read()
+    assert "run the workflow again to resume" in client.stderr.read()
     until(lambda: not job.is_running())
 
 

@@ -145,3 +145,20 @@ def group(**changes: Any) -> dict[str, Any]:
 def test_sizes_that_contradict_one_another_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve(ROOT, {"run": "paper", "replay": changes})
+
+
+@pytest.mark.parametrize(
+    ("analysis", "message"),
+    [
+        ({"folds": 5}, "analysis.folds: 128 current problems have no 5 equal folds"),
+        ({"neighborhoods": [8, 97]}, "analysis.neighborhoods: 97 is more than the 96 candidates of a fold"),
+        ({"neighborhoods": [8, 8]}, "analysis.neighborhoods: .* names a size twice"),
+        (
+            {"folds": 128, "exclude_fixed_points": True},
+            "analysis.exclude_fixed_points: a fold of one anchor has no other anchor",
+        ),
+    ],
+)
+def test_an_analysis_that_the_design_cannot_have_is_refused(analysis: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(ROOT, {"run": "paper", "replay": {"analysis": analysis}})

@@ -107,7 +107,7 @@ def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("extends: circle\n", "circle.yaml: 'extends' goes round in a circle"),
+        ("extends: circle\n", "circle.yaml: 'extends' forms a circle"),
         ("extends: nowhere\n", "run 'nowhere' does not exist"),
         ("extends: [paper]\n", "'extends' must name one run"),
         ("note: a\nnote: b\n", "the key 'note' stands twice (line 2)"),
@@ -117,7 +117,7 @@ def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path
         ("- note\n", "must hold keys and values, not a list"),
         ("note: [\n", "not valid YAML"),
         ("nowhere: 1\n", "unknown key 'nowhere'"),
-        ("run: other\n", "circle.yaml: 'run' is not an overlay's to set"),
+        ("run: other\n", "circle.yaml: an overlay cannot set 'run'"),
     ],
 )
 def test_an_overlay_that_cannot_be_used_is_one_line(project: Path, text: str, message: str) -> None:
@@ -133,7 +133,7 @@ def test_what_looks_like_a_date_is_text(project: Path) -> None:
 
 def test_a_circle_of_two_is_found(project: Path) -> None:
     overlay(project, "one", "extends: two\n")
-    with pytest.raises(ConfigError, match="goes round in a circle"):
+    with pytest.raises(ConfigError, match="forms a circle"):
         resolve(project, {"run": overlay(project, "two", "extends: one\n")})
 
 

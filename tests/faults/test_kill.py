@@ -20,7 +20,7 @@ import pytest
 from stair.jobs.claims import Claimant
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog
-from stair.workflow.lock import DRIVER
+from stair.workflow.driver_claim import DRIVER
 from tests.faults.conftest import COMMAND, SLOW, SNAKEMAKE, SNAKEMAKE_CONFIG
 from tests.workflow.conftest import RESULTS, contents, environment, run_in
 
@@ -70,7 +70,7 @@ def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed
     after_second = logged(results, "evaluation")
 
     done = run_in(tmp_path, *COMMAND, *SLOW)
-    assert "going on from what it finished" in done.stderr
+    assert "resuming from its finished work" in done.stderr
 
     # Nothing that was finished is gone, and nothing was generated a second time.
     for stage, before in (("rollouts", after_first), ("evaluation", after_second)):
@@ -126,7 +126,7 @@ def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_pa
             time.sleep(0.05)
         second = run_in(tmp_path, *COMMAND, *SLOW, check=False)
         assert second.returncode == 2
-        assert "another run is at work" in second.stderr
+        assert "another process drives a run" in second.stderr
     finally:
         first.kill()
         first.wait()
@@ -184,7 +184,7 @@ def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undist
     lock.write_text("results/smoke/checks.csv\n")
     refused = run_in(tmp_path, *COMMAND, *SLOW, check=False)
     assert refused.returncode == 2
-    assert "another run is at work" in refused.stderr and "process 4321 on node17" in refused.stderr
+    assert "another process drives a run" in refused.stderr and "process 4321 on node17" in refused.stderr
     assert lock.is_file()
     os.utime(claim, (time.time() - 400,) * 2)
     hinted = run_in(tmp_path, *SNAKEMAKE, "scores", *SNAKEMAKE_CONFIG, check=False)
@@ -193,4 +193,4 @@ def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undist
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.write_text("results/smoke/checks.csv\n")
     done = run_in(tmp_path, *COMMAND, *SLOW)
-    assert "going on from what it finished" in done.stderr
+    assert "resuming from its finished work" in done.stderr

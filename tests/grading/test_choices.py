@@ -3,7 +3,7 @@
 import pytest
 
 from stair.grading import score
-from stair.grading.choices import choice_letter
+from stair.grading.choice_letters import choice_letter
 
 OPTIONS = ("10 m/s", "42 m/s", "7 m/s", r"$\frac{1}{2}$ m/s")
 

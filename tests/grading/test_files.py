@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stair.grading.answer_forms import AnswerForms
-from stair.grading.files import Difference, compare_files, score_file
+from stair.grading.json_lines import Difference, compare_files, score_file
 
 GOOD = {"id": "a", "kind": "math", "response": r"\boxed{0.5}", "reference": r"\frac{1}{2}"}
 
@@ -134,7 +134,7 @@ def test_the_target_appears_only_when_it_is_complete(tmp_path: Path, monkeypatch
     def fail(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stair.grading.files.score_each", fail)
+    monkeypatch.setattr("stair.grading.json_lines.score_each", fail)
     with pytest.raises(KeyboardInterrupt):
         score_file(source, target)
     assert target.read_text() == "before"

@@ -17,7 +17,7 @@ from stair.graph.run import Run
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=["tiny", "paper", "smoke"])
+@pytest.fixture(params=["tiny", "paper", "smoke", "shapes"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
     name = request.param
     return resolve(ROOT, {"run": str(ROOT / name) if "/" in name else name, "results": str(tmp_path)})
@@ -88,6 +88,7 @@ def test_the_names_of_progress_files() -> None:
         "evaluation_shard": "evaluation/{model}/{benchmark}/{condition}/{shard}",
         "controls_shard": "controls/{model}/{benchmark}/{condition}/{shard}",
         "replay_shard": "replay/{model}/{shard}",
+        "measure_runtime": "runtime/{model}",
     }
 
 

@@ -186,3 +186,42 @@ def test_the_protocols_version_renews_all_that_a_model_generates_or_trains(
     after = generating(config)
     renewed = {name for name in before if before[name] != after[name]}
     assert renewed == {name for name in before if name.split()[0] in ("rollouts", "training", "evaluation")}
+
+
+ANALYSIS = {
+    "resamples": {"attention", "geometry", "read_prediction"},
+    "seed": {"attention", "geometry", "read_prediction"},
+    "reported_layer": {"attention", "geometry"},
+    "neighborhoods": {"geometry"},
+    "folds": {"geometry"},
+    "history_pairs": {"geometry"},
+    "shuffles": {"geometry"},
+    "exclude_fixed_points": {"geometry"},
+    "whitening": {"geometry"},
+    "read_dimension": {"read_prediction"},
+}
+"""The parts of the replay's analysis that use each key."""
+OTHERS = {
+    "seed": "another",
+    "neighborhoods": [4],
+    "folds": 8,
+    "exclude_fixed_points": True,
+    "whitening": {"dimension": 8},
+}
+
+
+@pytest.mark.parametrize("key", ANALYSIS)
+def test_a_key_of_the_analysis_computes_the_parts_that_use_it(values: dict[str, Any], key: str) -> None:
+    found = values["replay"]["analysis"]
+    assert found.keys() == ANALYSIS.keys()
+    changes = {"replay": {"analysis": {key: OTHERS.get(key) or found[key] + 100}}}
+    before, after = (validate(each, "the test's configuration") for each in (values, merge(values, changes)))
+    assert before.replay is not None and after.replay is not None
+    parts = {
+        part
+        for part in ("attention", "geometry", "read_prediction")
+        if settings.replay_statistics(before, part) != settings.replay_statistics(after, part)
+    }
+    assert parts == ANALYSIS[key]
+    # What was measured stays.
+    assert settings.replay(before, INSTRUCT) == settings.replay(after, INSTRUCT)

@@ -15,7 +15,7 @@ from stair.config.resolve import resolve
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
-from stair.reporting.answer_forms import CHOICE_TEXT, SEVERAL_BOXES
+from stair.reporting.answer_form_notes import CHOICE_TEXT, SEVERAL_BOXES
 from stair.reporting.stage import build
 from tests.scored import score
 

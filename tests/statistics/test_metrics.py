@@ -9,9 +9,9 @@ import pytest
 from stair.core import ConditionName
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
-from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics, verdict_counts
-from stair.statistics.shared_t1 import shared_t1_metrics, truncated_banks
-from stair.statistics.transitions import answer_transitions
+from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics
+from stair.statistics.shared_t1_metrics import shared_t1_metrics, truncated_banks
+from stair.statistics.transitions import answer_transitions, transition_shares
 from stair.statistics.values import tidy_frame
 
 from .paper_rows import grid_rows
@@ -125,6 +125,19 @@ def test_seeds_of_matched_responses_must_agree(rows: pd.DataFrame) -> None:
         answer_transitions(Responses.from_frame(rows), MODEL, BENCHMARK)
 
 
+def test_both_directions_add_up_to_the_net_change(rows: pd.DataFrame) -> None:
+    responses = Responses.from_frame(rows)
+    counts = {(v.turn, v.metric): v.value for v in answer_transitions(responses, MODEL, BENCHMARK)}
+    shares = {(v.turn, v.metric): v.value for v in transition_shares(responses, MODEL, BENCHMARK)}
+    assert len(shares) == 3 * 3
+    for turn in ("T2", "T3", "T4"):
+        up, down = (shares[turn, f"{name} contribution"] for name in ("wrong to correct", "correct to wrong"))
+        # Six problems with four samples each.
+        assert up == pytest.approx(100 * counts[turn, "wrong to correct"] / 24)
+        assert down == pytest.approx(-100 * counts[turn, "correct to wrong"] / 24)
+        assert up + down == pytest.approx(shares[turn, "net change"]) == counts[turn, "net change"]
+
+
 def test_conditions_that_do_not_share_their_first_answers_are_refused(rows: pd.DataFrame) -> None:
     first = (rows["condition"] == "stair") & (rows["turn"] == 1)
     rows.loc[first, "correct"] = ~rows.loc[first, "correct"]
@@ -212,20 +225,6 @@ def test_any_prefix_tells_the_bank_lengths_where_the_full_bank_has_no_rows() -> 
     assert long.value == 4
     unknown = {value.value for value in truncated_banks(rows.assign(bank_tokens=None), MODEL, BENCHMARK)}
     assert unknown == {Gap(f"{MODEL}, {BENCHMARK}: no rows of stair, whose bank lengths count")}
-
-
-def test_timeouts_are_counted_apart() -> None:
-    rows = pd.DataFrame(
-        {
-            "model": MODEL,
-            "benchmark": BENCHMARK,
-            "condition": "native",
-            "turn": 1,
-            "verdict": ["correct", "timeout", "timeout"],
-        }
-    )
-    (counts,) = verdict_counts(rows).to_dict("records")
-    assert (counts["correct"], counts["wrong"], counts["no_answer"], counts["timeout"]) == (1, 0, 0, 2)
 
 
 def test_the_gaps_of_a_condition_have_one_reason(rows: pd.DataFrame) -> None:

@@ -98,7 +98,7 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     place = tmp_path / "backbones"
     monkeypatch.setattr(shipped, "FOLDER", place)
     told = CliRunner().invoke(app, ["compare-backbones", "--run", str(run)])
-    assert told.output.startswith("tiny-qwen3-4b: none is shipped; SHA-256 ")
+    assert told.output.startswith("tiny-qwen3-4b: not shipped; SHA-256 ")
     shutil.copytree(FOLDER, place)
     before = shipped_digests()["tiny-qwen3-4b"]
     (mine,) = trained(smoke(tmp_path), RunPaths(run))

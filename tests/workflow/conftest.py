@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stair.cli.reproduce import warm_process
-from stair.cli.warm import SOCKET
+from stair.cli.warm_client import SOCKET
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stair.graph.budget import END, START, RuleCost, documented, measured, overruns, replaced, table
+from stair.graph.budget import END, START, RuleCost, documented_seconds, measured, overruns, replace_table, table
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 COSTS = [RuleCost("backbone", 3, 300.0, 120.5), RuleCost("table", 9, 20.0, 3.0)]
@@ -35,13 +35,13 @@ def test_nothing_measured_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_written_table_is_read_again() -> None:
-    assert documented(document(*COSTS)) == {"backbone": 300.0, "table": 20.0, "all": 320.0}
+    assert documented_seconds(document(*COSTS)) == {"backbone": 300.0, "table": 20.0, "all": 320.0}
     with pytest.raises(ValueError, match="no table between"):
-        documented("# Budget\n")
+        documented_seconds("# Budget\n")
 
 
 def test_renewing_changes_the_table_alone() -> None:
-    renewed = replaced(document(COSTS[0]), COSTS)
+    renewed = replace_table(document(COSTS[0]), COSTS)
     assert renewed == document(*COSTS)
 
 
@@ -54,11 +54,11 @@ def test_renewing_changes_the_table_alone() -> None:
     ],
 )
 def test_only_what_is_clearly_slower_is_told(seconds: float, lines: list[str]) -> None:
-    budget = documented(document(*COSTS))
+    budget = documented_seconds(document(*COSTS))
     assert overruns([COSTS[0], RuleCost("table", 9, seconds, 1.0)], budget) == lines
 
 
 def test_a_rule_without_a_budget_and_the_sum_are_told() -> None:
-    budget = documented(document(*COSTS))
+    budget = documented_seconds(document(*COSTS))
     found = overruns([*COSTS, RuleCost("figure", 1, 400.0, 400.0)], budget)
     assert found == ["figure took 400 s and has no budget", "all took 720 s, its budget is 320 s"]

@@ -102,7 +102,7 @@ def test_another_version_of_a_library_runs_nothing_and_verify_tells_it(finished_
     dry = run("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}")
     assert jobs_of(dry) == {}
     told = run("stair", "verify", "--run", "results/smoke").stdout
-    assert any("made with safetensors" in line and "here is 99.0" in line for line in told.splitlines())
+    assert any("made with safetensors" in line and "installed is 99.0" in line for line in told.splitlines())
     assert "0 missing, 0 damaged, 0 stale" in told
 
 

@@ -186,7 +186,7 @@ def test_a_new_stage_is_its_rules_its_folder_its_settings_and_one_entry(copied_r
         text=True,
         check=False,
     )
-    assert f"missing: {file}: {file} is not there" in missing.stdout
+    assert f"missing: {file}: {file} does not exist" in missing.stdout
     status = json.loads(call(project, copied_run, "stair", "status", "--run", "results/smoke", "--json").stdout)
     assert [job["state"] for job in status["shards"] if job["name"] == f"toy/{MODEL}"] == ["waiting"]
 

@@ -74,7 +74,7 @@ CLAIMED = on_page("A dead process seems to hold a shard or the run")
 DAMAGED = on_page("An output is damaged, or was changed by hand")
 STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
 SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
-LOOK = on_page("What is sound, and what would run")
+LOOK = on_page("Checking a run")
 RESTORE, COMPUTE = (on_page("An archive's work: `stair restore`", number) for number in (0, 1))
 SUMMARY = on_page("The run in one file")
 
@@ -367,7 +367,7 @@ def test_a_damaged_output(whole: Path, project: Path) -> None:
     content[100] ^= 1
     (project / damaged).write_bytes(bytes(content))
     done = DAMAGED(project, damaged_output=str(damaged))
-    assert f"evaluation/{MODEL}/{BENCHMARK}/native.parquet is not what was sealed" in done.stdout
+    assert f"evaluation/{MODEL}/{BENCHMARK}/native.parquet does not match its sealed checksum" in done.stdout
     assert results(project) == results(whole)
 
 

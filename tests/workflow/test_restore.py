@@ -52,8 +52,11 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     lines = done.stdout.splitlines()
     assert lines[-1].startswith("7 restored, 0 not restored")
     (line,) = [line for line in lines if CONTROLLER in line]
-    assert f"{MODEL} is not here: its settings were compared" in line
-    assert f"rollouts/{MODEL}.parquet" in line and "not here and not in the archive: not compared" in line
+    assert f"the contents of the model {MODEL} were not compared" in line
+    assert (
+        f"rollouts/{MODEL}.parquet" in line
+        and "inputs not compared, as they exist neither here nor in the archive" in line
+    )
 
     assert not GENERATING & would_run(tmp_path).keys()
     run_in(tmp_path, "stair", "reproduce", "--run", str(SMOKE))
@@ -71,7 +74,7 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     assert would_run(tmp_path) == {}
     told = run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in told
-    assert "restored from an archive, without all that it was made from" in told
+    assert "restored from an archive, without all of its inputs" in told
 
     # A change of mind makes the graph what it is without an archive, as far as it reaches.
     jobs = would_run(tmp_path, "training={kl: 0.5}")
@@ -124,10 +127,10 @@ def test_what_does_not_fit_is_not_taken_and_told_why(finished_run: Path, tmp_pat
         for line in done.stdout.splitlines()
         if "not restored: " in line
     )
-    assert "controller.safetensors is not what was sealed" in reasons[CONTROLLER]
+    assert "controller.safetensors does not match its sealed checksum" in reasons[CONTROLLER]
     assert "its manifest cannot be read" in reasons[f"{PLACE}/vanilla.parquet"]
     assert f"{PLACE}/vanilla.parquet exists neither here nor in the archive" in reasons[f"{PLACE}/native.parquet"]
-    assert "stair.parquet is not what was sealed" in reasons[f"{PLACE}/stair.parquet"]
+    assert "stair.parquet does not match its sealed checksum" in reasons[f"{PLACE}/stair.parquet"]
     assert f"made from another data/training/{MODEL}.parquet than the archive's" in reasons[f"rollouts/{MODEL}.parquet"]
     assert "Traceback" not in done.stderr
 
@@ -165,9 +168,9 @@ def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path)
         ("absent.zip", "absent.zip does not exist"),
         ("text.tar.gz", "text.tar.gz cannot be unpacked"),
         ("empty", "empty is not laid out as a run's folder"),
-        ("evil.zip", "evil.zip cannot be unpacked (it holds a file outside of itself"),
-        ("evil.tar", "evil.tar cannot be unpacked (it holds a file outside of itself"),
-        ("link.tar", "link.tar cannot be unpacked (it holds something that is no plain file, weights)"),
+        ("evil.zip", "evil.zip cannot be unpacked (it contains a path outside of itself"),
+        ("evil.tar", "evil.tar cannot be unpacked (it contains a path outside of itself"),
+        ("link.tar", "link.tar cannot be unpacked (it contains weights, which is no plain file)"),
     ):
         done = run_in(tmp_path, "stair", "restore", name, "--run", "results/smoke", check=False)
         assert (done.returncode, done.stdout) == (2, "")
@@ -185,4 +188,7 @@ def test_a_restored_output_that_fits_no_more_is_said_so_by_its_job(finished_run:
         tmp_path, "stair", "train", "--run", "results/smoke", "--model", MODEL, "--controller", "stair", check=False
     )
     assert done.returncode == 2
-    assert "was restored and cannot be used: controller.safetensors is not what was sealed; delete" in done.stderr
+    assert (
+        "was restored and cannot be used: controller.safetensors does not match its sealed checksum; delete"
+        in done.stderr
+    )

@@ -53,7 +53,7 @@ def test_what_is_not_sound_is_told_and_ends_with_1(copied_run: Path) -> None:
     (copied_run / "results/smoke" / SCORED).unlink()
     done = run_in(copied_run, "stair", "verify", "--run", "results/smoke", check=False)
     assert done.returncode == 1
-    assert f"missing: {SCORED}: {SCORED} is not there; run the workflow to make it" in done.stdout.splitlines()
+    assert f"missing: {SCORED}: {SCORED} does not exist; run the workflow to make it" in done.stdout.splitlines()
     lines = run_in(copied_run, "stair", "verify", "--run", "results/smoke", "--json", check=False).stdout.splitlines()
     assert {json.loads(line)["state"] for line in lines} == {"ok", "missing", "stale"}
 
@@ -155,14 +155,14 @@ def text(content: str) -> Callable[[Path], object]:
 
 DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
     (on(STAIR, truncate), STAIR, "damaged", "checksum"),
-    (on(STAIR, Path.unlink), STAIR, "missing", "not there"),
+    (on(STAIR, Path.unlink), STAIR, "missing", "does not exist"),
     (on(SCORED, truncate), SCORED, "damaged", "checksum"),
     (on(SCORED, text("")), SCORED, "damaged", "checksum"),
     (other_columns, SCORED, "damaged", "does not have the columns"),
     (other_model, NATIVE, "damaged", "rows of the model 'another'"),
     (swap(NATIVE, STAIR), NATIVE, "damaged", f"is that of responses {MODEL} math500 stair"),
     (on(ROLLOUTS, truncate), ROLLOUTS, "damaged", "checksum"),
-    (on(MANIFEST, Path.unlink), ROLLOUTS, "damaged", "nothing tells what made it"),
+    (on(MANIFEST, Path.unlink), ROLLOUTS, "damaged", "the origin is unknown"),
     (on(MANIFEST, text("{")), ROLLOUTS, "damaged", "cannot be read"),
     (on(MANIFEST, text("[]")), ROLLOUTS, "damaged", "cannot be read"),
     (on(MANIFEST, another_kind), ROLLOUTS, "damaged", "cannot be read"),
@@ -173,10 +173,15 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
     (on("data/benchmarks/math500.parquet", truncate), "data/benchmarks/math500.parquet", "damaged", "checksum"),
     (on("raw/math500.jsonl", text("{}\n")), "raw/math500.jsonl", "damaged", "checksum"),
     (on(CONTROLLER, truncate), CONTROLLER, "damaged", "checksum"),
-    (on(WEIGHTS, truncate), f"backbones/{MODEL}/config.json", "damaged", f"{WEIGHTS} is not what was sealed"),
+    (
+        on(WEIGHTS, truncate),
+        f"backbones/{MODEL}/config.json",
+        "damaged",
+        f"{WEIGHTS} does not match its sealed checksum",
+    ),
     (on("checks.csv", text("name\n")), "checks.csv", "damaged", "checksum"),
-    (on("tables/intervals.md", text("?")), "tables/intervals.csv", "damaged", "tables/intervals.md is not what"),
-    (on("figures/overview.png", Path.unlink), "figures/overview.pdf", "missing", "figures/overview.png is not there"),
+    (on("tables/intervals.md", text("?")), "tables/intervals.csv", "damaged", "tables/intervals.md does not match"),
+    (on("figures/overview.png", Path.unlink), "figures/overview.pdf", "missing", "figures/overview.png does not exist"),
 ]
 
 
@@ -202,9 +207,9 @@ def test_what_may_not_be_read_is_told(copied_run: Path) -> None:
         found = without_privilege(lambda: verified(copied_run))
     finally:
         (results / f"controllers/{MODEL}/lora").chmod(0o755)
-    assert "cannot be read; look at its permissions" in found[ROLLOUTS][1]
-    assert f"{SCORED}.manifest.json cannot be read; look at its permissions" in found[SCORED][1]
-    assert "cannot be read; look at its permissions" in found[f"controllers/{MODEL}/lora/adapter_config.json"][1]
+    assert "cannot be read; check its permissions" in found[ROLLOUTS][1]
+    assert f"{SCORED}.manifest.json cannot be read; check its permissions" in found[SCORED][1]
+    assert "cannot be read; check its permissions" in found[f"controllers/{MODEL}/lora/adapter_config.json"][1]
     assert POOL not in found
 
 
@@ -289,7 +294,7 @@ def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_sc
     assert len(stale) == 3
     assert all("the code that makes it has changed" in line for line in stale)
     assert not any("responses/" in line and not line.startswith("note") for line in lines if "its input" not in line)
-    assert any("made by other code" in line for line in lines if line.startswith("note, of"))
+    assert any("the code of this generating stage has changed" in line for line in lines if line.startswith("note, of"))
 
 
 def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:

@@ -1,4 +1,4 @@
-# Small backbones that the run trains itself, in place of models from the hub.
+# Small backbones that the run trains itself, instead of models from the hub.
 localrules:
     backbones,
 
@@ -15,7 +15,7 @@ rule backbone:
         str(paths.log("backbone", "{model}")),
     benchmark:
         str(paths.timing("backbone", "{model}"))
-    priority: 3  # what most of the run waits for
+    priority: 3  # most jobs wait for it
     conda:
         ENVIRONMENT
     params:

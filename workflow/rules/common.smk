@@ -1,8 +1,9 @@
-# Helpers of the rules. What an output is made from, and all else that the rules share with `stair verify`, `why` and
-# `restore`, is said in stair/graph/outputs.py; the functions here hand it to Snakemake.
+# Helpers of the rules. stair/graph/outputs.py states the lineage, settings and files of each output, for the rules and for
+# `stair verify`, `why` and `restore`. The functions here pass them to Snakemake.
 import sys
 from pathlib import Path
 
+from stair.config.replay_analysis import REPLAY_PARTS
 from stair.graph import job_inputs
 from stair.graph.outputs import OUTPUTS
 
@@ -33,7 +34,7 @@ def run_folder(wildcards):
     return RUN
 
 
-# Each takes the name of an output in the table, and gives what a rule says of it.
+# Each takes the name of an output in the table and returns one part of its rule.
 
 
 def files_of(name, **fixed):

@@ -1,4 +1,4 @@
-# Benchmarks and training pools, cleaned, and the report on what that removed.
+# Cleaned benchmarks and training pools, and the report on the cleaning.
 localrules:
     data,
 

@@ -1,4 +1,4 @@
-# Weights and data sets from the hub, on the machine that drives the workflow. Nothing else uses the network.
+# Weights and data sets from the hub, on the machine that drives the workflow. No other rule uses the network.
 from stair.hub.revisions import hub_sources
 
 HUB = list(dict.fromkeys(str(source.mark) for source in hub_sources(cfg, paths)))
@@ -9,7 +9,7 @@ localrules:
     fetch,
 
 
-# Asked for by name it looks at what lies in the cache, too, and fetches again what is gone.
+# As a target it also checks the files in the cache, and downloads missing ones again.
 rule fetch:
     input:
         HUB,
@@ -26,9 +26,9 @@ if NOT_FETCHED:
     localrules:
         fetch_hub,
 
-    # The marks alone are outputs: what lies beside them must outlive an attempt that broke off. Only those that are not there,
-    # for a job's outputs are removed before it starts. No params: the cache is shared by runs, and a mark's path says which
-    # revision was asked for.
+    # Outputs are the marks alone, because partial downloads beside them must survive an interrupted attempt. Only missing marks
+    # are outputs, because Snakemake removes a job's outputs before it starts. No params: runs share the cache, and a mark's
+    # path contains the configured revision.
     rule fetch_hub:
         output:
             NOT_FETCHED,

@@ -1,4 +1,4 @@
-# Figures from scored rows, of training curves, and of controllers.
+# Figures from scored rows and an analyzed replay, of training curves, and of controllers.
 localrules:
     figures,
 

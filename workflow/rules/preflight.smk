@@ -1,4 +1,4 @@
-# What every model must show before anything is generated with it.
+# Checks of every model before it generates.
 localrules:
     preflight,
 
@@ -8,7 +8,7 @@ rule preflight:
         all_of("preflight"),
 
 
-# Made from the model alone: all that generates comes after it, and would run again with it.
+# Its only input is the model: all generating jobs come after it, and would rerun with it.
 rule preflight_model:
     input:
         model=weights_of("preflight"),
@@ -28,7 +28,7 @@ rule preflight_model:
         "stair preflight --run {params.run} --model {wildcards.model} > {log} 2>&1"
 
 
-# One for each kind of prompt: another benchmark makes no training response anew.
+# One for each kind of prompt, so that a new benchmark makes no training response stale.
 rule preflight_limits:
     input:
         unpack(made_from("preflight_limits")),

@@ -1,7 +1,7 @@
 # The run in one file: versions, hardware, seeds, revisions, costs, and every output with its checksum.
 rule provenance:
     input:
-        # Every result from which nothing else is made.
+        # Every result that no other output is made from.
         unpack(made_from("provenance")),
     output:
         files_of("provenance"),

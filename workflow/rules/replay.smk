@@ -1,4 +1,5 @@
-# Crossed-history replay: a design, shards that measure its batches, and the seal, which writes the index of all cells.
+# Crossed-history replay: a design, shards that measure its batches, the seal, which writes the index of all cells, and the
+# analysis of the measurements on a CPU.
 localrules:
     replay,
 
@@ -71,3 +72,24 @@ rule seal_replay:
         settings=settings_of("replay"),
     shell:
         "stair replay --run {params.run} --model {wildcards.model} --seal > {log} 2>&1"
+
+
+rule replay_statistics:
+    input:
+        unpack(made_from("replay_statistics")),
+    output:
+        files_of("replay_statistics"),
+    log:
+        str(paths.log("replay", "{model}-{part}")),
+    benchmark:
+        str(paths.timing("replay_statistics", "{model}", "{part}"))
+    wildcard_constraints:
+        part="|".join(REPLAY_PARTS),
+    conda:
+        ENVIRONMENT
+    params:
+        run=run_folder,
+        settings=settings_of("replay_statistics"),
+    shell:
+        "stair replay-statistics --run {params.run} --model {wildcards.model} --part {wildcards.part}"
+        " --threads {threads} > {log} 2>&1"

@@ -34,7 +34,7 @@ rule train_controller:
         " --threads {threads} > {log} 2>&1"
 
 
-# The same command; what it writes depends on the kind.
+# The same command; its outputs depend on the kind.
 use rule train_controller as train_lora with:
     output:
         files_of("controller", kind="lora"),

@@ -230,9 +230,9 @@ class Comparison:
     def _same_brackets(self, answer: Bracketed, reference: Bracketed) -> bool:
         if len(answer.items) != len(reference.items):
             return False
-        ours, theirs = ((each.opening, each.closing) for each in (answer, reference))
+        answer_brackets, reference_brackets = ((each.opening, each.closing) for each in (answer, reference))
         vectors = {("(", ")"), ("langle", "rangle")}
-        return ours == theirs or {ours, theirs} == vectors
+        return answer_brackets == reference_brackets or {answer_brackets, reference_brackets} == vectors
 
     def _same_based_numerals(self, answer: Answer, reference: Answer) -> bool:
         if isinstance(answer, BasedNumeral) and isinstance(reference, BasedNumeral):
@@ -253,9 +253,9 @@ class Comparison:
         ratios = (self._as_ratio(answer), self._as_ratio(reference)) if ratio else (None, None)
         if ratios[0] is None or ratios[1] is None or len(ratios[0].parts) != len(ratios[1].parts):
             return False
-        (first, *ours), (theirs_first, *theirs) = ratios[0].parts, ratios[1].parts
-        pairs = zip(ours, theirs, strict=True)
-        return all(equal(Product((one, theirs_first)), Product((other, first))) for one, other in pairs)
+        (first, *answer_parts), (reference_first, *reference_parts) = ratios[0].parts, ratios[1].parts
+        pairs = zip(answer_parts, reference_parts, strict=True)
+        return all(equal(Product((one, reference_first)), Product((other, first))) for one, other in pairs)
 
     def _same_times_of_day(self, answer: TimeOfDay, reference: TimeOfDay) -> bool:
         if bool(answer.period) == bool(reference.period) or max(answer.hour, reference.hour) > 12:

@@ -8,7 +8,7 @@ from stair.grading.answers.types import Quantity, Relation
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.grading.expressions.equality import points, same_value
-from stair.grading.expressions.evaluation import Evaluation
+from stair.grading.expressions.evaluator import Evaluator
 from stair.grading.expressions.nodes import Negative, Node, Sum, symbols
 
 _SUFFICIENT_AGREEMENTS = 5
@@ -86,7 +86,7 @@ def _same_root(one: Node, other: Node, name: str, names: Sequence[str], arithmet
 def _linear_root(node: Node, name: str, point: dict[str, Fraction], arithmetic: Arithmetic) -> Value | None:
     """The root in one variable, if the expression is linear in it at this point."""
     try:
-        values = [Evaluation({**point, name: place}, arithmetic=arithmetic).value(node) for place in _PLACES]
+        values = [Evaluator({**point, name: place}, arithmetic=arithmetic).value(node) for place in _PLACES]
     except Undefined:
         return None
     rises = [arithmetic.add(high, -low) for low, high in pairwise(values)]
@@ -97,8 +97,8 @@ def _linear_root(node: Node, name: str, point: dict[str, Fraction], arithmetic: 
 
 
 def _values(one: Node, other: Node, point: dict[str, Fraction], arithmetic: Arithmetic) -> tuple[Value, Value] | None:
-    evaluation = Evaluation(point, arithmetic=arithmetic)
+    evaluator = Evaluator(point, arithmetic=arithmetic)
     try:
-        return evaluation.value(one), evaluation.value(other)
+        return evaluator.value(one), evaluator.value(other)
     except Undefined:
         return None

@@ -46,7 +46,7 @@ def leading_number(words: list[str]) -> tuple[int, int] | None:
 
     `twenty-one` is one word; `and` belongs to a number after `hundred`.
     """
-    total = group = taken = 0
+    total = group = length = 0
     for index, word in enumerate(words):
         parts = word.lower().split("-")
         if word.lower() == "and" and group >= 100 and index + 1 < len(words):
@@ -62,8 +62,8 @@ def leading_number(words: list[str]) -> tuple[int, int] | None:
             group += sum(_UNITS.get(part, _TENS.get(part, 0)) for part in parts)
         else:
             break
-        taken = index + 1
-    return (total + group, taken) if taken else None
+        length = index + 1
+    return (total + group, length) if length else None
 
 
 def _fits(group: int, parts: list[str]) -> bool:

@@ -20,21 +20,25 @@ def same_quantity(answer: Quantity, reference: Quantity, requested: RequestedFor
     docs/grading.md, in the order in which they stand there.
     """
     answer, reference = _with_bare_unit(answer, reference), _with_bare_unit(reference, answer)
-    given, wanted = answer.unit, reference.unit
-    if PERCENT in (given, wanted):
+    stated, expected = answer.unit, reference.unit
+    if PERCENT in (stated, expected):
         return _same_percent(answer, reference, requested, same)
-    if given in _ANGLES or wanted in _ANGLES:
+    if stated in _ANGLES or expected in _ANGLES:
         return _same_angle(answer, reference, requested, same)
-    if given is None and wanted is None:
+    if stated is None and expected is None:
         return same(answer.value, reference.value)
-    if given is None or wanted is None:
+    if stated is None or expected is None:
         return _same_with_one_unit(answer, reference, requested, same)
-    if given.dimensions != wanted.dimensions or not _same_noun(given.noun, wanted.noun):
+    if stated.dimensions != expected.dimensions or not _same_noun(stated.noun, expected.noun):
         return False
-    asked = requested.unit
-    if asked is not None and asked.dimensions == given.dimensions and given.factor not in (asked.factor, wanted.factor):
+    requested_unit = requested.unit
+    if (
+        requested_unit is not None
+        and requested_unit.dimensions == stated.dimensions
+        and stated.factor not in (requested_unit.factor, expected.factor)
+    ):
         return False
-    return same(_times(answer.value, given.factor / wanted.factor), reference.value)
+    return same(_times(answer.value, stated.factor / expected.factor), reference.value)
 
 
 def _same_with_one_unit(answer: Quantity, reference: Quantity, requested: RequestedFormat, same: SameValue) -> bool:
@@ -47,11 +51,15 @@ def _same_with_one_unit(answer: Quantity, reference: Quantity, requested: Reques
             return False  # a length where an area is asked for
     if answer.unit is not None and (_is_other_scale(answer.unit, requested) or _is_other_kind(answer.unit, requested)):
         return False
-    asked = requested.unit
-    if asked is not None and asked.dimensions == unit.dimensions and asked.factor != unit.factor:
+    requested_unit = requested.unit
+    if (
+        requested_unit is not None
+        and requested_unit.dimensions == unit.dimensions
+        and requested_unit.factor != unit.factor
+    ):
         if answer.unit is not None:
             return False
-        if same(_times(answer.value, asked.factor / unit.factor), reference.value):
+        if same(_times(answer.value, requested_unit.factor / unit.factor), reference.value):
             return True
     return same(answer.value, reference.value)
 
@@ -70,19 +78,19 @@ def _is_other_kind(unit: Unit, requested: RequestedFormat) -> bool:
     return counted.dimensions[0][0] != unit.dimensions[0][0]
 
 
-def _same_noun(given: str, wanted: str) -> bool:
+def _same_noun(answer: str, reference: str) -> bool:
     """One side may say more than the other (`red apple`, `apple`)."""
-    one, other = set(given.split()), set(wanted.split())
-    return one <= other or other <= one
+    answer_words, reference_words = set(answer.split()), set(reference.split())
+    return answer_words <= reference_words or reference_words <= answer_words
 
 
 def _same_percent(answer: Quantity, reference: Quantity, requested: RequestedFormat, same: SameValue) -> bool:
-    given, wanted = answer.unit, reference.unit
-    if given == wanted:
+    stated, expected = answer.unit, reference.unit
+    if stated == expected:
         return same(answer.value, reference.value)
-    if given not in (None, PERCENT) or wanted not in (None, PERCENT):
+    if stated not in (None, PERCENT) or expected not in (None, PERCENT):
         return False
-    if wanted == PERCENT:
+    if expected == PERCENT:
         if requested.wants_plain_number:
             return same(answer.value, _times(reference.value, Fraction(1, 100)))
         return same(answer.value, reference.value)
@@ -94,18 +102,20 @@ def _same_percent(answer: Quantity, reference: Quantity, requested: RequestedFor
 
 
 def _same_angle(answer: Quantity, reference: Quantity, requested: RequestedFormat, same: SameValue) -> bool:
-    given, wanted = answer.unit, reference.unit
-    if given not in (None, *_ANGLES) or wanted not in (None, *_ANGLES):
+    stated, expected = answer.unit, reference.unit
+    if stated not in (None, *_ANGLES) or expected not in (None, *_ANGLES):
         return False
-    if given == wanted:
+    if stated == expected:
         return same(answer.value, reference.value)
-    asked = DEGREE if requested.wants_degrees else RADIAN if requested.wants_radians else None
-    if asked is not None:
-        return (given or asked) == asked and same(answer.value, _converted(reference.value, wanted or asked, asked))
-    if given is not None and wanted is not None:
-        return same(answer.value, _converted(reference.value, wanted, given))
-    unit = given or wanted
-    bare = answer.value if given is None else reference.value
+    requested_unit = DEGREE if requested.wants_degrees else RADIAN if requested.wants_radians else None
+    if requested_unit is not None:
+        return (stated or requested_unit) == requested_unit and same(
+            answer.value, _converted(reference.value, expected or requested_unit, requested_unit)
+        )
+    if stated is not None and expected is not None:
+        return same(answer.value, _converted(reference.value, expected, stated))
+    unit = stated or expected
+    bare = answer.value if stated is None else reference.value
     if unit == DEGREE and contains(bare, Constant("pi")):
         degrees = [_converted(each.value, each.unit or RADIAN, DEGREE) for each in (answer, reference)]
         return same(degrees[0], degrees[1])

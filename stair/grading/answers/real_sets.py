@@ -25,7 +25,7 @@ from stair.grading.answers.types import (
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
 from stair.grading.expressions.equality import same_value
-from stair.grading.expressions.evaluation import Evaluation
+from stair.grading.expressions.evaluator import Evaluator
 from stair.grading.expressions.nodes import Node, symbols
 
 _ORDERS = ("<", ">", "le", "ge", "ne")
@@ -104,9 +104,9 @@ class _RealSet:
     arithmetic: Arithmetic
 
     def has(self, point: Value) -> bool:
-        return self._has(self.answer, point)
+        return self._contains(self.answer, point)
 
-    def _has(self, answer: Answer, point: Value) -> bool:
+    def _contains(self, answer: Answer, point: Value) -> bool:
         match answer:
             case NamedSet(name):
                 return name == "R"
@@ -118,15 +118,15 @@ class _RealSet:
             case FiniteSet(items):
                 return any(same_value(self._end(item), point, self.arithmetic) for item in items)
             case SetExpression(SetOperator.UNION, parts):
-                return any(self._has(part, point) for part in parts)
+                return any(self._contains(part, point) for part in parts)
             case SetExpression(SetOperator.INTERSECTION, parts):
-                return all(self._has(part, point) for part in parts)
+                return all(self._contains(part, point) for part in parts)
             case SetExpression(SetOperator.DIFFERENCE, parts):
-                return self._has(parts[0], point) and not any(self._has(part, point) for part in parts[1:])
+                return self._contains(parts[0], point) and not any(self._contains(part, point) for part in parts[1:])
             case AnswerList(items, joiner):
                 return self._has_among(items, joiner, point)
             case Relation(sides, ("in",)):
-                return self._has(sides[1], point)
+                return self._contains(sides[1], point)
             case Relation():
                 return self._satisfies(answer, point)
             case _:
@@ -135,11 +135,11 @@ class _RealSet:
     def _has_among(self, items: Sequence[Answer], joiner: Joiner, point: Value) -> bool:
         """`x < 1, x > 2` are alternatives; `x \\ne 1` and `x \\in \\mathbb{R}` in a list are conditions."""
         if joiner is not Joiner.COMMA:
-            return (all if joiner is Joiner.AND else any)(self._has(item, point) for item in items)
+            return (all if joiner is Joiner.AND else any)(self._contains(item, point) for item in items)
         conditions = [item for item in items if _is_condition(item)]
         alternatives = [item for item in items if not _is_condition(item)]
-        return all(self._has(item, point) for item in conditions) and (
-            not alternatives or any(self._has(item, point) for item in alternatives)
+        return all(self._contains(item, point) for item in conditions) and (
+            not alternatives or any(self._contains(item, point) for item in alternatives)
         )
 
     def _satisfies(self, relation: Relation, point: Value) -> bool:
@@ -168,7 +168,7 @@ class _RealSet:
 
     def _value_at(self, side: Answer, point: Value) -> Value:
         assert isinstance(side, Quantity)
-        return Evaluation({self.name: point}, arithmetic=self.arithmetic).value(side.value)
+        return Evaluator({self.name: point}, arithmetic=self.arithmetic).value(side.value)
 
     def _end(self, item: Answer) -> Value:
         if not isinstance(item, Quantity):
@@ -177,7 +177,7 @@ class _RealSet:
 
     def _constant(self, node: Node) -> Value:
         try:
-            value = Evaluation(arithmetic=self.arithmetic).value(node)
+            value = Evaluator(arithmetic=self.arithmetic).value(node)
         except Undefined as error:
             raise NotARealSet from error
         if self.arithmetic.is_complex(value):

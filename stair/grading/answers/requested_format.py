@@ -155,9 +155,9 @@ class RequestedFormat:
     @property
     def base(self) -> int | None:
         """The base in which the answer is to be given: the one that is asked for, or the last one named."""
-        found = [next(filter(None, groups)) for groups in _BASE.findall(self.text)]
-        asked = re.findall(r"(?:in|to|into) base[\s$_{-]*(\d+|[a-z]+)", self.text)
-        return base_number((asked or found or [""])[-1])
+        numerals = [next(filter(None, groups)) for groups in _BASE.findall(self.text)]
+        requested = re.findall(r"(?:in|to|into) base[\s$_{-]*(\d+|[a-z]+)", self.text)
+        return base_number((requested or numerals or [""])[-1])
 
     @property
     def period(self) -> str:
@@ -171,29 +171,29 @@ class RequestedFormat:
     def unit(self) -> Unit | None:
         """The unit in which the answer is to be given, if the problem names one."""
         named = [_named_unit(phrase) for phrase in _UNIT.findall(self.text)]
-        known = [unit for unit in named if unit is not None]
-        return known[-1] if known else None
+        units = [unit for unit in named if unit is not None]
+        return units[-1] if units else None
 
     @property
     def counted_unit(self) -> Unit | None:
         """The unit of length, time, mass and so on of which the problem asks how many."""
-        known = [unit for phrase in _HOW_MANY.findall(self.text) if (unit := _named_unit(phrase)) is not None]
-        return known[-1] if known and known[-1] != DEGREE else None
+        units = [unit for phrase in _HOW_MANY.findall(self.text) if (unit := _named_unit(phrase)) is not None]
+        return units[-1] if units and units[-1] != DEGREE else None
 
     @property
     def figure_unit(self) -> Unit | None:
         """The unit of area or volume that the last sentence asks for."""
         sentence = re.split(r"[.?!;:](?:\s|$)", self.text.rstrip(" .?!$"))[-1]
-        known = [unit for phrase in _UNIT.findall(sentence) if (unit := _named_unit(phrase)) is not None]
-        return known[-1] if known and dict(known[-1].dimensions).get("m", 0) > 1 else None
+        units = [unit for phrase in _UNIT.findall(sentence) if (unit := _named_unit(phrase)) is not None]
+        return units[-1] if units and dict(units[-1].dimensions).get("m", 0) > 1 else None
 
     @property
     def temperature_scale(self) -> Unit | None:
         """Celsius or Fahrenheit: the one asked for, or the only one named."""
-        asked = re.findall(r"(?:in|to|into|how many) (?:degrees )?(celsius|fahrenheit)", self.text)
+        requested = re.findall(r"(?:in|to|into|how many) (?:degrees )?(celsius|fahrenheit)", self.text)
         named = set(re.findall(r"celsius|fahrenheit", self.text))
-        if asked:
-            return UNITS[asked[-1]]
+        if requested:
+            return UNITS[requested[-1]]
         return UNITS[named.pop()] if len(named) == 1 else None
 
     def repeats_formula(self, answer: str) -> bool:

@@ -137,9 +137,9 @@ class _UnitPhraseParser:
             return UNITS[CURRENCY_COMMANDS[token.text]]
         if not token.is_wordlike:
             return None
-        known = find_unit(token.text)
-        if known is not None:
-            return self._temperature() or known if known == DEGREE else known
+        named = find_unit(token.text)
+        if named is not None:
+            return self._temperature() or named if named == DEGREE else named
         if (
             token.text.lower() in _NO_UNIT
             or is_negation(token.text)
@@ -149,9 +149,9 @@ class _UnitPhraseParser:
         return Unit(noun=singular(token.text.lower()))
 
     def _accept_circle(self) -> bool:
-        taken = self.position < len(self.tokens) and self.tokens[self.position].is_command("circ")
-        self.position += taken
-        return taken
+        follows = self.position < len(self.tokens) and self.tokens[self.position].is_command("circ")
+        self.position += follows
+        return follows
 
     def _temperature(self) -> Unit | None:
         if self.position < len(self.tokens) and self.tokens[self.position].is_wordlike:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from stair.grading.bounds import TooComplex
 from stair.grading.expressions.arithmetic import Arithmetic, Undefined, Value
-from stair.grading.expressions.evaluation import Evaluation
+from stair.grading.expressions.evaluator import Evaluator
 from stair.grading.expressions.nodes import (
     Constant,
     Negative,
@@ -65,8 +65,8 @@ def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic,
             if same is not None:
                 return same
             return _equal_at_points(left, right, sorted(names), degree_is_one, arithmetic)
-        evaluation = Evaluation(degree_is_one=degree_is_one, arithmetic=arithmetic)
-        return same_value(evaluation.value(left), evaluation.value(right), arithmetic)
+        evaluator = Evaluator(degree_is_one=degree_is_one, arithmetic=arithmetic)
+        return same_value(evaluator.value(left), evaluator.value(right), arithmetic)
     except (TooComplex, Undefined):
         return _same_structure(left, right, degree_is_one, arithmetic, effort)
 
@@ -74,7 +74,7 @@ def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic,
 def exact_value(node: Node) -> Fraction | None:
     """The rational value of an expression without variables, or None. A root or a sine may have one too."""
     try:
-        value = Evaluation().value(node)
+        value = Evaluator().value(node)
     except (TooComplex, Undefined):
         return None
     return value if isinstance(value, Fraction) else None
@@ -114,10 +114,10 @@ def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: b
     everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
     agreements = complex_agreements = complex_differences = 0
     for index, point in enumerate(points(names, _integer_names(left) | _integer_names(right))):
-        evaluation = Evaluation(point, degree_is_one, arithmetic)
+        evaluator = Evaluator(point, degree_is_one, arithmetic)
         arithmetic.met_complex = False
         try:
-            values = evaluation.value(left), evaluation.value(right)
+            values = evaluator.value(left), evaluator.value(right)
         except Undefined:
             continue
         same = same_value(*values, arithmetic)
@@ -150,20 +150,25 @@ def _same_structure(left: Node, right: Node, degree_is_one: bool, arithmetic: Ar
         return True
     if isinstance(left, Series) and isinstance(right, Series):
         left, right = _from_zero(left), _from_zero(right)
-    ours, theirs = children(left), list(children(right))
-    if type(left) is not type(right) or len(ours) != len(theirs) or not 0 < len(ours) <= _MOST_OPERANDS:
+    left_operands, right_operands = children(left), list(children(right))
+    if (
+        type(left) is not type(right)
+        or len(left_operands) != len(right_operands)
+        or not 0 < len(left_operands) <= _MOST_OPERANDS
+    ):
         return False
     if getattr(left, "function", None) != getattr(right, "function", None):
         return False
     if not isinstance(left, Sum | Product):
         return all(
-            _equal(one, other, degree_is_one, arithmetic, effort) for one, other in zip(ours, theirs, strict=True)
+            _equal(one, other, degree_is_one, arithmetic, effort)
+            for one, other in zip(left_operands, right_operands, strict=True)
         )
-    for one in ours:
-        match = next((other for other in theirs if _equal(one, other, degree_is_one, arithmetic, effort)), None)
+    for one in left_operands:
+        match = next((other for other in right_operands if _equal(one, other, degree_is_one, arithmetic, effort)), None)
         if match is None:
             return False
-        theirs.remove(match)
+        right_operands.remove(match)
     return True
 
 

@@ -158,9 +158,9 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
             return Series(function, name, change(first), change(last), change(body))
 
 
-def replaced(node: Node, wanted: Node, replacement: Node) -> Node:
+def replaced(node: Node, target: Node, replacement: Node) -> Node:
     """The expression with every occurrence of a node replaced."""
-    return replacement if node == wanted else with_children(node, lambda child: replaced(child, wanted, replacement))
+    return replacement if node == target else with_children(node, lambda child: replaced(child, target, replacement))
 
 
 def symbols(node: Node) -> frozenset[str]:
@@ -172,7 +172,7 @@ def symbols(node: Node) -> frozenset[str]:
     return frozenset().union(*map(symbols, children(node)))
 
 
-def contains(node: Node, wanted: type[Node] | Node) -> bool:
+def contains(node: Node, target: type[Node] | Node) -> bool:
     """Whether a node of a type, or a given node, occurs in the tree."""
-    found = isinstance(node, wanted) if isinstance(wanted, type) else node == wanted
-    return found or any(contains(child, wanted) for child in children(node))
+    matches = isinstance(node, target) if isinstance(target, type) else node == target
+    return matches or any(contains(child, target) for child in children(node))

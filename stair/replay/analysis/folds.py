@@ -24,19 +24,20 @@ class Fold:
     """The problems of all other folds."""
 
 
-def problem_folds(problems: Sequence[str], *seed: str | int) -> tuple[Fold, ...]:
-    """Exact quarters of the problems' hash order; every problem is an anchor once.
+def problem_folds(problems: Sequence[str], *seed: str | int, count: int = FOLDS) -> tuple[Fold, ...]:
+    """Equal parts of the problems' hash order, quarters in the paper; every problem is an anchor once.
 
     Args:
         problems: distinct names, in the order of the arrays.
         seed: names the order.
+        count: number of folds.
 
     Raises:
-        ValueError: four does not divide the number of problems.
+        ValueError: the number of folds does not divide the number of problems.
     """
-    size, rest = divmod(len(problems), FOLDS)
+    size, rest = divmod(len(problems), count)
     if rest or not size:
-        raise ValueError(f"{len(problems)} current problems have no {FOLDS} equal folds; take a multiple of {FOLDS}")
+        raise ValueError(f"{len(problems)} current problems have no {count} equal folds; take a multiple of {count}")
     place = {name: index for index, name in enumerate(problems)}
     order = hash_order(problems, *seed)
     folds = []

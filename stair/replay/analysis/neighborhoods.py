@@ -1,4 +1,4 @@
-"""Nearest current problems under one history, and how far two histories agree on them (appendix A.3)."""
+"""Neighborhoods: the nearest current problems under one history, and how far two histories agree on them (appendix A.3)."""
 
 from __future__ import annotations
 

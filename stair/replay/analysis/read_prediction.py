@@ -172,9 +172,14 @@ def read_increment(fit: Moments, test: Moments, base: int) -> Increment:
         fit: moments of the fit group.
         test: moments of the test group.
         base: number of base features, which come first.
+
+    Raises:
+        ValueError: the targets of the test group do not vary.
     """
     fit, test = fit.weighted(), test.weighted()
     total = float(test.squares[0] - np.vdot(test.products[0, 0], test.products[0, 0]) / test.counts[0])
+    if not total > 1e-12 * float(test.squares[0]):
+        raise ValueError("the test group's targets do not vary")
     widths = base, fit.features.shape[-1] - 1
     return Increment(*(1 - _squared_error(fit, test, width) / total for width in widths))
 

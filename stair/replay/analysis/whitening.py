@@ -11,18 +11,18 @@ from stair.replay.analysis.folds import Fold
 
 Floats = npt.NDArray[np.float64]
 
-DIMENSION = 128
-RIDGE = 1e-3
+RHO = 1e-3
 
 
-def whitened(projected: Floats, folds: Sequence[Fold]) -> tuple[Floats, ...]:
-    """Coordinates by (Sigma + rho I)^(-1/2), rho = 1e-3 tr(Sigma) / d, from a fold's candidates under all histories.
+def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float = RHO) -> tuple[Floats, ...]:
+    """Coordinates by (Sigma + r I)^(-1/2), r = rho tr(Sigma) / d, from a fold's candidates under all histories.
 
     Sigma's normaliser scales all distances alike, so it changes no neighborhood; here it is the number of cells.
 
     Args:
         projected: FP64 [problems, histories, d] projected coordinates under all histories of the group.
         folds: the folds of the problems.
+        rho: the ridge, relative to the mean of Sigma's diagonal.
 
     Returns:
         FP64 [problems, histories, d] for each fold, anchors and candidates alike.
@@ -30,19 +30,19 @@ def whitened(projected: Floats, folds: Sequence[Fold]) -> tuple[Floats, ...]:
     Raises:
         ValueError: the candidates do not vary.
     """
-    return tuple(_whiten(projected, fold) for fold in folds)
+    return tuple(_whiten(projected, fold, rho) for fold in folds)
 
 
-def _whiten(projected: Floats, fold: Fold) -> Floats:
+def _whiten(projected: Floats, fold: Fold, rho: float) -> Floats:
     width = projected.shape[-1]
     cells = projected[fold.candidates].reshape(-1, width)
     mean = cells.mean(axis=0)
     centered = cells - mean
     covariance = centered.T @ centered / len(cells)
-    rho = RIDGE * np.trace(covariance) / width
-    if not rho > 0:
+    ridge = rho * np.trace(covariance) / width
+    if not ridge > 0:
         raise ValueError("the candidates' coordinates do not vary, so they cannot be whitened")
     values, vectors = np.linalg.eigh(covariance)
     # Rounding can leave a null direction below zero.
-    transform = (vectors / np.sqrt(np.maximum(values, 0) + rho)) @ vectors.T
+    transform = (vectors / np.sqrt(np.maximum(values, 0) + ridge)) @ vectors.T
     return np.asarray((projected - mean) @ transform)

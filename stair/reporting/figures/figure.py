@@ -26,11 +26,13 @@ class Figure:
     artifact: str
     values: tuple[Value, ...]
     drawing: Drawing
+    columns: tuple[str, ...] = ()
+    """Further columns of the CSV: attributes of the values."""
 
 
 def write(figure: Figure, labels: Labels, path: Callable[[str], Path]) -> None:
     """Writes PDF, PNG and the CSV of what is drawn; the same numbers give the same bytes."""
-    write_text(path(".csv"), tidy_csv(figure.artifact, figure.values, labels))
+    write_text(path(".csv"), tidy_csv(figure.artifact, figure.values, labels, figure.columns))
     _lay_out(figure.drawing)
     for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {})):
         buffer = io.BytesIO()

@@ -33,6 +33,9 @@ GROUPS: tuple[dict[str, Any], ...] = (
 )
 """The two data groups of the replay: solid, and dashed with hollow squares."""
 
+MATCHED, SHUFFLED = "#6a3d9a", "#9b9b9b"
+"""Overlaps of equal problems, and of shuffled ones: purple and gray."""
+
 STYLE: dict[Any, Any] = {
     # Matplotlib brings these fonts, so that every machine draws the same letters.
     "font.family": "STIXGeneral",

@@ -80,7 +80,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
 
 def _cells(column: dict[str, float | Gap]) -> dict[str, Cell]:
     cells = number_cells(column, [condition for condition in column if condition != REFERENCE])
-    reference, ours = column.get(REFERENCE), column.get("stair")
-    if isinstance(reference, float) and isinstance(ours, float) and ours > reference + 1e-9:
+    reference, compared = column.get(REFERENCE), column.get("stair")
+    if isinstance(reference, float) and isinstance(compared, float) and compared > reference + 1e-9:
         cells["stair"] = Cell(cells["stair"].text, cells["stair"].bold, underline=True)
     return cells

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.graph.table_inputs import analyzed_models
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row
-from stair.reporting.tables import replay_design, shared_t1
+from stair.reporting.replay_numbers import ReplayNumbers
+from stair.reporting.tables import bank_runtime, replay_design, shared_t1
 from stair.reporting.tables.table import Table, gap_reasons
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
@@ -17,6 +20,10 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     values: list[Value] = []
     if config.replay is not None:
         values += replay_design.in_text(config, paths)
+    for model in analyzed_models(config):
+        values += ReplayNumbers.of_run(config, paths, model, REPLAY_PARTS).printed()
+    if config.runtime is not None:
+        values += bank_runtime.in_text(config, paths)
     if config.controls is not None:
         values += shared_t1.in_text(config, paths, labels)
     rows = tuple(

@@ -94,8 +94,8 @@ def _comparison(
     values: list[Value] = []
     for condition in SHOWN:
         keys = (model, benchmark, condition, MEAN, "")
-        known = trained.get((model, condition))
-        count = trainable_parameters(model, condition) if known is None else known
+        trained_count = trained.get((model, condition))
+        count = trainable_parameters(model, condition) if trained_count is None else trained_count
         values.append(Value(*keys, "trainable parameters", count, ""))
         added = (
             gains(responses, condition, BASES[condition], model=model, benchmark=benchmark)
@@ -133,9 +133,9 @@ def _comparison_rows(values: Sequence[Value], labels: Labels, metrics: Sequence[
 
 
 def _row(condition: str, cells: Sequence[Cell], labels: Labels) -> Row:
-    ours = condition in BASES
-    name = Cell(labels.printed_condition(condition), bold=ours)
-    return Row((name, *cells), shaded="stairrow" if ours else None)
+    is_base = condition in BASES
+    name = Cell(labels.printed_condition(condition), bold=is_base)
+    return Row((name, *cells), shaded="stairrow" if is_base else None)
 
 
 def _sources(responses: Responses, pairs: Sequence[tuple[str, str]]) -> frozenset[TurnKey]:

@@ -28,15 +28,15 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
     for model in replay.models:
-        found = _values(config, model, table_facts(_design(config, paths, model)))
-        numbers = {(value.condition, value.group, value.metric): value.value for value in found}
+        model_values = _values(config, model, table_facts(_design(config, paths, model)))
+        numbers = {(value.condition, value.group, value.metric): value.value for value in model_values}
         rows = []
         for coverage in _COVERAGES.values():
             for number in (1, 2):
                 counts = [numbers[coverage, f"group {number}", metric] for metric in _COLUMNS]
                 rows.append(Row((Cell(coverage), Cell(str(number)), *(Cell(f"{count:,}") for count in counts))))
         blocks.append((comparison_title(labels, model, replay.benchmark), rows))
-        values += found
+        values += model_values
     header = (tuple((name, 1) for name in ("Design", "Group", *(column.capitalize() for column in _COLUMNS))),)
     caption = (
         "Balanced replay designs. Histories are sampled paths; sessions count distinct problem orders. Source problems count "

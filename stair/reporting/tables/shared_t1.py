@@ -25,7 +25,7 @@ from stair.reporting.tables.table import (
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import at_turn, metric_names
-from stair.statistics.shared_t1 import TURN, median_bank, shared_t1_metrics, truncated_banks
+from stair.statistics.shared_t1_metrics import TURN, median_bank, shared_t1_metrics, truncated_banks
 from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")

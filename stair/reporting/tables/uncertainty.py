@@ -60,9 +60,9 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
     frames = [scores if turns is None else scores[scores["turn"].isin(turns)]]
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
-            there = responses.conditions(model, benchmark)
-            compared = [condition for condition in COMPARED if condition in there]
-            if REFERENCE in there and compared:
+            present = responses.conditions(model, benchmark)
+            compared = [condition for condition in COMPARED if condition in present]
+            if REFERENCE in present and compared:
                 frames.append(history_intervals(responses, model, benchmark, conditions=compared, reference=REFERENCE))
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
@@ -118,22 +118,22 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     frames: list[pd.DataFrame] = []
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
-            there = responses.conditions(model, benchmark)
-            for condition in there:
+            present = responses.conditions(model, benchmark)
+            for condition in present:
                 later = max(responses.turns(model, benchmark, condition)) > 1
-                if BASE in there and condition != BASE and later:
+                if BASE in present and condition != BASE and later:
                     frames.append(condition_comparisons(responses, model, benchmark, condition, BASE, turns=turns))
     if not frames:
         return None
-    found = pd.concat(frames, ignore_index=True).reset_index(names="place")
+    differences = pd.concat(frames, ignore_index=True).reset_index(names="place")
     average = f"Avg@{responses.samples}"
-    shown = found[(found["turn"] == span) & (found["metric"] == average)]
+    shown = differences[(differences["turn"] == span) & (differences["metric"] == average)]
     again = [condition for condition, repeated in labels.repetitions.items() if repeated == BASE]
-    floors = _noise_floors(found[found["condition"].isin(again)])
+    floors = _noise_floors(differences[differences["condition"].isin(again)])
     tested = shown[shown["gap"].isna() & ~shown["condition"].isin(again)]
     called = dict(zip(tested["place"], false_discoveries(list(tested["p"]), _FALSE_DISCOVERIES), strict=True))
     values: list[Value] = []
-    for row in _records(found):
+    for row in _records(differences):
         keys = (row["model"], row["benchmark"], row["condition"], row["turn"], "")
         for column, name, unit in (
             ("value", "minus Native", "pp"),
@@ -182,7 +182,7 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         columns="llrcrrr",
         separation=3,
     )
-    compared = {tuple(keys) for keys in found[["model", "benchmark", "condition"]].to_numpy()}
+    compared = {tuple(keys) for keys in differences[["model", "benchmark", "condition"]].to_numpy()}
     compared |= {(model, benchmark, BASE) for model, benchmark, _ in compared}
     shows = sources(responses, lambda key: key[:3] in compared and key.turn > 1)
     return Table(table, table, tuple(values), layout, shows)

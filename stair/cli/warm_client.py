@@ -1,6 +1,6 @@
-"""A command's side of the warm process (warm_process.py): where a run keeps one, the command is run there.
+"""The client of the warm process (warm_process.py), which runs commands of its run.
 
-Imports no more than that needs, for each job of a run begins with it.
+Imports as little as possible, because each job of a run starts with it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
 
 
-def run_there() -> int | None:
-    """Has this command run by the warm process, if there is one.
+def run_in_warm_process() -> int | None:
+    """Runs this command in the warm process, if there is one.
 
     Returns:
-        The exit code, or None when there is no warm process and the command has to run here.
+        The exit code, or None without a warm process; the command must then run in this process.
     """
     path = os.environ.get(SOCKET)
     if not path:
@@ -67,20 +67,20 @@ def run_there() -> int | None:
         if job is None:  # the process ended before the job began
             for number, handler in before.items():
                 signal.signal(number, handler)
-            for one in early:
-                signal.raise_signal(one)
+            for number in early:
+                signal.raise_signal(number)
             return None
-        for one in early:
-            pass_on(one)
+        for number in early:
+            pass_on(number)
         code = _number(connection)
     if code is None:
-        print("stair: error: the process that ran this job is gone; run the workflow again to go on", file=sys.stderr)
+        print("stair: error: the process of this job has ended; run the workflow again to resume", file=sys.stderr)
         return 1
     return code
 
 
 def _number(connection: socket.socket) -> int | None:
-    """The next number from the other side; None when it has hung up."""
+    """The next number from the warm process; None after it has closed the connection."""
     received = b""
     while len(received) < 4:
         with suppress(ConnectionResetError):

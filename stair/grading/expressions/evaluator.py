@@ -26,7 +26,7 @@ from stair.grading.expressions.series import series_value
 
 
 @dataclass
-class Evaluation:
+class Evaluator:
     """Evaluates expressions with given values of the variables.
 
     `degree` is what the degree sign multiplies with: pi / 180, or 1 where an answer in degrees is meant.
@@ -77,8 +77,8 @@ class Evaluation:
             case Matrix() | PlusMinus():
                 raise Undefined("not one number")
 
-    def _with(self, name: str, value: Fraction) -> "Evaluation":
-        return Evaluation({**self.variables, name: value}, self.degree_is_one, self.arithmetic)
+    def _with(self, name: str, value: Fraction) -> "Evaluator":
+        return Evaluator({**self.variables, name: value}, self.degree_is_one, self.arithmetic)
 
     def _constant(self, name: str) -> Value:
         context = self.arithmetic.context

@@ -186,9 +186,9 @@ def compare_files(old: Path, new: Path) -> list[Difference]:
     before, after = _scored(old), _scored(new)
     differences = []
     for name in dict.fromkeys([*before, *after]):
-        ours, theirs = before.get(name), after.get(name)
-        if ours != theirs:
-            differences.append(Difference(name, *(ours or (None, None)), *(theirs or (None, None))))
+        old_entry, new_entry = before.get(name), after.get(name)
+        if old_entry != new_entry:
+            differences.append(Difference(name, *(old_entry or (None, None)), *(new_entry or (None, None))))
     return differences
 
 

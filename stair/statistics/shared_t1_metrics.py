@@ -58,15 +58,15 @@ def truncated_banks(
     """
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
     prefixes = {condition: name_of(condition).prefix for condition in unique(rows["condition"])}
-    there = full in prefixes
-    sources = [full] if there else [condition for condition, prefix in prefixes.items() if prefix is not None]
+    has_full = full in prefixes
+    sources = [full] if has_full else [condition for condition, prefix in prefixes.items() if prefix is not None]
     banks = None
     if "bank_tokens" in rows.columns:
         of_sources = rows[rows["condition"].isin(sources)]
         banks = of_sources.drop_duplicates(["problem_id", "sample"])["bank_tokens"]
     unknown = Gap(
         "bank lengths are not recorded in these rows"
-        if there or banks is None
+        if has_full or banks is None
         else f"{model}, {benchmark}: no rows of {full}, whose bank lengths count"
     )
     values = []

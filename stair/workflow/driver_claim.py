@@ -1,7 +1,7 @@
-"""Who drives a run in a folder, and Snakemake's locks that a killed driver left.
+"""The claim of the process that drives a run, and Snakemake's locks of killed drivers.
 
-Snakemake's lock files say neither host nor process. A driver therefore claims its run as well (`records.claims`): on this
-machine it is seen whether the process lives, on another by the claim's renewal.
+Snakemake's lock files name neither host nor process. A driver therefore also claims its run (`jobs.claims`). On this machine
+the process shows whether the claim is alive; on another machine, the claim's renewal does.
 """
 
 from __future__ import annotations
@@ -33,47 +33,47 @@ def claim_run(paths: RunPaths) -> None:
 
 
 def release_run() -> None:
-    """Gives the claim back."""
+    """Releases the claims of this process."""
     while _held:
         _held.pop().__exit__(None, None, None)
 
 
 def forget_killed_driver(paths: RunPaths) -> None:
-    """Takes away the claim of a driver that was killed; a living one's stays."""
+    """Removes the claim of a killed driver; the claim of a living driver stays."""
     path = paths.work() / f".{DRIVER}.claim"
     if path.exists() and living(path) is None:
         remove_dead(path)
 
 
 def driver_at_work(results: Path) -> str | None:
-    """Who drives a run in the current folder, for people; None where nobody does."""
-    here = Path.cwd()
-    mine = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    """A description of the process that drives a run in the current folder; None without one."""
+    folder = Path.cwd()
+    own_processes = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
         words = process.info["cmdline"] or []
-        if process.info["pid"] in mine or process.info["cwd"] != str(here):
+        if process.info["pid"] in own_processes or process.info["cwd"] != str(folder):
             continue
         if any(Path(word).name == "snakemake" for word in words[:3]):
             return f"process {process.info['pid']}"
     for path in sorted(results.glob(f"*/work/.{DRIVER}.claim")):
         claimant = living(path)
-        if claimant is not None and not (claimant.process in mine and claimant.runs()):
+        if claimant is not None and not (claimant.process in own_processes and claimant.runs()):
             return f"process {claimant.process} on {claimant.host}, since {claimant.since}"
     return None
 
 
 def stale_locks(results: Path) -> list[Path]:
-    """Snakemake's locks in the current folder, where nobody drives a run."""
+    """Snakemake's locks in the current folder; none while a process drives a run."""
     folder = Path(".snakemake") / "locks"
     locks = sorted(folder.iterdir()) if folder.is_dir() else []
     return locks if locks and driver_at_work(results) is None else []
 
 
 def hint_at_stale_locks(results: Path) -> None:
-    """Says what to do about locks that a killed run left, before Snakemake refuses them."""
+    """Prints the remedy for the locks of a killed run, before Snakemake refuses them."""
     if stale_locks(results):
         print(
-            "The run before was cut off and left its lock: `stair reproduce --target <stage>` takes it away and goes on, "
-            "or run `snakemake --unlock` once.",
+            "The previous run was interrupted and its lock remains. Resume with `stair reproduce --target <stage>`, which "
+            "removes the lock, or run `snakemake --unlock` once.",
             file=sys.stderr,
         )

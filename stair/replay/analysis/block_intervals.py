@@ -1,0 +1,111 @@
+"""Intervals by resampling whole source blocks: how far a number would move with other histories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stair.statistics.named_random import named_generator
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LEAST_BLOCKS = 5
+LEVEL = 0.95
+
+
+class Ends(NamedTuple):
+    """An interval in the number's unit."""
+
+    low: float | None
+    high: float | None
+    method: str | None
+    """How it is computed, or why there is none."""
+
+
+@dataclass(frozen=True)
+class BlockResamples:
+    """Resamples of one group's source blocks: as many blocks as there are, drawn with replacement."""
+
+    blocks: tuple[int, ...]
+    """[histories] labels of source blocks."""
+    resamples: int
+    seed: tuple[str, ...]
+    """Names the draws."""
+
+    @property
+    def count(self) -> int:
+        """Source blocks."""
+        return len(set(self.blocks))
+
+    @property
+    def suffice(self) -> bool:
+        """Whether there are enough blocks for an interval."""
+        return self.count >= LEAST_BLOCKS
+
+    @cached_property
+    def draws(self) -> Ints:
+        """[resamples, blocks] how often each resample has each block, by ascending label."""
+        generator = named_generator(*self.seed, "blocks", self.count)
+        shares = np.full(self.count, 1 / self.count)
+        return np.asarray(generator.multinomial(self.count, shares, size=self.resamples), np.int64)
+
+    @cached_property
+    def copies(self) -> Ints:
+        """[resamples, histories] how often each resample has each history: as often as its block."""
+        return self.draws[:, np.unique(np.asarray(self.blocks), return_inverse=True)[1]]
+
+    def interval(
+        self,
+        estimate: float,
+        resampled: Callable[[], Floats],
+        limits: tuple[float, float] = (-np.inf, np.inf),
+    ) -> Ends:
+        """The 95% interval of a number.
+
+        Args:
+            estimate: the number over all cells.
+            resampled: the number in each resample that has one; not called where there are too few blocks.
+            limits: the number's range.
+        """
+        if not self.suffice:
+            return no_interval(self.count)
+        return centered_interval(estimate, resampled(), self.count, limits)
+
+
+def centered_interval(
+    estimate: float, resampled: Floats, blocks: int, limits: tuple[float, float] = (-np.inf, np.inf)
+) -> Ends:
+    """The 95% interval of a number from its resamples.
+
+    Copies of a history shrink the interaction, so resampled numbers lie beside the estimate by an effect of
+    resampling alone. The percentiles' distances from the resamples' median are therefore laid about the estimate. They are
+    spread by what so few blocks lose (`spread_factor`).
+
+    Args:
+        estimate: the number over all cells.
+        resampled: [resamples] the number in each resample that has one.
+        blocks: source blocks; of two resampled groups the smaller number.
+        limits: the number's range.
+    """
+    from stair.statistics.small_samples import spread_factor
+
+    tail = (1 - LEVEL) / 2
+    middle, low, high = np.quantile(resampled, [0.5, tail, 1 - tail])
+    spread = spread_factor(blocks, LEVEL)
+    return Ends(
+        float(max(limits[0], estimate + spread * (low - middle))),
+        float(min(limits[1], estimate + spread * (high - middle))),
+        f"{LEVEL:.0%}; {len(resampled)} resamples of {blocks} whole source blocks; centered percentiles",
+    )
+
+
+def no_interval(blocks: int) -> Ends:
+    """The absence of an interval, with its reason."""
+    counted = "1 source block" if blocks == 1 else f"{blocks} source blocks"
+    return Ends(None, None, f"none: {counted}, and an interval needs {LEAST_BLOCKS}")

@@ -1,0 +1,102 @@
+"""The decomposition of resampled histories, from inner products of stored interaction responses (appendix A.3).
+
+In a resample, history H occurs w(H) times among M. Over the cells so weighted, mu*, a*, b* and e* are those of Eq. 2. Since
+mu, a(x) and b(H) of all cells are parts of mu*, a* and b*, and e sums to zero over problems,
+
+    e*(x, H) = e(x, H) - e_w(x),   e_w(x) = sum over H' of w(H') e(x, H') / M.
+
+So energies and distances of e* follow exactly from inner products of e, without new vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from stair.replay.analysis.folds import Fold
+from stair.replay.analysis.neighborhoods import Table, first_by_distance
+from stair.replay.analysis.permutations import Ints
+
+Floats = npt.NDArray[np.float64]
+
+
+def weighted_medians(values: Floats, copies: Ints) -> Floats:
+    """[resamples] medians of values [..., histories] over all cells of each resample, copies [resamples, histories]."""
+    return np.array([np.median(np.repeat(values, times, axis=-1)) for times in copies])
+
+
+class InteractionEnergies:
+    """The interaction's energy in resamples.
+
+    Args:
+        raw: FP64 [problems, histories, hidden] displacements.
+        interaction: FP64 [problems, histories, hidden] their interaction over all cells.
+    """
+
+    def __init__(self, raw: Floats, interaction: Floats) -> None:
+        self._total = np.einsum("xhi,xhi->h", raw, raw)
+        self._products = np.einsum("xhi,xgi->hg", interaction, interaction, optimize=True)
+
+    def percentages(self, copies: Ints) -> Floats:
+        """[resamples] the interaction's share of each resample's energy, in percent.
+
+        Args:
+            copies: [resamples, histories] how often a resample has each history.
+        """
+        weights = copies.astype(np.float64)
+        own = weights @ np.diag(self._products)
+        removed = np.einsum("rh,hg,rg->r", weights, self._products, weights, optimize=True) / weights.sum(axis=1)
+        return np.asarray(100 * (own - removed) / (weights @ self._total))
+
+
+class ResampledInteraction:
+    """Neighborhoods of e* in resamples.
+
+    Args:
+        interaction: FP64 [problems, histories, hidden] the interaction over all cells.
+    """
+
+    def __init__(self, interaction: Floats) -> None:
+        self._shape = problems, histories, hidden = interaction.shape
+        cells = interaction.reshape(problems * histories, hidden)
+        self._products = cells @ cells.T
+
+    def projected_means(self, copies: Ints) -> Floats:
+        """[resamples, problems, histories, problems] the products e(x, H) . e_w(y) of each resample.
+
+        Args:
+            copies: [resamples, histories] how often a resample has each history.
+        """
+        problems, histories, _ = self._shape
+        shares = copies / copies.sum(axis=1, keepdims=True)
+        means = shares @ self._products.reshape(-1, histories).T
+        return np.asarray(means.reshape(len(copies), problems, histories, problems))
+
+    def neighbor_table(
+        self, means: Floats, copies: Ints, folds: Sequence[Fold], histories: Iterable[int], count: int
+    ) -> Table:
+        """As `neighborhoods.neighbor_table`, of one resample.
+
+        Args:
+            means: [problems, histories, problems] of the resample, from `projected_means`.
+            copies: [histories] of the resample.
+            folds: folds of the problems.
+            histories: indices of histories.
+            count: the largest neighborhood.
+        """
+        problems, _, _ = self._shape
+        products = self._products.reshape(problems, self._shape[1], problems, self._shape[1])
+        both = np.tensordot(means, copies / copies.sum(), (1, 0))
+        table = {}
+        for history in sorted(set(histories)):
+            crossed = means[:, history]
+            inner = products[:, history, :, history] - crossed - crossed.T + both
+            squares = np.diag(inner)
+            distances = squares[:, None] + squares - 2 * inner
+            table[history] = np.empty((problems, count), np.int64)
+            for fold in folds:
+                near = distances[np.ix_(fold.anchors, fold.candidates)]
+                table[history][fold.anchors] = first_by_distance(near, fold, count)
+        return table

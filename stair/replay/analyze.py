@@ -1,0 +1,44 @@
+"""Statistics of a measured replay: attention, geometry and read prediction from stored states (appendices A.2, A.3, A.6)."""
+
+from __future__ import annotations
+
+from stair.backbones.architecture import describe
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.records.files import read_mapping
+from stair.records.manifest import write_manifest
+from stair.records.schemas import REPLAY_HISTORIES
+from stair.records.tables import read_table
+from stair.replay.analysis import attention_masses, geometry, increments
+from stair.replay.analysis.crossing import Crossing
+from stair.replay.analysis.statistic import write_statistics
+from stair.replay.states import ReplayStates
+
+
+def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
+    """Computes one part of a model's statistics and writes `replay/MODEL/PART.parquet`.
+
+    Args:
+        config: the run.
+        paths: its files.
+        model: the model's key.
+        part: `attention`, `geometry` or `read_prediction`.
+
+    Raises:
+        ValueError: there is no such part, or the replay is not measured or damaged.
+    """
+    if part not in PARTS:
+        raise ValueError(f"the analysis has no part '{part}' (there are: {', '.join(PARTS)})")
+    assert config.replay is not None and config.replay.analysis is not None, "the graph has no analysis then"
+    states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
+    histories = read_table(paths.replay_histories(model), REPLAY_HISTORIES)
+    first, second = (Crossing.of(number, states, histories) for number in (1, 2))
+    architecture = describe(read_mapping(paths.model_folder(config, model) / "config.json"))
+    output = paths.replay_statistics(model, part)
+    count = write_statistics(output, states.depth, PARTS[part]((first, second), architecture, config.replay))
+    write_manifest(output, stage="replay", settings=config.replay.analysis.model_dump(mode="json"))
+    print(f"{model}: {count:,} statistics in {output}")
+
+
+PARTS = dict(zip(REPLAY_PARTS, (attention_masses.of_replay, geometry.of_replay, increments.of_replay), strict=True))

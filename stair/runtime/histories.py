@@ -1,0 +1,152 @@
+"""The measured histories: saved T1 turns chosen by name, or random tokens (appendix C.4)."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.runtime import Runtime
+from stair.conversation.renderer import Exchange, Renderer
+from stair.conversation.spans import control_span
+from stair.core import user_message
+from stair.method.capture import capture_length
+from stair.records.keys import ids_digest
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
+from stair.records.seeds import hash_order, seed_of
+from stair.records.tables import read_table, rows_as
+
+
+class _SavedTurn(NamedTuple):
+    """The columns of a response row that decide which histories are measured."""
+
+    session_id: str
+    sample: int
+    turn: int
+    prompt_ids_sha256: str
+    response_ids: array[int]
+
+
+@dataclass(frozen=True)
+class History:
+    """A T1 turn and the T2 prompt behind it.
+
+    Attributes:
+        name: `<session>-<sample>`, or `synthetic-<number>`.
+        first_prompt: token ids of the T1 prompt.
+        response: token ids of the T1 response, the stop token included.
+        prompt: token ids of the full visible T2 prompt.
+        span: the control span in `prompt`, end exclusive.
+        entries: states that the response gives to the bank.
+    """
+
+    name: str
+    first_prompt: tuple[int, ...]
+    response: tuple[int, ...]
+    prompt: tuple[int, ...]
+    span: tuple[int, int]
+    entries: int
+
+
+def first_long_ones(entries: Mapping[str, int], *, longer_than: int, count: int, seed: str) -> list[str]:
+    """Return the first `count` names with more than `longer_than` entries, in the order of their hashes under `seed`.
+
+    Names and lengths alone decide: not the order of the rows, and no verdict. Fewer names where there are fewer.
+    """
+    return hash_order((name for name, length in entries.items() if length > longer_than), seed)[:count]
+
+
+def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Renderer) -> list[History]:
+    """Return the chosen histories of a run, fewer than configured where fewer banks are long enough.
+
+    Raises:
+        ValueError: a table cannot be read, or a saved turn was given to another prompt.
+    """
+    settings = config.runtime
+    assert settings is not None
+    path = paths.responses(model, settings.benchmark, settings.condition)
+    entries: dict[str, int] = {}
+    prompts: dict[tuple[str, int], str] = {}
+    for saved in rows_as(path, RESPONSES, _SavedTurn):
+        name = f"{saved.session_id}-{saved.sample}"
+        if saved.turn <= 2:
+            prompts[name, saved.turn] = saved.prompt_ids_sha256
+        if saved.turn == 1:
+            entries[name] = bank_entries(saved.response_ids, renderer)
+    chosen = first_long_ones(
+        entries, longer_than=settings.longer_than, count=settings.histories, seed=settings.seed
+    )  # fmt: skip
+    wanted, responses, places = set(chosen), {}, {}
+    for saved in rows_as(path, RESPONSES, _SavedTurn):
+        if saved.turn == 1 and (name := f"{saved.session_id}-{saved.sample}") in wanted:
+            responses[name], places[name] = tuple(saved.response_ids), saved.session_id
+    users, problems = _conversations(config, paths, settings)
+    histories = []
+    for name in chosen:
+        first, second = (users[problem] for problem in problems[places[name]][:2])
+        history = [Exchange(first, renderer.visible_answer(responses[name]))]
+        both = tuple(renderer.prompt_ids([], first)), tuple(renderer.prompt_ids(history, second))
+        for turn, ids in enumerate(both, start=1):
+            if prompts.get((name, turn), ids_digest(ids)) != ids_digest(ids):
+                raise ValueError(
+                    f"{path}: turn {turn} of {name} was given to another prompt than its problems and the template give "
+                    "now; make the responses again"
+                )
+        span = control_span(both[1], renderer.user_header)
+        histories.append(History(name, both[0], responses[name], both[1], span, entries[name]))
+    return histories
+
+
+def bank_entries(response: Iterable[int], renderer: Renderer) -> int:
+    """Return how many states a T1 response gives to the bank (appendix B.1): the token drawn last has none."""
+    ids = list(response)
+    return capture_length(
+        ids,
+        processed=max(len(ids) - 1, 0),
+        end_of_thinking=renderer.end_of_thinking,
+        stop_ids=renderer.stop_ids,
+    )
+
+
+def _conversations(config: Config, paths: RunPaths, settings: Runtime) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """User messages by problem, and problems by session in turn order."""
+    prompt = config.prompts[config.benchmarks[settings.benchmark].prompt]
+    users = {
+        row["problem_id"]: user_message(prompt, row["problem"])
+        for row in read_table(paths.benchmark(settings.benchmark), BENCHMARK)
+    }
+    problems: dict[str, list[str]] = defaultdict(list)
+    for row in read_table(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS):
+        problems[row["session_id"]].append(row["problem_id"])
+    return users, problems
+
+
+def synthetic_lengths(median: int, most: int, count: int) -> list[int]:
+    """Return `count` lengths, evenly spaced from `2 * median - most` to `most`; one length is the median."""
+    if count == 1:
+        return [median]
+    return [round(length) for length in np.linspace(2 * median - most, most, count)]
+
+
+def synthetic_histories(settings: Runtime, *, histories: int, divisor: int, vocabulary: int) -> list[History]:
+    """Return histories of random tokens, a function of the seed's name; lengths are divided by `divisor`."""
+    sizes = settings.synthetic
+    assert sizes is not None
+    prompt, question = (max(size // divisor, 1) for size in (sizes.prompt_tokens, sizes.question_tokens))
+    lengths = synthetic_lengths(sizes.median_entries // divisor, sizes.most_entries // divisor, histories)
+    drawn_histories = []
+    for number, entries in enumerate(lengths, start=1):
+        name = f"synthetic-{number}"
+        drawn = np.random.default_rng(seed_of(settings.seed, name))
+        # The token drawn last has no state, so a response has one token more than entries.
+        first, response, ids = (
+            tuple(drawn.integers(vocabulary, size=size).tolist()) for size in (question, entries + 1, prompt)
+        )
+        drawn_histories.append(History(name, first, response, ids, (prompt - question, prompt), entries))
+    return drawn_histories

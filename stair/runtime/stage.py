@@ -1,0 +1,112 @@
+"""The runtime stage: measures what the work log lacks, then writes the table of repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.jobs import interruption
+from stair.jobs.claims import Claim
+from stair.jobs.progress import Progress
+from stair.records.manifest import write_manifest
+from stair.records.worklog import WorkLog, WorkLogWriter
+from stair.runtime.histories import History
+from stair.runtime.study import Study, open_study
+from stair.runtime.table import Line, write_lines
+from stair.runtime.units import Unit
+
+
+def run(config: Config, paths: RunPaths, model: str) -> None:
+    """Measure a model and write runtime/MODEL.csv. Finished units are in the work log and are never measured again.
+
+    Raises:
+        ValueError: an input cannot be read, or a reading measurement controlled nothing.
+        ClaimedError: another process measures the same model.
+        Interrupted: a signal has asked to stop; finished units are kept.
+    """
+    folder, output = paths.work("runtime", model), paths.runtime(model)
+    with Claim(folder, "runtime") as claim:
+        study = open_study(config, paths, model)
+        units = study.units()
+        keys = {unit: study.key(unit) for unit in units}
+        log = WorkLog(folder)
+        missing = [unit for unit in units if keys[unit] not in log]
+        done = len(units) - len(missing)
+        progress = Progress(paths.progress, f"runtime/{model}", len(units), "measurements", done)
+        if missing:
+            with WorkLogWriter(folder, "measurements", claim.check) as writer:
+                for unit, record in _measured(study, missing, progress):
+                    writer.append(keys[unit], record)
+                    progress.advance()
+                    interruption.check(f"{progress.done} of {progress.total} measurements are kept")
+        log = WorkLog(folder)
+        write_lines(output, _lines(study, model, units, keys, log))
+    write_manifest(
+        output,
+        stage="runtime",
+        settings=study.settings.model_dump(mode="json"),
+        engine=study.identity["engine"],
+        device=study.device,
+        shape=study.shape,
+        histories=[history.name for history in study.histories],
+        gap=study.gap,
+    )
+    print(f"{model}: {study.gap or f'{len(units)} measurements on {study.device}'}")
+
+
+def _measured(study: Study, missing: list[Unit], progress: Progress) -> Iterator[tuple[Unit, dict[str, Any]]]:
+    """Measure units in their order; a history's bank is constructed once for all its rows."""
+    from stair.method import Segment
+    from stair.runtime.measure import Measurer
+
+    measurer = Measurer(*study.load(), study.method)
+    progress.begin()
+    histories = {history.name: history for history in study.histories}
+    banks: dict[History, Segment] = {}
+    for unit in missing:
+        history = histories[unit.history]
+        segments = []
+        if unit.segments:
+            banks.clear()
+            segments = measurer.random_segments(unit.segments)
+        elif unit.variant:
+            if history not in banks:
+                banks.clear()
+                banks[history] = measurer.construct(history)
+            segments = [banks[history]]
+        yield unit, {**measurer.measure(unit, history, segments), "memory": measurer.memory}
+
+
+def _lines(study: Study, model: str, units: list[Unit], keys: dict[Unit, str], log: WorkLog) -> Iterator[Line]:
+    engine = study.identity["engine"]
+    about = {
+        "model": model,
+        "benchmark": study.benchmark,
+        "shape": study.shape,
+        "engine": f"{engine['name']} {engine['version']}",
+        "attention": engine["attention"],
+        "dtype": engine["dtype"],
+        "device": study.device,
+    }
+    empty: dict[str, Any] = dict.fromkeys(
+        (
+            "repetition", "entries", "bank_entries", "prompt_tokens", "controlled_tokens", "readout_norm", "tokens",
+            "kv_bytes", "transfer_s", "prefill_s", "decode_s", "total_s", "construction_s", "peak_bytes",
+        )
+    )  # fmt: skip
+    if study.gap is not None:
+        texts = dict.fromkeys(("part", "history", "row", "variant", "memory"), "")
+        yield Line(**{**empty, **texts, **about, "gap": study.gap})
+    prompts = {history.name: len(history.prompt) for history in study.histories}
+    for unit in units:
+        record = log.get(keys[unit])
+        assert record is not None, "every unit is in the log by now"
+        shared = {name: value for name, value in asdict(unit).items() if name != "segments"}
+        shared |= about | {"prompt_tokens": prompts[unit.history], "memory": record["memory"]}
+        if "gap" in record:
+            yield Line(**{**empty, **shared, "gap": record["gap"]})
+        for number, repetition in enumerate(record.get("repetitions", ()), start=1):
+            yield Line(**{**shared, **repetition, "repetition": number, "gap": ""})

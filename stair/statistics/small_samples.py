@@ -1,0 +1,15 @@
+"""What resampling few clusters loses of an interval's width."""
+
+import numpy as np
+from scipy import stats
+
+
+def spread_factor(clusters: int, level: float = 0.95) -> float:
+    """By how much percentiles of resampled numbers are spread from their centre.
+
+    The factor sqrt(n / (n - 1)) of the deviation, and the ratio of Student's quantile with n - 1 degrees of freedom to the
+    normal one. `clusters` is n, at least two.
+    """
+    tail = (1.0 - level) / 2.0
+    deviation = np.sqrt(clusters / (clusters - 1))
+    return float(deviation * stats.t.ppf(1.0 - tail, clusters - 1) / stats.norm.ppf(1.0 - tail))

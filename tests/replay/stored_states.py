@@ -1,0 +1,93 @@
+"""Synthetic measurements of two groups in the replay's own files: an index, and one file for each history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stair.jobs.tensor_files import TensorFiles
+from stair.records.schemas import REPLAY_CELLS
+from stair.records.tables import write_table
+from stair.replay.analysis.crossing import Crossing
+from stair.replay.states import ReplayStates
+
+DEPTH = 2
+
+
+@dataclass
+class Stored:
+    """One group's measurements; arrays have layers, problems and histories first."""
+
+    number: int
+    blocks: list[int]
+    """[histories]"""
+    problems: int = 8
+    layers: int = 3
+    hidden: int = 6
+    measured: tuple[int, ...] = (0, 1)
+    """Layers with reads."""
+    tensors: dict[str, np.ndarray] = field(default_factory=dict)
+    references: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        generator = np.random.default_rng(self.number)
+        cells = self.problems, len(self.blocks)
+        reads = len(self.measured)
+        shapes = {
+            "block_outputs": (self.layers, *cells, self.hidden),
+            "masses": (self.layers, *cells, 4),
+            "reads": (reads, *cells, 4, self.hidden),
+            "next_mlp": (reads, *cells, self.hidden),
+        }
+        for name, shape in shapes.items():
+            self.tensors[name] = generator.normal(0, 1, shape).astype(np.float32)
+            self.references[name] = generator.normal(0, 1, (shape[0], shape[1], *shape[3:])).astype(np.float32)
+        self.tensors["masses"] = generator.dirichlet(np.ones(4), shapes["masses"][:3]).astype(np.float32)
+        self.references["embedding"] = generator.normal(0, 1, (self.problems, self.hidden)).astype(np.float32)
+        self.lengths = generator.integers(20, 30, len(self.blocks)).tolist()
+
+    @property
+    def names(self) -> list[str]:
+        """The current problems, not in the order of their names."""
+        return [f"{self.number}p{5 * place % self.problems:02}" for place in range(self.problems)]
+
+    @property
+    def histories(self) -> list[str]:
+        return [f"{self.number}h{place:02}" for place in range(len(self.blocks))]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of `REPLAY_HISTORIES`, as far as the analysis reads them."""
+        return [
+            dict(group=self.number, history=name, prefix_tokens=[length // 2, length], problem_coverage_block=block)
+            for name, length, block in zip(self.histories, self.lengths, self.blocks, strict=True)
+        ]
+
+
+def stored(folder: Path, groups: list[Stored]) -> tuple[Crossing, Crossing]:
+    """Writes the measurements, and gives both groups as the analysis reads them."""
+    files, index = TensorFiles(folder / "states"), []
+    for group in groups:
+        for place, history in enumerate([None, *group.histories]):
+            name = f"group-{group.number}/{history or 'empty'}/0"
+            depth = 0 if history is None else DEPTH
+            tensors = (
+                {f"0/{key}": part for key, part in group.references.items()}
+                if history is None
+                else {f"{DEPTH}/{key}": part[:, :, place - 1].copy() for key, part in group.tensors.items()}
+            )
+            files.keep(name, "synthetic", tensors)
+            for row, problem in enumerate(group.names):
+                index.append(
+                    dict(
+                        group=group.number, history=history, depth=depth, problem_id=problem, history_coverage=True,
+                        problem_coverage=True, prefix_tokens=0 if history is None else group.lengths[place - 1],
+                        file=f"{name}.safetensors", row=row, sha256="",
+                    )
+                )  # fmt: skip
+    write_table(folder / "cells.parquet", REPLAY_CELLS, index)
+    states = ReplayStates(folder / "cells.parquet", folder / "states")
+    first, second = (Crossing.of(group.number, states, group.rows()) for group in groups)
+    return first, second

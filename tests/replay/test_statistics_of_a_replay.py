@@ -1,0 +1,274 @@
+"""The analysis of stored measurements: every statistic beside loops, its intervals, and the numbers that cannot be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stair.config.replay_analysis import ReplayAnalysis, Whitening
+from stair.measurement.categories import CATEGORIES
+from stair.replay.analysis.attention_masses import attention_statistics
+from stair.replay.analysis.block_intervals import LEAST_BLOCKS
+from stair.replay.analysis.crossing import Crossing
+from stair.replay.analysis.decomposition import VIEWS, decompose
+from stair.replay.analysis.geometry import WHITENED, Geometry, geometry_statistics
+from stair.replay.analysis.history_pairs import history_pairs
+from stair.replay.analysis.increments import READS, SHUFFLED, increment_statistics
+from stair.replay.analysis.permutations import named_permutation
+from stair.replay.analysis.projection import gaussian_projection, project
+from stair.replay.analysis.statistic import Statistic, read_statistics, write_statistics
+from tests.replay import naive_analysis as naive
+from tests.replay.stored_states import DEPTH, Stored, stored
+
+KEYS = ReplayAnalysis(
+    reported_layer=1,
+    neighborhoods=(3, 5),
+    history_pairs=4,
+    shuffles=2,
+    whitening=Whitening(dimension=4),
+    read_dimension=3,
+    resamples=100,
+)
+BLOCKS = [[1, 1, 2, 3, 4, 5, 5, 6], [1, 2, 3, 4, 5, 6, 7]]
+
+
+@pytest.fixture(scope="module")
+def groups() -> list[Stored]:
+    return [Stored(number, blocks) for number, blocks in enumerate(BLOCKS, start=1)]
+
+
+@pytest.fixture(scope="module")
+def crossings(groups: list[Stored], tmp_path_factory: pytest.TempPathFactory) -> tuple[Crossing, Crossing]:
+    return stored(tmp_path_factory.mktemp("states"), groups)
+
+
+def number(statistics: list[Statistic], quantity: str, of: str = "", **keys: object) -> Statistic:
+    (found,) = (
+        each
+        for each in statistics
+        if (each.quantity, each.of) == (quantity, of) and all(getattr(each, key) == keys[key] for key in keys)
+    )
+    return found
+
+
+def cells_of(group: Stored, layer: int) -> list[list[naive.Vector]]:
+    return naive.displacements(group.tensors["block_outputs"][layer], group.references["block_outputs"][layer])
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_masses_of_every_category_equal_the_loops(
+    place: int, groups: list[Stored], crossings: tuple[Crossing, Crossing]
+) -> None:
+    found = list(attention_statistics(crossings[place], range(3), {0, 1}, KEYS))
+    assert len(found) == 3 * 4
+    # The loops have layers behind the histories.
+    masses = groups[place].tensors["masses"].transpose(1, 2, 0, 3)
+    for layer in range(3):
+        for index, category in enumerate(CATEGORIES):
+            one = number(found, "attention mass", category, layer=layer)
+            assert one.value == pytest.approx(100 * naive.median_mass(masses, layer, index), rel=1e-12)
+            assert (one.ends is not None) == (category == "assistant" and layer < 2)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_norms_energies_and_overlaps_equal_the_loops(
+    place: int, groups: list[Stored], crossings: tuple[Crossing, Crossing]
+) -> None:
+    group, crossing = groups[place], crossings[place]
+    found, geometry = list(geometry_statistics(crossing, 3, KEYS)), Geometry(crossing, KEYS)
+    assert number(found, "size", "current problems").value == 8
+    assert number(found, "size", "source blocks").value == len(set(group.blocks))
+    pairs = naive.pairs(group.lengths, group.blocks, group.histories, 4)
+    folds = [fold.anchors.tolist() for fold in geometry.folds]
+    for layer in range(3):
+        cells = cells_of(group, layer)
+        norm = number(found, "displacement norm", layer=layer)
+        assert norm.value == pytest.approx(naive.median_norm(cells), rel=1e-12)
+        assert (norm.ends is not None) == (layer in (1, 2))
+        fraction = number(found, "energy", "interaction", layer=layer)
+        assert fraction.value == pytest.approx(100 * naive.interaction_fraction(cells), rel=1e-11)
+        shares = [number(found, "energy", part, layer=layer).value for part in ("mean", "problems", "histories")]
+        assert sum(share for share in shares if share is not None) + (fraction.value or 0) == pytest.approx(100)
+        mu, a, b, e = naive.parts(cells)
+        additive = [[naive.plus(mu, a[x], b[h]) for h in range(len(b))] for x in range(len(a))]
+        views = {"raw": cells, "additive": additive, "interaction": e}
+        for name in VIEWS if layer == 1 else ("interaction",):
+            for size in KEYS.neighborhoods if layer == 1 else (3,):
+                one = number(found, "overlap", name, layer=layer, k=size)
+                wanted = 1.0 if name == "additive" else naive.overlap(views[name], group.names, folds, pairs, size)
+                assert one.value == pytest.approx(100 * wanted, abs=1e-9)
+                if name == "additive":
+                    continue  # rounding decides between near ties of the loops
+                controls = [
+                    naive.overlap(
+                        *(views[name], group.names, folds, pairs, size),
+                        [geometry.shuffles.of_pair(*pair)[seed].tolist() for pair in pairs],
+                    )
+                    for seed in range(2)
+                ]
+                control = number(found, "shuffled overlap", name, layer=layer, k=size)
+                assert control.value == pytest.approx(100 * sum(controls) / 2, abs=1e-9)
+    assert len([each for each in found if each.quantity == "overlap"]) == 2 + 4 * 2
+
+
+def test_whitened_overlaps_equal_the_loops(groups: list[Stored], crossings: tuple[Crossing, Crossing]) -> None:
+    group, geometry = groups[0], Geometry(crossings[0], KEYS)
+    e = np.array(naive.parts(cells_of(group, 1))[3])
+    projected = project(gaussian_projection(4, 6, KEYS.seed, "whitening"), e)
+    wanted = 0.0
+    for fold in geometry.folds:
+        view = naive.whitened(projected, fold.candidates.tolist())
+        pairs = naive.pairs(group.lengths, group.blocks, group.histories, 4)
+        wanted += naive.overlap(view.tolist(), group.names, [fold.anchors.tolist()], pairs, 3) / 4
+    found = list(geometry_statistics(crossings[0], 3, KEYS))
+    assert number(found, "overlap", WHITENED, k=3).value == pytest.approx(100 * wanted, abs=1e-9)
+
+
+def shuffled_cell(group: Stored, across: str | None, x: int, h: int) -> tuple[int, int]:
+    """The cell whose read a cell has."""
+    seed = (KEYS.seed, "reads", group.number)
+    if across == "histories":
+        return x, int(named_permutation(group.histories, *seed, across, group.names[x])[h])
+    if across == "problems":
+        return int(named_permutation(group.names, *seed, across, group.histories[h])[x]), h
+    return x, h
+
+
+def naive_side(group: Stored, place: int, of: str) -> tuple[list[naive.Vector], list[naive.Vector]]:
+    layer, category = group.measured[place], CATEGORIES.index(of.split(",")[0])
+    projection = gaussian_projection(3, group.hidden, KEYS.seed, "reads")
+    xs, ys = [], []
+    for x in range(group.problems):
+        for h in range(len(group.blocks)):
+            own, other = shuffled_cell(group, SHUFFLED.get(of), x, h)
+            reference = group.references["block_outputs"][layer - 1, x] if layer else group.references["embedding"][x]
+            inputs = group.tensors["block_outputs"][layer - 1, x, h] if layer else reference
+            read = group.tensors["reads"][place, own, other, category]
+            masses = group.tensors["masses"][layer, x, h]
+            xs.append(naive.features(projection, inputs, reference, group.lengths[h], masses, read))
+            mlp, alone = group.tensors["next_mlp"][place, x, h], group.references["next_mlp"][place, x]
+            ys.append((mlp.astype(float) - alone.astype(float)).tolist())
+    return xs, ys
+
+
+def test_increments_of_every_feature_equal_the_loops(
+    groups: list[Stored], crossings: tuple[Crossing, Crossing]
+) -> None:
+    found = list(increment_statistics(crossings, (0, 1), range(3), 3, KEYS))
+    features = [(0, of) for of in (*READS, *SHUFFLED)] + [(1, "assistant")]
+    assert len([each for each in found if each.quantity == "incremental R2"]) == 2 * len(features)
+    for place, of in features:
+        sides = [naive_side(group, place, of) for group in groups]
+        for fit, test in ((0, 1), (1, 0)):
+            base, full = (naive.read_scores(sides[fit], sides[test], kept) for kept in (10, 13))
+            label = f"fit group {fit + 1}, test group {test + 1}"
+            one = number(found, "incremental R2", of, layer=place, group=label)
+            assert one.value == pytest.approx(full - base, abs=1e-9)
+            printed = place == 0 and of in ("assistant", "assistant, shuffled across histories")
+            assert (one.ends is not None) == printed
+            if of == "assistant":
+                assert number(found, "base R2", layer=place, group=label).value == pytest.approx(base, abs=1e-9)
+
+
+def test_resampled_overlaps_are_those_of_copied_histories(
+    groups: list[Stored], crossings: tuple[Crossing, Crossing]
+) -> None:
+    """Decomposition, pairs and neighborhoods of a resample, from cells that are copied one by one."""
+    group, geometry = groups[0], Geometry(crossings[0], KEYS)
+    parts = decompose(crossings[0].displacements(1))
+    found = geometry.resampled_overlaps(parts, 3)
+    cells, folds = cells_of(group, 1), [fold.anchors.tolist() for fold in geometry.folds]
+    for resample, copies in enumerate(geometry.resamples.copies[:6]):
+        listed = [h for h, times in enumerate(copies) for _ in range(times)]
+        copied = [[row[h] for h in listed] for row in cells]
+        pairs = naive.pairs(
+            [group.lengths[h] for h in listed],
+            [group.blocks[h] for h in listed],
+            [group.histories[h] for h in listed],
+            4,
+        )
+        assert all(group.blocks[listed[one]] != group.blocks[listed[other]] for one, other in pairs)
+        by_history = [(listed[one], listed[other]) for one, other in pairs]
+        assert by_history == list(
+            history_pairs(group.lengths, group.blocks, group.histories, copies=copies.tolist(), pairs=4)
+        )
+        e = naive.parts(copied)[3]
+        for view, shown in (("raw", copied), ("interaction", e)):
+            wanted = naive.overlap(shown, group.names, folds, pairs, 3)
+            assert found["overlap", view][resample] == pytest.approx(100 * wanted, abs=1e-9)
+        controls = [
+            naive.overlap(
+                *(e, group.names, folds, pairs, 3),
+                [geometry.shuffles.of_pair(*pair)[seed].tolist() for pair in by_history],
+            )
+            for seed in range(2)
+        ]
+        assert found["shuffled overlap", "interaction"][resample] == pytest.approx(50 * sum(controls), abs=1e-9)
+
+
+def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(crossings: tuple[Crossing, Crossing]) -> None:
+    found = [
+        *attention_statistics(crossings[0], range(3), {0, 1}, KEYS),
+        *geometry_statistics(crossings[0], 3, KEYS),
+        *increment_statistics(crossings, (0, 1), range(3), 3, KEYS),
+    ]
+    with_ends = [each for each in found if each.ends is not None]
+    assert {(each.quantity, each.of) for each in with_ends} == {
+        ("attention mass", "assistant"),
+        ("displacement norm", ""),
+        ("energy", "interaction"),
+        ("overlap", "raw"),
+        ("overlap", "interaction"),
+        ("shuffled overlap", "interaction"),
+        ("incremental R2", "assistant"),
+        ("incremental R2", "assistant, shuffled across histories"),
+    }
+    for each in with_ends:
+        assert each.ends is not None and each.ends.low is not None and each.ends.high is not None
+        assert each.value is not None and each.ends.low <= each.value <= each.ends.high, each
+        assert each.ends.low < each.ends.high
+        assert "whole source blocks" in (each.ends.method or "")
+
+
+def test_few_blocks_have_no_interval_and_one_has_no_pairs(tmp_path: Path) -> None:
+    crossings = stored(tmp_path, [Stored(1, [1, 1, 1]), Stored(2, [1, 2, 3, 4])])
+    few = list(geometry_statistics(crossings[1], 3, KEYS))
+    fraction = number(few, "energy", "interaction", layer=1)
+    assert fraction.ends is not None and fraction.ends.low is None
+    assert fraction.ends.method == f"none: 4 source blocks, and an interval needs {LEAST_BLOCKS}"
+    assert number(few, "overlap", "interaction", layer=1, k=3).value is not None
+    one = list(geometry_statistics(crossings[0], 3, KEYS))
+    gaps = [each for each in one if each.quantity in ("overlap", "shuffled overlap")]
+    assert len(gaps) == 2 * (2 + 4 * 2)
+    assert {each.gap for each in gaps} == {
+        "group 1: all histories are of one source block, and a pair of histories needs two"
+    }
+    increments = list(increment_statistics(crossings, (0, 1), range(3), 3, KEYS))
+    ends = number(increments, "incremental R2", "assistant", layer=0, group="fit group 2, test group 1").ends
+    assert ends is not None and ends.method == f"none: 1 source block, and an interval needs {LEAST_BLOCKS}"
+
+
+def test_a_layer_without_a_next_block_is_refused(crossings: tuple[Crossing, Crossing]) -> None:
+    with pytest.raises(ValueError, match=r"replay\.layers: layer 1 has no next block .* layers 0 to 1"):
+        list(increment_statistics(crossings, (0, 1), range(2), 2, KEYS))
+
+
+def test_states_that_no_history_moves_have_gaps(tmp_path: Path) -> None:
+    groups = [Stored(number, blocks) for number, blocks in enumerate(BLOCKS, start=1)]
+    still = groups[0]
+    for name in ("block_outputs", "next_mlp"):
+        still.tensors[name][:] = still.references[name][:, :, None]
+    crossings = stored(tmp_path, groups)
+    energy = number(list(geometry_statistics(crossings[0], 1, KEYS)), "energy", "interaction", layer=0)
+    assert energy.gap == "group 1, layer 0: no history displaces the states"
+    found = list(increment_statistics(crossings, (0, 1), range(3), 3, KEYS))
+    gap = number(found, "incremental R2", "user", layer=0, group="fit group 2, test group 1").gap
+    assert gap == "fit group 2, test group 1, layer 0: the test group's targets do not vary"
+
+
+def test_statistics_are_read_as_they_were_written(crossings: tuple[Crossing, Crossing], tmp_path: Path) -> None:
+    found = list(geometry_statistics(crossings[0], 3, KEYS))
+    assert write_statistics(tmp_path / "geometry.parquet", DEPTH, found) == len(found)
+    assert list(read_statistics(tmp_path / "geometry.parquet")) == [(DEPTH, each) for each in found]

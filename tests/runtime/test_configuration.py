@@ -1,0 +1,138 @@
+"""The study's keys: the embedded runs', runs without a study, and configurations that are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import ConfigError, dump, resolve, validate
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+from stair.graph.settings import runtime as runtime_settings
+from stair.graph.table_inputs import run_tables, tables_of
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("run", "model"), [("paper", "qwen3.5-4b"), ("tiny", "qwen3.5-4b"), ("smoke", "qwen3-4b-instruct")]
+)
+def test_the_models_of_the_runs(run: str, model: str) -> None:
+    found = resolve(ROOT, {"run": run}).runtime
+    assert found is not None
+    assert found.models == (model,)
+
+
+def test_a_run_that_was_resolved_before_the_study_existed_is_still_read() -> None:
+    values: dict[str, Any] = yaml.safe_load(dump(resolve(ROOT, {"run": "paper"})))
+    del values["runtime"]
+    assert validate(values, "an older run").runtime is None
+
+
+@pytest.mark.parametrize(
+    "removed",
+    [
+        {"runtime": None},
+        {"benchmarks": {"math500": None}, "training_pool": {"exclude_benchmarks": []}, "transitions": {"benchmark": "amc23"}},
+        {
+            "models": {"qwen3.5-4b": None},
+            "overview": {"models": ["qwen3-4b-instruct"]},
+        },
+        {"controllers": {"stair": None}, "conditions": {"stair": None, "stair_null": None}},
+    ],
+    ids=["null", "benchmark", "model", "controller"],
+)  # fmt: skip
+def test_without_its_model_benchmark_or_controller_there_is_no_study(removed: dict[str, Any]) -> None:
+    config = resolve(ROOT, {"run": "paper", **removed})
+    assert config.runtime is None
+    run = Run(config, RunPaths.of(config))
+    assert list(OUTPUTS["runtime"].jobs(run)) == list(OUTPUTS["bank_cost_figure"].jobs(run)) == []
+    assert "bank_runtime" not in run_tables(config)
+
+
+def test_the_overlay_of_the_readme_has_no_study(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    overlay = tmp_path / "mine.yaml"
+    overlay.write_text(text.split("```yaml\n", 1)[1].split("```", 1)[0], encoding="utf-8")
+    config = resolve(ROOT, {"run": str(overlay)})
+    assert list(config.models) == ["mine"]
+    assert config.runtime is None
+
+
+def test_shapes_only_measures() -> None:
+    config = resolve(ROOT, {"run": "shapes"})
+    assert config.only_measures
+    assert tables_of(config) == {}
+    run = Run(config, RunPaths.of(config))
+    asked = {output.name for output in OUTPUTS.values() for _ in output.jobs(run)}
+    assert asked == {"runtime", "table", "bank_cost_figure", "provenance"}
+    assert OUTPUTS["runtime"].made_from(run, "qwen3.5-4b") == {}
+    assert not any(resolve(ROOT, {"run": name}).only_measures for name in ("paper", "tiny", "smoke"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"models": ["qwen4"]}, "runtime.models names the model 'qwen4', which is not configured"),
+        ({"models": []}, "at least 1 item"),
+        ({"benchmark": "gsm8k"}, "runtime.benchmark names the benchmark 'gsm8k'"),
+        ({"condition": "vanilla"}, "runtime.condition: 'vanilla' has one turn, and a T2 prompt needs two"),
+        ({"condition": "zero"}, "runtime.condition names the condition 'zero'"),
+        ({"controller": "bank_free"}, "'bank_free' is of kind 'bank_free'; expected a controller of kind 'stair'"),
+        ({"controller": "lora_stair"}, "'lora_stair' is of kind 'lora_stair'; expected a controller of kind 'stair'"),
+        ({"condition": "lora"}, "'lora' is not run for qwen3.5-4b on math500, so there are no histories"),
+        ({"prefixes": [8192, 2048]}, r"prefixes must ascend without repeats, not \[8192, 2048\]"),
+        ({"prefixes": "halves"}, "quartiles"),
+        ({"prefixes": [0]}, "greater than or equal to 1"),
+        ({"curve": [1024, 1024]}, "curve must ascend without repeats"),
+        ({"variants": []}, "at least 1 item"),
+        ({"variants": ["fast-serial", "fast-serial"]}, "variants lists one twice"),
+        ({"variants": ["slow-serial"]}, "fast-serial"),
+        ({"repetitions": 0}, "greater than or equal to 1"),
+        ({"tokens": 0}, "greater than or equal to 1"),
+        ({"histories": 0}, "greater than or equal to 1"),
+        ({"growth": {"turns": 16}}, "'runtime.growth.entries' is missing"),
+        (
+            {"synthetic": {"median_entries": 10, "most_entries": 30, "prompt_tokens": 8, "question_tokens": 4}},
+            r"most_entries is 30; expected from median_entries \(10\) to less than twice as many",
+        ),
+        (
+            {"synthetic": {"median_entries": 10, "most_entries": 12, "prompt_tokens": 8, "question_tokens": 9}},
+            "question_tokens is 9, more than the 8 prompt_tokens",
+        ),
+    ],
+    ids=lambda item: "" if isinstance(item, str) else "-".join(item),
+)
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(ROOT, {"run": "paper", "runtime": changes})
+
+
+def test_a_run_needs_conditions_unless_it_only_measures() -> None:
+    none = dict.fromkeys(resolve(ROOT, {"run": "paper"}).conditions)
+    with pytest.raises(ConfigError, match="conditions is empty; name one"):
+        resolve(ROOT, {"run": "paper", "conditions": none, "replay": None, "runtime": None})
+
+
+def test_settings_have_what_a_measurement_depends_on() -> None:
+    def of(**changes: Any) -> dict[str, Any]:
+        return runtime_settings(resolve(ROOT, {"run": "paper", **changes}), "qwen3.5-4b")
+
+    paper = of()
+    for changes in (
+        {"runtime": {"tokens": 128}},
+        {"transformers": {"prefill_chunk": 4096}},
+        {"models": {"qwen3.5-4b": {"dtype": "float32"}}},
+        {"controllers": {"stair": {"layers": [3, 11]}}},
+    ):
+        assert of(**changes) != paper, changes
+    for changes in (
+        {"models": {"qwen3.5-4b": {"label": "Another label"}}},
+        {"evaluation": {"shards": 7}},
+        {"runtime": {"models": ["qwen3.5-4b", "qwen3.5-9b"]}},
+    ):
+        assert of(**changes) == paper, changes
