@@ -225,9 +225,10 @@ def _free_stale_lock(results: Path) -> None:
 
 
 def _show(config: Config, paths: RunPaths) -> None:
-    """Prints the main table and the folder of the results."""
+    """Prints the main table, the paper's claims, and the folder of the results."""
     from rich.console import Console
 
+    from stair.reporting.claims.stage import layout
     from stair.reporting.layout import terminal
     from stair.reporting.stage import build
 
@@ -235,4 +236,8 @@ def _show(config: Config, paths: RunPaths) -> None:
     console = Console()
     console.print()
     console.print(terminal(build(config, paths, main).layout, console.width))
-    console.print(f"Made: {paths.table(main, '.md')} (also .csv and .tex); everything is in {paths.folder}")
+    written = f"{paths.table(main, '.md')} (also .csv and .tex)"
+    if paths.claims().is_file():
+        console.print(terminal(layout(paths.claims(), config), console.width))
+        written += f", {paths.claims()}, {paths.comparison('.md')}"
+    console.print(f"Made: {written}; everything is in {paths.folder}")

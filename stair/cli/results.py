@@ -125,6 +125,32 @@ def _print_gap_reasons(tables: Sequence[Table]) -> None:
 
 
 @commands.command()
+def compare(run: RunOption) -> None:
+    """Compare the run's numbers with the paper's. Writes comparison.csv and its summary, comparison.md (docs/comparison.md).
+
+    Reads the CSVs of tables and figures, and scored rows for the intervals of sampled numbers.
+    """
+    from stair.reporting.comparison.stage import of_run, write
+
+    settings, paths = open_job(run, "comparison")
+    write(of_run(settings, paths), settings, paths.comparison())
+    record_origin(run, "comparison")
+
+
+@commands.command()
+def claims(run: RunOption) -> None:
+    """Test the paper's claims on the run. Writes claims.csv and its short table, claims.md (docs/comparison.md).
+
+    Reads what `stair compare` reads. A claim of a stage that the run does not have is reported as not run.
+    """
+    from stair.reporting.claims.stage import of_run, write
+
+    settings, paths = open_job(run, "claims")
+    write(of_run(settings, paths), settings, paths.claims())
+    record_origin(run, "claims")
+
+
+@commands.command()
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure. Writes figures/NAME.pdf, .png and .csv.
 

@@ -173,6 +173,14 @@ class RunPaths:
         """The versions, settings, revisions and costs behind the run's results."""
         return self.folder / "provenance.json"
 
+    def comparison(self, suffix: str = ".csv") -> Path:
+        """The run's numbers beside the paper's."""
+        return self.folder / f"comparison{suffix}"
+
+    def claims(self, suffix: str = ".csv") -> Path:
+        """The paper's claims, tested on the run."""
+        return self.folder / f"claims{suffix}"
+
     def table(self, name: str, suffix: str = ".csv") -> Path:
         """A table."""
         return self.folder / "tables" / f"{name}{suffix}"

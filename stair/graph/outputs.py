@@ -20,9 +20,13 @@ from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
 from stair.graph.table_inputs import (
     BANK_COST_FIGURE,
+    CONTROLLER_TABLE,
+    DECODING_TABLE,
     DIAGRAMS,
     FIGURES,
+    GAINS_FROM,
     REPLAY_FIGURES,
+    TEXT_TABLE,
     TRAINING_FIGURE,
     TRAINING_SCOPE,
     Place,
@@ -256,16 +260,31 @@ def _table_from(run: Run, table: str) -> Inputs:
 
 
 def _run_table_from(run: Run, table: str) -> Inputs:
+    if table == CONTROLLER_TABLE:
+        return _diagram_from(run, table)
+    if table == DECODING_TABLE:
+        return {}
     design = [file for job in replayed_models(run) for file in OUTPUTS["replay_design"].files(run, *job)]
     times = [run.paths.runtime(model) for (model,) in timed_models(run)]
     statistics = _statistics_of(run, analyzed_models(run.config), REPLAY_PARTS)
     shown = {"design": design, "statistics": statistics, "runtime": times}
     names = {"replay_design": ("design",), "bank_runtime": ("runtime",)}.get(table, tuple(shown))
     inputs = {name: shown[name] for name in names if shown[name]}
-    if table == "in_text" and run.config.controls is not None:
-        study = shared_t1_run(run)
-        inputs |= _shown(study, bank_lengths(study.config))
-    return inputs
+    return inputs | (_text_from(run) if table == TEXT_TABLE else {})
+
+
+def _text_from(run: Run) -> Inputs:
+    """What the numbers of the text on training, gains and banks are made from."""
+    study = shared_t1_run(run)
+    banks = _shown(study, bank_lengths(study.config)) if run.config.controls is not None else {}
+    controllers, kinds = run.config.controllers, ("stair", "lora")
+    trained = [job for job in OUTPUTS["controller"].jobs(run) if controllers[job[1]].kind in kinds]
+    return {
+        "cleaning": [run.paths.cleaning(model) for (model,) in OUTPUTS["training_pool"].jobs(run)],
+        "controllers": [file for job in trained for file in OUTPUTS["controller"].files(run, *job)],
+        "gains": [run.paths.table(GAINS_FROM)] if GAINS_FROM in tables_of(run.config) else [],
+        **banks,
+    }
 
 
 def _figure_from(run: Run, figure: str) -> Inputs:
@@ -287,6 +306,23 @@ def _diagram_from(run: Run, figure: str) -> Inputs:
     folders = [run.paths.controller(model, controller) for model in diagram_models(run.config)]
     inputs: Inputs = {"controllers": [folder / "controller.safetensors" for folder in folders]}
     return inputs | ({"curves": [folder / "curve.csv" for folder in folders]} if figure == TRAINING_SCOPE else {})
+
+
+def _compared(run: Run) -> Inputs:
+    """Every number that tables and figures report, and the scored rows behind the sampled ones.
+
+    Training curves and diagrams report none that the paper prints.
+    """
+    without = ("training_figure", "diagram")
+    targets = ("tables", "figures")
+    reported = [output for output in OUTPUTS.values() if output.target in targets and output.name not in without]
+    files = [file for output in reported for job in output.jobs(run) for file in output.files(run, *job)]
+    study = shared_t1_run(run)
+    return {
+        "values": [file for file in files if file.suffix == ".csv"],
+        **_shown(run, evaluated_places(run.config)),
+        "shared_t1": [study.paths.evaluation(*place) for place in evaluated_places(study.config)],
+    }
 
 
 def _results(run: Run) -> Inputs:
@@ -629,11 +665,7 @@ OUTPUTS: dict[str, OutputKind] = {
             ],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
             made_from=_table_from,
-            settings=lambda run, table: (
-                settings.shared_t1_tables(run.config)
-                if table in shared_t1_tables(run.config)
-                else settings.tables(run.config)
-            ),
+            settings=lambda run, table: settings.table(run.config, table),
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -685,6 +717,28 @@ OUTPUTS: dict[str, OutputKind] = {
             made_from=_figure_from,
             settings=lambda run, figure: settings.figure(run.config, figure),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "comparison",
+            rules=("comparison",),
+            target="comparison",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.comparison(".csv"), run.paths.comparison(".md")],
+            made_from=_compared,
+            settings=lambda run: settings.comparison(run.config),
+            manifest=lambda run: run.paths.comparison(".manifest.json"),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "claims",
+            rules=("claims",),
+            target="claims",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.claims(".csv"), run.paths.claims(".md")],
+            made_from=_compared,
+            settings=lambda run: settings.claims(run.config),
+            manifest=lambda run: run.paths.claims(".manifest.json"),
             stage_writes_manifest=False,
         ),
         OutputKind(

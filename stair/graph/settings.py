@@ -9,12 +9,14 @@ its settings; a manifest contains the settings themselves.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
-from stair.graph.table_inputs import REPLAY_FIGURES, diagram_models
-from stair.records.keys import PROTOCOL_VERSION, digest_of
+from stair.graph.table_inputs import DECODING_TABLE, REPLAY_FIGURES, diagram_models, shared_t1_tables
+from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 CODE = "code"
 """The key of the code's digest; every other key is a place in the configuration, or a version that is raised by hand."""
@@ -406,19 +408,48 @@ def tables(config: Config) -> Settings:
     }
 
 
-def shared_t1_tables(config: Config) -> Settings:
-    """Tables of the study with a shared T1 history: as `tables`, with the study's conditions."""
-    return _of_controls(tables(config.shared_t1()))
-
-
 def figure(config: Config, figure: str) -> Settings:
     """A figure of scored rows or of a replay: as the tables, and what it shows of the replay's analysis."""
-    found = tables(config)
+    decisive = tables(config)
     if figure in REPLAY_FIGURES:
         assert config.replay is not None and config.replay.analysis is not None
-        found |= chosen("replay", config.replay, "models", "benchmark", "layers", "depth")
-        found |= chosen("replay.analysis", config.replay.analysis, "reported_layer", "neighborhoods")
-    return found
+        decisive |= chosen("replay", config.replay, "models", "benchmark", "layers", "depth")
+        decisive |= chosen("replay.analysis", config.replay.analysis, "reported_layer", "neighborhoods")
+    return decisive
+
+
+def table(config: Config, table: str) -> Settings:
+    """One table: as all tables, and for the table of decoding settings these settings."""
+    if table in shared_t1_tables(config):
+        return _of_controls(tables(config.shared_t1()))
+    decisive = tables(config)
+    if table == DECODING_TABLE:
+        for model, item in config.models.items():
+            decisive |= chosen(f"models.{model}", item, "evaluation_sampling", "evaluation_changes")
+    return decisive
+
+
+def comparison(config: Config) -> Settings:
+    """The comparison with the paper: whose models and data these are, what was run, and the code."""
+    decisive: Settings = {"note": config.note, CODE: modules_digest(_COMPARISON, leave_out=_CONFIGURATION)}
+    for key, model in config.models.items():
+        decisive |= chosen(f"models.{key}", model, "label", "repository", "tiny")
+    for key, benchmark in config.benchmarks.items():
+        decisive |= chosen(f"benchmarks.{key}", benchmark, "label", "tiny", "mathematical")
+    decisive |= _conditions(config, "label", "models", "benchmarks")
+    return decisive | chosen("evaluation", config.evaluation, "samples")
+
+
+def claims(config: Config) -> Settings:
+    """The paper's claims on a run: as the comparison, and which controllers differ by their seed alone."""
+    decisive = comparison(config) | _conditions(config, "controller", "variant", "repeats")
+    for key, controller in config.controllers.items():
+        decisive |= {f"controllers.{key}.{name}": value for name, value in controller.model_dump(mode="json").items()}
+    statements = file_digest(Path(__file__).parents[1] / "reporting/claims/claims.yaml")
+    return decisive | {CODE: digest_of([modules_digest(_CLAIMS, leave_out=_CONFIGURATION), statements])}
+
+
+_COMPARISON, _CLAIMS = "stair.reporting.comparison.stage", "stair.reporting.claims.stage"
 
 
 def provenance(config: Config) -> Settings:

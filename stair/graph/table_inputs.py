@@ -20,6 +20,11 @@ TRAINING_FIGURE = "training_"
 
 BANK_COST_FIGURE = "bank_cost_"
 """Prefix of the figures of prefill cost against bank length, one a model of the runtime study."""
+CONTROLLER_TABLE, DECODING_TABLE = "controller_configuration", "evaluation_decoding"
+"""Tables of settings: from the controllers' files, and from the configuration alone."""
+
+TEXT_TABLE, GAINS_FROM = "in_text", "continuous_summary"
+"""The table of numbers that the text gives, and the table that STAIR's gains are counted from."""
 
 TRAINING_SCOPE = "training_scope"
 DIAGRAMS = ("method", TRAINING_SCOPE)
@@ -63,9 +68,13 @@ def shared_t1_tables(config: Config) -> dict[str, Shows]:
 
 def run_tables(config: Config) -> tuple[str, ...]:
     """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
-    found = ["replay_design"] if config.replay is not None else []
-    found += ["bank_runtime"] if config.runtime is not None else []
-    return (*found, "in_text") if found or config.controls is not None else ()
+    return (
+        *(("replay_design",) if config.replay is not None else ()),
+        *(("bank_runtime",) if config.runtime is not None else ()),
+        TEXT_TABLE,
+        *((CONTROLLER_TABLE,) if diagram_models(config) else ()),
+        *((DECODING_TABLE,) if config.conditions else ()),
+    )
 
 
 def analyzed_models(config: Config) -> list[str]:

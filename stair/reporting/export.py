@@ -21,7 +21,7 @@ from stair.records.tables import write_table
 
 _COPIED = (
     RESOLVED, "checks.csv", "tables", "figures", "preflight", "sessions", "data/report.md", "data/report.json",
-    "data/counts.csv", "data/near_duplicates.csv",
+    "data/counts.csv", "data/near_duplicates.csv", "comparison.csv", "comparison.md", "claims.csv", "claims.md",
 )  # fmt: skip
 """What holds no text of a data set that asks for that; the data report leaves it out by itself."""
 

@@ -52,8 +52,12 @@ _CHARACTERS = {
     **{"‘": r"\textquoteleft{}", "’": r"\textquoteright{}"},
     **{italic: f"${letter}$" for italic, letter in ITALIC.items()},
 }
-_UNIT = re.compile(r"−\d+(?:[.,]\d+)*|.", re.DOTALL)
-"""A negative number, or any other character."""
+_UNIT = re.compile(r"−\d+(?:[.,]\d+)*|\d+∕√?\d+|\[\d+(?:,\d+)+\]|𝑑ₕ|.", re.DOTALL)
+"""A negative number, a fraction, a list of whole numbers, the head dimension, or any other character."""
+
+
+_SQUARE_ROOT, _ROOT = re.compile(r"√(\d+)"), r"\\sqrt{\1}"
+_MATHEMATICAL = str.maketrans({"−": "-", "∕": "/", "𝑑": "d", "ₕ": "_h"})
 
 
 def latex(layout: Layout) -> str:
@@ -97,7 +101,7 @@ def escaped(text: str) -> str:
 def _translated(unit: re.Match[str]) -> str:
     text, before = unit[0], unit.string[: unit.start()]
     if len(text) > 1:
-        return f"$-{text[1:]}$"
+        return f"${_SQUARE_ROOT.sub(_ROOT, text).translate(_MATHEMATICAL)}$"
     if text == "†" and before and not before[-1].isspace():
         return r"$^{\dagger}$"
     return _CHARACTERS.get(text, text)

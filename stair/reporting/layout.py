@@ -21,7 +21,7 @@ ITALIC = {chr(0x1D44E + number): letter for number, letter in enumerate("abcdefg
 LaTeX sets them as mathematics; the other forms print plain letters.
 """
 
-_PLAIN = str.maketrans(ITALIC)
+_PLAIN = str.maketrans({**ITALIC, "∕": "/"})
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,16 @@ BANK_RUNTIME = "tab:bank-runtime"
 RUNTIME_TEXT = "app:component-runtime"
 """The appendix that describes the runtime measurements."""
 REPLAY_DESIGN = "tab:replay-design"
+CONTROLLERS = "tab:controller-configuration"
+DECODING = "tab:evaluation-decoding"
 REPLAY_TEXT = "app:replay-construction"
 """The appendix that says how the replay was made."""
 SHARED_T1_TEXT = "app:component-runtime"
 """The appendix that says how the study with a shared T1 history was made."""
+GAINS_TEXT = "sec:continuous-results"
+POOL_TEXT = "app:method-gradients"
+TRAINING_TEXT = "app:training-settings"
+"""The parts whose text gives numbers of gains, of training problems and of the training."""
 OVERVIEW = "fig:overview"
 HISTORICAL_COMPUTATION = "fig:historical-computation"
 ATTENTION = "fig:appendix-attention"
@@ -43,6 +49,26 @@ CONDITIONS = {
     "stair_prefix-full": "STAIR Full",
 }
 """The paper's labels of conditions, for those that a configuration does not name."""
+
+MODELS = {"qwen3-4b-instruct": "Qwen3-4B-Instruct-2507", "qwen3.5-4b": "Qwen3.5-4B", "qwen3.5-9b": "Qwen3.5-9B"}
+"""The labels of the paper's models, as its values are spelled. A small model in place of one of them has its key."""
+
+REPOSITORIES = {
+    "qwen3-4b-instruct": "Qwen/Qwen3-4B-Instruct-2507",
+    "qwen3.5-4b": "Qwen/Qwen3.5-4B",
+    "qwen3.5-9b": "Qwen/Qwen3.5-9B",
+}
+"""Where the paper's backbones come from, of training and evaluation (appendix C.1)."""
+
+BENCHMARKS = {"math500": "MATH-500", "aime2025": "AIME 2025", "amc23": "AMC23", "gpqa_diamond": "GPQA-Diamond"}
+"""The labels of the paper's benchmarks."""
+
+FULL_BANK = "stair_prefix-full"
+"""The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
+
+MODEL_KEYS, BENCHMARK_KEYS, CONDITION_KEYS = (
+    {label: key for key, label in labels.items()} for labels in (MODELS, BENCHMARKS, CONDITIONS)
+)
 
 PRINTED = {
     "Qwen3-4B-Instruct-2507": "Qwen3-4B Instruct",

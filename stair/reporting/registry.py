@@ -18,6 +18,8 @@ from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables import (
     bank_runtime,
     continuous_summary,
+    controller_configuration,
+    evaluation_decoding,
     history,
     in_text,
     lora,
@@ -121,6 +123,8 @@ RUN_TABLES = {
     "replay_design": RunTableBuilder(paper_labels.REPLAY_DESIGN, replay_design.build),
     "bank_runtime": RunTableBuilder(paper_labels.BANK_RUNTIME, bank_runtime.build),
     "in_text": RunTableBuilder("in_text", in_text.build),
+    "controller_configuration": RunTableBuilder(paper_labels.CONTROLLERS, controller_configuration.of_run),
+    "evaluation_decoding": RunTableBuilder(paper_labels.DECODING, evaluation_decoding.build),
 }
 
 

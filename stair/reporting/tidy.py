@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from stair.records.csv_table import csv_table
 from stair.reporting.labels import Labels
@@ -33,3 +35,17 @@ def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels, more: Seque
         for value in values
     )
     return csv_table((*COLUMNS, *more), rows)
+
+
+def read_tidy(path: Path) -> Iterator[dict[str, str]]:
+    """The lines of a tidy CSV as texts, further columns included.
+
+    Raises:
+        ValueError: the file lacks one of `COLUMNS`.
+    """
+    with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise ValueError(f"{path} lacks the columns {', '.join(missing)}; delete it and make it again")
+        yield from reader

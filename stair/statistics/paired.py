@@ -72,6 +72,29 @@ def detectable_difference(deviation: float, problems: int, *, level: float = 0.9
     return float(quantiles) * deviation / float(np.sqrt(problems))
 
 
+def deciding_problems(deviation: float, difference: float, *, level: float = 0.95, power: float = 0.8) -> int | None:
+    """The least number of problems with which a paired t-test of this level finds a true difference with this power.
+
+    None where the difference is zero: no number of problems finds it. Units as in `detectable_difference`.
+    """
+    if difference == 0.0:
+        return None
+    if deviation == 0.0:
+        return 2
+
+    def found(problems: int) -> bool:
+        return detectable_difference(deviation, problems, level=level, power=power) <= abs(difference)
+
+    most = 2
+    while not found(most):
+        most *= 2
+    least = most // 2
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if found(middle) else (middle, most)
+    return most
+
+
 def planned_deviation(average: float, passed: float, samples: int) -> float:
     """The deviation to expect before a run, from the Avg@k and Pass@k that are expected of both conditions (percent).
 

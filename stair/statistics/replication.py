@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import stats
 
 from stair.core import ConditionName
@@ -155,6 +156,26 @@ def shared_t1_spreads(
                     key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
                     factor = 100.0 / sums_of_seeds.size
                     by_key[key] = _scaled(sum_spread(sums_of_seeds / len(members) - base, 1.0), factor)
+    return by_key
+
+
+def truncated_spreads(
+    frame: pd.DataFrame, *, full: str = "stair", name_of: NameOf = ConditionName.of_key
+) -> dict[Key, Spread]:
+    """The spreads of the numbers of `shared_t1.truncated_banks`: bank lengths vary with the sampled T1 responses."""
+    by_key: dict[Key, Spread] = {}
+    if "bank_tokens" not in frame.columns:
+        return by_key
+    rows = frame[(frame["turn"] == TURN) & frame["bank_tokens"].notna()]
+    for (model, benchmark, condition), part in rows.groupby(["model", "benchmark", "condition"], sort=False):
+        banks = part.pivot(index="problem_id", columns="sample", values="bank_tokens")
+        limit = name_of(str(condition)).prefix
+        if (limit is None and condition != full) or banks.isna().any(axis=None):
+            continue
+        cut = banks.to_numpy(dtype=np.float64) > (np.inf if limit is None else limit)
+        by_key[str(model), str(benchmark), str(condition), f"T{TURN}", "", "truncated"] = sum_spread(
+            cut.astype(np.float64), 1.0
+        )
     return by_key
 
 

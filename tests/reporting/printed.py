@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAPER_TABLES = Path(__file__).with_name("paper_tables.tex")
-"""The paper's tables that follow from response rows."""
+"""The paper's tables that follow from response rows or from the configuration."""
 
 _TABLE = re.compile(r"\\begin\{(table|wraptable)\}.*?\\end\{\1\}", re.DOTALL)
 _LENGTH = re.compile(r"(?m)^\\(?:setlength|renewcommand)\{.*$")

@@ -22,8 +22,8 @@ from stair.config.resolve import resolve
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.graph.table_inputs import DIAGRAMS
+from stair.reporting.controlled import Controlled, read_controlled
 from stair.reporting.figures import method, overview, training, training_scope
-from stair.reporting.figures.controlled import Controlled, read_controlled
 from stair.reporting.figures.figure import Figure, write
 from stair.reporting.figures.style import COLOURS, TEXT_WIDTH, styled
 from stair.reporting.figures.training_scope import Trained

@@ -16,7 +16,7 @@ from stair.reporting.labels import Labels
 from stair.reporting.tables.lora import build_comparison, trainable_parameters
 from stair.reporting.tables.table import gap_reasons
 from stair.statistics.grid import Gap, Responses
-from tests.statistics.paper_rows import PAPER_VALUES, rows_by_first_answer, rows_by_turn, shared_t1_rows, write_rows
+from tests.statistics.paper_rows import PAPER_VALUES, rows_by_turn, rows_of_evaluation, shared_t1_rows, write_rows
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["artifact", "model", "benchmark", "condition", "turn", "group", "metric", "unit"]
@@ -40,24 +40,10 @@ def assert_equal(found: pd.DataFrame, count: int) -> None:
         assert value.quantize(Decimal(row.value)) == Decimal(row.value), row
 
 
-def test_what_depends_on_the_first_answer(tmp_path: Path) -> None:
-    write_rows(rows_by_first_answer(), tmp_path)
-    found = joined(tmp_path, tmp_path / "out", ["tab:history-.*", "tab:native-accuracy", "tab:continuous-summary"])
-    # Avg@4 of Native and STAIR follows from these counts, Pass@4 and Vanilla's do not.
-    summary = found["artifact"] == "tab:continuous-summary"
-    follows = (found["metric"] == "Avg@4") & (found["turn"] == "T2-T4")
-    assert_equal(found[~summary | follows], 504 + 8 + 15 + 24)
-
-
-def test_turns_and_their_means(tmp_path: Path) -> None:
-    write_rows(rows_by_turn("tab:turns-.*"), tmp_path)
-    found = joined(tmp_path, tmp_path / "out", ["tab:turns-.*", "tab:continuous-summary"])
-    assert_equal(found, 264 + 72)
-
-
-def test_lora(tmp_path: Path) -> None:
-    write_rows(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
-    assert_equal(joined(tmp_path, tmp_path / "out", ["tab:lora-.*"]), 32 + 16)
+def test_one_frame_of_rows_gives_every_table_of_the_evaluation(tmp_path: Path) -> None:
+    write_rows(rows_of_evaluation(), tmp_path)
+    artifacts = ["tab:history-.*", "tab:native-accuracy", "tab:continuous-summary", "tab:turns-.*", "tab:lora-.*"]
+    assert_equal(joined(tmp_path, tmp_path / "out", artifacts), 504 + 8 + 15 + 72 + 264 + 32 + 16)
     text = (tmp_path / "out" / "lora_comparison.md").read_text()
     assert "| **LoRA + STAIR** | 4,141,056 | **43.33** | **+3.89** | **63.33** | **+4.44** |" in text
     assert "| **STAIR** | 12,288 | 38.06 | +3.61 | 52.22 | **+4.44** |" in text

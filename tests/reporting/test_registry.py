@@ -18,7 +18,7 @@ from stair.reporting.labels import Labels
 from stair.reporting.stage import assemble, build_figure, places_of
 from stair.reporting.tables import shared_t1
 from stair.statistics.grid import Responses
-from tests.statistics.paper_rows import rows_by_first_answer, rows_by_turn
+from tests.statistics.paper_rows import rows_of_evaluation
 
 ROOT = Path(__file__).parents[2]
 INSTRUCT = "qwen3-4b-instruct"
@@ -29,10 +29,8 @@ def config() -> Config:
     return resolve(ROOT, {"run": "paper"})
 
 
-@pytest.mark.parametrize("frame", ["by_first_answer", "lora"])
-def test_a_builder_gives_the_named_table_from_the_named_rows(config: Config, frame: str) -> None:
-    rows = rows_by_first_answer() if frame == "by_first_answer" else rows_by_turn("tab:lora-turns")
-    responses, labels = Responses.from_frame(rows), Labels.of(config)
+def test_a_builder_gives_the_named_table_from_the_named_rows(config: Config) -> None:
+    responses, labels = Responses.from_frame(rows_of_evaluation()), Labels.of(config)
     places = places_of(responses)
     built = 0
     for name, shows in tables(config, places, responses.models).items():
@@ -41,7 +39,7 @@ def test_a_builder_gives_the_named_table_from_the_named_rows(config: Config, fra
             built += 1
             assert (table.name, table.artifact) == (name, registry.table_builder(name).artifact)
             assert {Place(*key[:3]) for key in table.sources} <= set(shows(config, places)), name
-    assert built == (11 if frame == "by_first_answer" else 6)
+    assert built == 13
 
 
 def rows_of(config: Config, output: str, name: str) -> set[str]:

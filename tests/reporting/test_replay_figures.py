@@ -37,7 +37,7 @@ from stair.reporting.tidy import tidy_csv
 from stair.statistics.grid import Responses
 from stair.statistics.transitions import transition_shares
 from tests.reporting.test_figures import extents, lines
-from tests.statistics.paper_rows import PAPER_VALUES, rows_by_first_answer
+from tests.statistics.paper_rows import PAPER_VALUES, rows_of_main_conditions
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -94,7 +94,7 @@ def numbers(config: Config) -> ReplayNumbers:
 def drawn(name: str, numbers: ReplayNumbers, config: Config) -> Figure:
     labels = Labels.of(config)
     if name == "historical_computation":
-        transitions = transition_shares(Responses.from_frame(rows_by_first_answer()), MODEL, "math500")
+        transitions = transition_shares(Responses.from_frame(rows_of_main_conditions()), MODEL, "math500")
         return historical_computation.build(numbers, transitions, labels)
     modules = {"attention": attention, "neighborhood": neighborhood, "read_prediction": read_prediction}
     return modules[name].build(numbers, labels)
@@ -223,7 +223,7 @@ def test_missing_numbers_are_gaps_with_their_reason(name: str, config: Config) -
 
 
 def test_transitions_that_are_missing_are_gaps(numbers: ReplayNumbers, config: Config) -> None:
-    rows = rows_by_first_answer()
+    rows = rows_of_main_conditions()
     rows = rows.drop(rows[(rows["model"] == MODEL) & (rows["condition"] == "native") & (rows["turn"] == 3)].index[:1])
     transitions = transition_shares(Responses.from_frame(rows), MODEL, "math500")
     found = historical_computation.build(numbers, transitions, Labels.of(config))

@@ -23,7 +23,7 @@ from stair.reporting.tables.table import Table, nothing, number_cells
 from stair.reporting.tidy import COLUMNS, tidy_csv
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.values import Value
-from tests.statistics.paper_rows import rows_by_first_answer
+from tests.statistics.paper_rows import rows_of_evaluation
 
 ROOT = Path(__file__).parents[2]
 LABELS = Labels(
@@ -165,7 +165,7 @@ def test_a_pooled_number_names_its_models_where_they_are_not_the_papers() -> Non
 def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -> None:
     """Rows with the paper's counts, through the run's labels: the CSV joins the paper's values as they are spelled."""
     config = resolve(ROOT, {"run": "paper"})
-    table = assemble("continuous_summary", Responses.from_frame(rows_by_first_answer()), Labels.of(config), config)
+    table = assemble("continuous_summary", Responses.from_frame(rows_of_evaluation()), Labels.of(config), config)
     assert table is not None
     ours = pd.read_csv(io.StringIO(tidy_csv(table.artifact, table.values, Labels.of(config))), dtype={"group": str})
     paper = pd.read_csv(ROOT / "stair/reporting/paper_values.csv", dtype={"value": str, "group": str})

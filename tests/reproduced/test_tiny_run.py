@@ -188,3 +188,16 @@ def test_every_artifact_says_that_it_comes_from_tiny_models(run: tuple[Config, R
         assert values.value.notna().all()
     for name in FIGURES:
         assert all(paths.figure(name, suffix).stat().st_size > 0 for suffix in (".png", ".pdf", ".csv"))
+
+
+def test_the_comparison_is_of_structure_only_and_every_claim_has_a_line(run: tuple[Config, RunPaths]) -> None:
+    compared = pd.read_csv(run[1].comparison(), keep_default_na=False)
+    assert len(compared) == 1085
+    assert set(compared["verdict"]) <= {"structure only", "not run"}
+    rows = compared["kind"].isin(["rate", "responses", "difference"])
+    shared = compared["artifact"].isin(["tab:shared-t1", "tab:bank-prefix-accuracy"])
+    # A group without responses has no accuracy.
+    assert (compared[rows & ~shared]["verdict"] == "structure only").mean() > 0.98
+    claims = pd.read_csv(run[1].claims(), keep_default_na=False)
+    assert list(claims[claims["part"] == ""]["claim"]) == list(range(1, 16))
+    assert claims["reason"].str.contains("Compared by structure only").all()

@@ -1,6 +1,7 @@
 """Response rows that carry the paper's own counts, so that the tables computed from them must be the paper's."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -73,13 +74,24 @@ def grid_with(problems: int, correct: int, passed: int) -> Bools:
     return grid
 
 
-def rows_by_first_answer() -> pd.DataFrame:
-    """Vanilla, Native and STAIR of all models and benchmarks: the counts of the tables by first answer.
+def rows_of_evaluation() -> pd.DataFrame:
+    """The whole evaluation: every table of response rows follows from these rows, with every printed count."""
+    lora = rows_by_turn("tab:lora-turns")
+    return pd.concat([rows_of_main_conditions(), lora[lora["condition"].isin(["lora", "lora_stair"])]])
 
-    Native of Qwen3-4B Instruct on MATH-500 also has the paper's transitions from Vanilla.
+
+def rows_of_main_conditions() -> pd.DataFrame:
+    """Vanilla, Native and STAIR of all models and benchmarks.
+
+    Correct counts by first answer, passed problems by turn, and for Qwen3-4B Instruct on MATH-500
+    Native's transitions from Vanilla.
     """
     table = paper_values("tab:history-qwen.*")
     counts = {tuple(row[:6]): int(row[6]) for row in table[table["unit"] == "responses"].iloc[:, 1:].to_numpy()}
+    turns = paper_values("tab:turns-.*")
+    turns = turns[turns["metric"] == "Pass@4"]
+    for model, benchmark, condition, turn, value in turns.iloc[:, [1, 2, 3, 4, 7]].to_numpy():
+        counts[model, benchmark, condition, turn, "", "passed"] = round(float(value) / 100 * PROBLEMS[benchmark])
     frames = []
     for model in MODELS.values():
         for benchmark in BENCHMARKS.values():
@@ -93,9 +105,9 @@ Counts = dict[tuple[str, ...], int]
 def _rows_of(model: str, benchmark: str, counts: Counts) -> list[pd.DataFrame]:
     problems = PROBLEMS[benchmark]
     generator = np.random.default_rng(0)
-    vanilla = np.zeros(problems * SAMPLES, dtype=np.bool_)
-    vanilla[generator.permutation(vanilla.size)[: counts[model, benchmark, "", "T2", "T1 correct", "n"]]] = True
-    vanilla = vanilla.reshape(problems, SAMPLES)
+    correct = counts[model, benchmark, "", "T2", "T1 correct", "n"]
+    vanilla = grid_with(problems, correct, counts[model, benchmark, "vanilla", "T1", "", "passed"])
+    vanilla = generator.permuted(vanilla[generator.permutation(problems)], axis=1)
     identity = np.arange(problems)
     frames = [
         grid_rows(model, benchmark, condition, 1, vanilla, identity) for condition in ("vanilla", "native", "stair")
@@ -105,11 +117,15 @@ def _rows_of(model: str, benchmark: str, counts: Counts) -> list[pd.DataFrame]:
         session = _sessions(vanilla, target, generator)  # the session in which each problem stands at this turn
         opened_correctly = vanilla[session]
         for condition in ("native", "stair"):
-            correct = np.zeros_like(vanilla)
             both = _both_correct(model, benchmark, condition, turn)
+            # Cells of one class can exchange their correct answers, and every count by class stays.
+            classes = 1 * opened_correctly + (2 * vanilla if both is not None else 0)
+            correct = np.zeros_like(vanilla)
+            remaining = 10**9 if both is None else both
             for group, members in (("T1 wrong", ~opened_correctly), ("T1 correct", opened_correctly)):
                 count = counts[model, benchmark, condition, f"T{turn}", group, "correct"]
-                both -= _place(correct, members, vanilla, count, both)
+                remaining -= _place(correct, members, vanilla, count, remaining)
+            _pass(correct, classes, counts[model, benchmark, condition, f"T{turn}", "", "passed"])
             frames.append(grid_rows(model, benchmark, condition, turn, correct, session))
     return frames
 
@@ -131,23 +147,57 @@ def _sessions(vanilla: Bools, target: int, generator: np.random.Generator) -> np
     return session
 
 
-def _both_correct(model: str, benchmark: str, condition: str, turn: int) -> int:
-    """How many responses are to be right in Vanilla and in the condition; any number where the paper gives none."""
+def _both_correct(model: str, benchmark: str, condition: str, turn: int) -> int | None:
+    """How many responses are to be right in Vanilla and in the condition; None where the paper gives no count."""
     table = paper_values("tab:native-accuracy")
     keys = {"model": model, "benchmark": benchmark, "condition": condition, "turn": f"T{turn}"}
     keys["metric"] = "correct to correct"
     match = table[np.logical_and.reduce([table[name] == key for name, key in keys.items()])]
-    return int(match["value"].iloc[0]) if len(match) else 10**9
+    return int(match["value"].iloc[0]) if len(match) else None
 
 
 def _place(correct: Bools, members: Bools, vanilla: Bools, count: int, both: int) -> int:
     """Makes `count` of the members correct, up to `both` of them where Vanilla is right too; returns how many."""
     shared, other = np.argwhere(members & vanilla), np.argwhere(members & ~vanilla)
-    take = min(count, len(shared), both)
-    take = max(take, count - len(other))
-    for row, sample in [*shared[:take], *other[: count - take]]:
+    first = min(count, len(shared), both)
+    first = max(first, count - len(other))
+    for row, sample in [*shared[:first], *other[: count - first]]:
         correct[row, sample] = True
-    return take
+    return first
+
+
+def _pass(correct: Bools, classes: npt.NDArray[np.int64], target: int) -> None:
+    """Moves correct answers between cells of one class until `target` problems have one. Changes `correct`."""
+    while (passed := int(correct.any(axis=1).sum())) != target:
+        sums = correct.sum(axis=1)
+        if passed < target:
+            moves = ([cell] for cell in np.argwhere(correct & (sums > 1)[:, None]))
+            free = ~correct & (sums == 0)[:, None]
+        else:
+            order = [row for row in np.argsort(sums, kind="stable") if sums[row]]
+            moves = ([(row, sample) for sample in np.flatnonzero(correct[row])] for row in order)
+            free = ~correct & (sums > 0)[:, None]
+        for cells in moves:
+            if _moved(correct, classes, cells, free):
+                break
+        else:
+            raise AssertionError(f"no frame passes {target} problems; {passed} is the nearest")
+
+
+def _moved(correct: Bools, classes: npt.NDArray[np.int64], cells: Sequence[Sequence[int]], free: Bools) -> bool:
+    """Moves the cells' correct answers to free cells of other problems; False, and no change, where that is impossible."""
+    room = free.copy()
+    room[cells[0][0]] = False
+    goals = []
+    for row, sample in cells:
+        candidates = np.argwhere(room & (classes == classes[row, sample]))
+        if not len(candidates):
+            return False
+        goals.append(candidates[-1])
+        room[tuple(candidates[-1])] = False
+    for (row, sample), goal in zip(cells, goals, strict=True):
+        correct[row, sample], correct[tuple(goal)] = False, True
+    return True
 
 
 def rows_by_turn(artifact: str) -> pd.DataFrame:

@@ -16,8 +16,8 @@ from .paper_rows import (
     BENCHMARKS,
     MODELS,
     paper_values,
-    rows_by_first_answer,
     rows_by_turn,
+    rows_of_evaluation,
     shared_t1_rows,
 )
 
@@ -26,7 +26,7 @@ KEYS = ["model", "benchmark", "condition", "turn", "group", "metric"]
 
 @pytest.fixture(scope="module")
 def responses() -> Responses:
-    return Responses.from_frame(rows_by_first_answer())
+    return Responses.from_frame(rows_of_evaluation())
 
 
 def assert_equal_to_paper(values: list[Value], paper: pd.DataFrame, count: int) -> None:
@@ -53,29 +53,19 @@ def test_pooled_over_mathematical_benchmarks(responses: Responses) -> None:
     assert [value.value for value in values if value.metric == "n"] == [18879, 1425]
 
 
-def test_native_and_stair_means_follow_from_the_conditional_counts(responses: Responses) -> None:
-    paper = paper_values("tab:continuous-summary")
-    paper = paper[(paper["metric"] == "Avg@4") & (paper["turn"] == "T2-T4")]
-    assert_equal_to_paper(turn_metrics(responses), paper, 24)
-
-
 def test_answer_transitions(responses: Responses) -> None:
     values = answer_transitions(responses, "qwen3-4b-instruct", "math500")
     assert_equal_to_paper(values, paper_values("tab:native-accuracy"), 15)
 
 
-@pytest.mark.parametrize(("artifact", "count"), [("tab:turns-.*", 264), ("tab:lora-turns", 32)])
-def test_tables_by_turn(artifact: str, count: int) -> None:
-    assert_equal_to_paper(turn_metrics(Responses.from_frame(rows_by_turn(artifact))), paper_values(artifact), count)
+@pytest.mark.parametrize(
+    ("artifact", "count"), [("tab:turns-.*", 264), ("tab:continuous-summary", 72), ("tab:lora-turns", 32)]
+)
+def test_tables_by_turn(responses: Responses, artifact: str, count: int) -> None:
+    assert_equal_to_paper(turn_metrics(responses), paper_values(artifact), count)
 
 
-def test_summary_of_continuous_reasoning() -> None:
-    values = turn_metrics(Responses.from_frame(rows_by_turn("tab:turns-.*")))
-    assert_equal_to_paper(values, paper_values("tab:continuous-summary"), 72)
-
-
-def test_lora_gains() -> None:
-    responses = Responses.from_frame(rows_by_turn("tab:lora-turns"))
+def test_lora_gains(responses: Responses) -> None:
     keys = {"model": "qwen3-4b-instruct", "benchmark": "aime2025"}
     values = turn_metrics(responses) + gains(responses, "stair", "native", **keys)
     values += gains(responses, "lora_stair", "lora", **keys)

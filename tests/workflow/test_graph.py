@@ -44,8 +44,10 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
         "seal_replay": 1,
         "measure_runtime": 1,
         "bank_cost_figure": 1,
-        "table": 10,
+        "table": 12,
         "figure": 1,
+        "comparison": 1,
+        "claims": 1,
         "provenance": 1,
         "all": 1,
     }
@@ -57,7 +59,7 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
 def test_a_table_runs_again_when_rows_that_it_shows_change(copied_run: Path) -> None:
     rows = copied_run / "results/smoke/evaluation/qwen3-4b-instruct/math500/stair.parquet"
     pq.write_table(pq.read_table(rows), rows, compression="gzip")
-    expected = {"table": 6, "figure": 1, "provenance": 1, "all": 1}
+    expected = {"table": 7, "figure": 1, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
     assert jobs_of(snakemake(copied_run, "-n")) == expected, "native_accuracy shows Vanilla and Native"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.reporting import paper_labels
-from stair.reporting.figures.controlled import Controlled, of_models, read_controlled
+from stair.reporting.controlled import Controlled, of_models, read_controlled
 from stair.reporting.figures.diagram import BANK, FROZEN, LEARNED, Diagram, count, table_row
 from stair.reporting.figures.figure import Figure
 from stair.reporting.figures.style import COLOURS, MUTED, RULE, TEXT_WIDTH, THIN, TINY, Foot, styled

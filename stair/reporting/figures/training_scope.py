@@ -12,7 +12,7 @@ from stair.conversation.spans import control_span
 from stair.core import TURNS
 from stair.graph.table_inputs import TRAINING_SCOPE
 from stair.reporting import paper_labels
-from stair.reporting.figures.controlled import of_models, read_controlled
+from stair.reporting.controlled import of_models, read_controlled
 from stair.reporting.figures.diagram import BANK, CURRENT, FROZEN, LEARNED, PLAIN, Diagram, count, table_row
 from stair.reporting.figures.figure import Figure
 from stair.reporting.figures.style import COLOURS, MUTED, TEXT_WIDTH, THICK, THIN, TINY, Foot, styled

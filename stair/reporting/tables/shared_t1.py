@@ -30,8 +30,6 @@ from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
 _SEEDS = "Random-reflector and K--V pairing average three test-time seeds; other conditions use one evaluation. "
-FULL = "stair_prefix-full"
-"""The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
 
 
 def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
@@ -177,7 +175,7 @@ def _prefix_values(
     cut = {value.condition: value for value in truncated_banks(frame, model, benchmark, name_of=labels.name)}
     values: list[Value] = []
     for condition in ("native", *prefixes, "stair"):
-        place = (model, benchmark, FULL if condition == "stair" else condition, f"T{TURN}", "")
+        place = (model, benchmark, paper_labels.FULL_BANK if condition == "stair" else condition, f"T{TURN}", "")
         if condition in cut:
             values.append(Value(*place, "truncated", cut[condition].value, cut[condition].unit))
         for name, metric in metric_names(responses.samples).items():

@@ -1,0 +1,1 @@
+"""The paper's claims as tests on a run."""

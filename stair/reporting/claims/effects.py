@@ -1,0 +1,239 @@
+"""The effect of every test of a claim on a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from stair.config.model import Config
+from stair.reporting import paper_labels
+from stair.reporting.claims.statements import Claim, Compare, Pooled, Shared, Transitions, Values
+from stair.reporting.comparison.ours import Ours
+from stair.reporting.comparison.printed import Place
+from stair.reporting.labels import Labels
+from stair.statistics.effects import (
+    Effect,
+    Side,
+    conditional_effect,
+    difference_of_estimates,
+    occurrence,
+    paired_effect,
+)
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.intervals import Interval
+from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.shared_t1_metrics import TURN
+from stair.statistics.transitions import TRANSITIONS, answer_transitions
+
+_REFERENCE, _FOLLOWER = "vanilla", "native"
+_DIRECTIONS = tuple(name for name, was, became in TRANSITIONS if was != became)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One test of a claim: what it compares, and the effect, positive where the claim says so."""
+
+    name: str
+    unit: str
+    effect: Effect | Gap
+
+    @property
+    def as_stated(self) -> bool:
+        """Whether the effect, without regard to its noise, has the stated direction."""
+        return isinstance(self.effect, Effect) and self.effect.interval.estimate > 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a run has for claims."""
+
+    config: Config
+    responses: Responses
+    """Of the evaluation."""
+    shared: Responses
+    """Of the study with a shared T1 history."""
+    numbers: Mapping[Place, Ours]
+    """What tables and figures report."""
+
+    @property
+    def labels(self) -> Labels:
+        """The run's labels."""
+        return Labels.of(self.config)
+
+
+def parts_of(claim: Claim, evidence: Evidence) -> list[Part]:
+    """The effects of a claim's tests, in order; a gap where the run lacks what a test needs."""
+    parts: list[Part] = []
+    for test in claim.tests:
+        match test:
+            case Compare():
+                parts += _compared(test, evidence)
+            case Pooled():
+                parts += _pooled(test, evidence)
+            case Transitions():
+                parts += _transitions(test, evidence)
+            case Shared():
+                parts += _shared(test, evidence)
+            case Values():
+                parts += _values(test, evidence)
+    return parts
+
+
+def _compared(test: Compare, evidence: Evidence) -> Iterator[Part]:
+    labels, samples = evidence.labels, evidence.responses.samples
+    for model in test.models:
+        for metric in test.metrics:
+            for span in test.spans:
+                sides = _sides(test, evidence, model, span)
+                pairs: list[tuple[str, list[tuple[int, Side]]]] = [(labels.model(model), sides)]
+                if test.models_less:
+                    pairs = [
+                        (
+                            f"{labels.model(model)} against {labels.model(other)}, gains",
+                            [*sides, *((-sign, side) for sign, side in _sides(test, evidence, other, span))],
+                        )
+                        for other in test.models_less
+                    ]
+                for subject, terms in pairs:
+                    name = f"{'Avg' if metric == 'average' else 'Pass'}@{samples}"
+                    what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
+                    part = f"{subject}, {labels.benchmark(test.benchmark)}, {span}, {name}: {what}"
+                    effect = _absent(evidence, terms) or paired_effect(
+                        evidence.responses, terms, passed=metric == "pass"
+                    )
+                    yield Part(part, "pp", effect)
+
+
+def _sides(test: Compare, evidence: Evidence, model: str, span: str) -> list[tuple[int, Side]]:
+    later = LATER_TURNS if span == MEAN else (int(span[1:]),)
+    return [
+        (
+            sign,
+            Side(
+                model,
+                test.benchmark,
+                seeds_of(evidence.config, condition, model, test.benchmark),
+                (1,) if condition == _REFERENCE else later,
+            ),
+        )
+        for sign, condition in ((1, test.greater), (-1, test.less))
+    ]
+
+
+def seeds_of(config: Config, condition: str, model: str, benchmark: str) -> tuple[str, ...]:
+    """A condition, and those that differ from it by the seed of their controller alone, where they are run."""
+    if condition not in config.conditions:
+        return (condition,)
+    chosen = config.conditions[condition]
+    if chosen.controller is None:
+        return (condition,)
+
+    def identity(key: str) -> tuple[object, ...]:
+        item = config.conditions[key]
+        controller = None if item.controller is None else config.controllers[item.controller]
+        trained = controller and controller.model_dump(exclude={"seed", "models"})
+        return item.turns, item.first_turn, item.variant, item.repeats, trained
+
+    alike = [
+        key
+        for key in config.conditions
+        if key != condition and identity(key) == identity(condition) and (model, benchmark) in config.evaluated(key)
+    ]
+    return (condition, *alike)
+
+
+def _absent(evidence: Evidence, terms: list[tuple[int, Side]]) -> Gap | None:
+    """The first model, benchmark or condition of a comparison that the run does not have."""
+    config = evidence.config
+    for _, side in terms:
+        if side.model not in config.models:
+            return Gap(f"the run has no model {side.model}")
+        if side.benchmark not in config.benchmarks:
+            return Gap(f"the run has no benchmark {side.benchmark}")
+        for condition in side.conditions:
+            if condition not in config.conditions:
+                return Gap(f"the run has no condition {condition}")
+    return None
+
+
+def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
+    config, labels = evidence.config, evidence.labels
+    pooled = [
+        (model, benchmark)
+        for model in config.models
+        for benchmark, item in config.benchmarks.items()
+        if item.mathematical and benchmark in config.benchmarks_of(model)
+    ]
+    for group in test.groups:
+        missing = next((model for model in paper_labels.MODELS if model not in config.models), None)
+        effect: Effect | Gap = (
+            Gap(f"the run has no model {missing}")
+            if missing is not None
+            else conditional_effect(evidence.responses, pooled, group, test.greater, test.less)
+        )
+        what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
+        yield Part(f"pooled, {MEAN}, {group}: {what}", "pp", effect)
+
+
+def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
+    labels = evidence.labels
+    sides = [(1, Side(test.model, test.benchmark, (c,), (1,))) for c in (_REFERENCE, _FOLLOWER)]
+    absent = _absent(evidence, sides)
+    values = answer_transitions(evidence.responses, test.model, test.benchmark) if absent is None else []
+    for turn in (f"T{number}" for number in LATER_TURNS):
+        counts = {value.metric: value.value for value in values if value.turn == turn}
+        total = sum(count for name, _, _ in TRANSITIONS if isinstance(count := counts.get(name), int))
+        for name in _DIRECTIONS:
+            count = counts[name] if absent is None else absent
+            part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, {turn}: {name}"
+            yield Part(part, "%", count if isinstance(count, Gap) else occurrence(int(count), total))
+
+
+def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
+    labels, shared = evidence.labels, evidence.shared
+    there = shared.conditions(test.model, test.benchmark)
+    for less in test.less:
+        members = [tuple(key for key in there if labels.name(key).averaged == side) for side in (test.greater, less)]
+        what = f"{labels.condition(test.greater)} minus {labels.condition(less)}"
+        part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, shared T1, T{TURN}: {what}"
+        if not all(members):
+            yield Part(part, "pp", Gap("the run has no responses of the study with a shared T1 history"))
+            continue
+        terms = [
+            (sign, Side(test.model, test.benchmark, side, (TURN,))) for sign, side in zip((1, -1), members, strict=True)
+        ]
+        yield Part(part, "pp", paired_effect(shared, terms))
+
+
+def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
+    names: list[dict[str, int]] = [{}]
+    for key, numbers in test.over.items():
+        names = [{**known, key: number} for known in names for number in numbers]
+    for filled in names:
+        greater, less = (side.format(**filled) if isinstance(side, str) else side for side in (test.greater, test.less))
+        for group in test.groups:
+            sides = [_estimate(evidence, test.model, group, side) for side in (greater, less)]
+            factor = f"{test.times:g} times " if test.times != 1.0 else ""
+            part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))
+            gap = next((side for side in sides if isinstance(side, Gap)), None)
+            if gap is not None:
+                yield Part(part, "", gap)
+                continue
+            ours, theirs = (side for side in sides if not isinstance(side, Gap))
+            yield Part(part, "", difference_of_estimates(ours, _scaled(theirs, test.times)))
+
+
+def _scaled(interval: Interval, factor: float) -> Interval:
+    return Interval(interval.estimate * factor, interval.low * factor, interval.high * factor, interval.level)
+
+
+def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> Interval | Gap:
+    """A plain number, or a reported one with its interval; one without an interval is taken as it is."""
+    if not isinstance(side, str):
+        return Interval(side, side, side)
+    label = paper_labels.MODELS.get(model, model)
+    for place, ours in evidence.numbers.items():
+        if (place.model, place.group, place.metric) == (label, group, side) and ours.value is not None:
+            low, high = (ours.value if end is None else end for end in (ours.low, ours.high))
+            return Interval(ours.value, low, high)
+    return Gap(f"no table or figure of the run gives {side!r}{f' of {group}' if group else ''}")

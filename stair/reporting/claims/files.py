@@ -1,0 +1,90 @@
+"""claims.csv, and the short table of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stair.reporting.claims.effects import Part
+from stair.reporting.claims.verdicts import Judged, Verdict
+from stair.reporting.comparison.files import structure_line
+from stair.reporting.layout import DASH, Cell, Layout, Row, signed
+from stair.statistics.grid import Gap
+
+COLUMNS = (
+    *("claim", "title", "section", "quote", "part", "verdict", "effect", "low", "high", "unit", "p", "problems"),
+    *("problems_to_decide", "samples_to_decide", "seeds", "seeds_as_stated", "parts", "parts_as_stated", "reason"),
+)
+Line = dict[str, str]
+
+
+def claims_csv(judged: Sequence[Judged], note: str) -> str:
+    """A line for each claim (`part` is empty; the effect is the weakest part's), and one for each of its parts.
+
+    `note` ends every reason: it says where models or data are not the paper's.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for each in judged:
+        for line in _lines(each):
+            writer.writerow(line | {"reason": "; ".join(filter(None, (line["reason"], note)))})
+    return text.getvalue()
+
+
+def _lines(judged: Judged) -> Iterator[Line]:
+    claim, weakest = judged.claim, judged.weakest
+    names = {"claim": str(claim.number), "title": claim.title, "section": claim.section}
+    names["quote"] = " [...] ".join(claim.quotes)
+    more = f"weakest: {weakest.name}" if weakest is not None else ""
+    counts = {"parts": str(len(judged.parts)), "parts_as_stated": str(judged.as_stated)}
+    reason = "; ".join(filter(None, (judged.reason, more)))
+    yield names | {"verdict": judged.verdict, **_numbers(weakest), **counts, "reason": reason}
+    for part, verdict in zip(judged.parts, judged.verdicts, strict=True):
+        gap = part.effect.reason if isinstance(part.effect, Gap) else ""
+        counts = {"parts": "1", "parts_as_stated": str(int(part.as_stated))}
+        yield names | {"part": part.name, "verdict": verdict, **_numbers(part), **counts, "reason": gap}
+
+
+def _numbers(part: Part | None) -> Line:
+    """A part's effect with its interval, unit and sizes; none where it was not run."""
+    if part is None or isinstance(part.effect, Gap):
+        return {}
+    effect, interval, seeds = part.effect, part.effect.interval, part.effect.seeds
+    numbers: dict[str, float | None] = {"effect": interval.estimate, "low": interval.low, "high": interval.high}
+    numbers |= {"p": effect.p_value, "problems": effect.problems, "problems_to_decide": effect.deciding}
+    numbers["samples_to_decide"] = effect.deciding_samples
+    if seeds:
+        numbers |= {"seeds": len(seeds), "seeds_as_stated": sum(each > 0.0 for each in seeds)}
+    return {"unit": part.unit} | {name: f"{number:.12g}" for name, number in numbers.items() if number is not None}
+
+
+def read_claim_lines(path: Path) -> list[Line]:
+    """The lines of claims.csv that stand for whole claims."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [line for line in csv.DictReader(file) if not line["part"]]
+
+
+def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | None = None) -> Layout:
+    """A short table: number, claim, verdict, the weakest part's effect, and the problems that would decide it."""
+    rows = []
+    for line in lines:
+        verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
+        effect = f"{_signed(float(line['effect']))} {line['unit']}".rstrip() if line["effect"] else DASH
+        decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
+        rows.append(Row(tuple(Cell(text) for text in (line["claim"], line["title"], verdict, effect, decides))))
+    return Layout(
+        "claims",
+        "The paper's claims on this run. Effect: the weakest part's. Decides: problems that would show it.",
+        (tuple((name, 1) for name in ("#", "Claim", "Verdict", "Effect", "Decides")),),
+        tuple(rows),
+        tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),
+        columns="lllrr",
+    )
+
+
+def _signed(value: float) -> str:
+    """Two digits, or three significant ones of a small number."""
+    return signed(value) if abs(value) >= 0.1 or value == 0.0 else f"{value:+.3g}".replace("-", "−")

@@ -1,0 +1,47 @@
+"""The claims stage: the paper's claims on a run, or on a folder of scored rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+from stair.records.files import write_text
+from stair.reporting.claims.effects import Evidence, parts_of
+from stair.reporting.claims.files import claims_csv, claims_layout, read_claim_lines
+from stair.reporting.claims.statements import read_claims
+from stair.reporting.claims.verdicts import Judged, judge
+from stair.reporting.comparison.files import structure_line
+from stair.reporting.comparison.ours import read_ours
+from stair.reporting.comparison.run_facts import stand_ins
+from stair.reporting.comparison.stage import read_responses
+from stair.reporting.layout import Layout, markdown
+
+
+def of_run(config: Config, paths: RunPaths) -> list[Judged]:
+    """Every claim on a run, from the files that the graph names."""
+    inputs = OUTPUTS["claims"].made_from(Run(config, paths))
+    return of_files(config, inputs["values"], inputs["rows"], inputs.get("shared_t1", ()))
+
+
+def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], shared: Iterable[Path]) -> list[Judged]:
+    """Every claim; the arguments are those of the comparison."""
+    evidence = Evidence(
+        config, read_responses(config, rows)[0], read_responses(config, shared)[0], read_ours(values, config)
+    )
+    return [judge(claim, parts_of(claim, evidence)) for claim in read_claims()]
+
+
+def layout(path: Path, config: Config) -> Layout:
+    """The short table of a claims.csv."""
+    return claims_layout(read_claim_lines(path), stand_ins(config), config.note)
+
+
+def write(judged: Sequence[Judged], config: Config, path: Path) -> None:
+    """Writes claims.csv to `path` and the short table beside it as Markdown."""
+    foreign = stand_ins(config)
+    write_text(path, claims_csv(judged, structure_line(foreign) if foreign else ""))
+    write_text(path.with_suffix(".md"), markdown(layout(path, config)))

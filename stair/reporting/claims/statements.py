@@ -1,0 +1,88 @@
+"""The paper's claims as `claims.yaml` states them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import Field, TypeAdapter
+
+from stair.config.base import Key, Keys, Positive, Strict, Text, Texts
+
+STATEMENTS = Path(__file__).with_name("claims.yaml")
+
+Span = Literal["T2", "T3", "T4", "T2-T4"]
+Metric = Literal["average", "pass"]
+
+
+class Compare(Strict):
+    """Two conditions of each model on one benchmark, paired by problem."""
+
+    kind: Literal["compare"]
+    models: Keys = Field(min_length=1)
+    models_less: Keys = Field((), description="Models whose gains are subtracted; without, scores are compared.")
+    benchmark: Key
+    greater: Key
+    less: Key
+    spans: Annotated[tuple[Span, ...], Field(strict=False)]
+    metrics: Annotated[tuple[Metric, ...], Field(strict=False)] = ("average",)
+
+
+class Pooled(Strict):
+    """Two conditions over T2-T4, pooled over models and mathematical benchmarks, by the correctness of T1."""
+
+    kind: Literal["pooled"]
+    greater: Key
+    less: Key
+    groups: Texts
+
+
+class Transitions(Strict):
+    """Both directions of changed answers against Vanilla, at every later turn."""
+
+    kind: Literal["transitions"]
+    model: Key
+    benchmark: Key
+
+
+class Shared(Strict):
+    """A condition against others in the study with a shared T1 history."""
+
+    kind: Literal["shared"]
+    model: Key = "qwen3.5-4b"
+    benchmark: Key = "aime2025"
+    greater: Key
+    less: Keys
+
+
+class Values(Strict):
+    """A reported number against another one, or a plain number."""
+
+    kind: Literal["values"]
+    model: Key = "qwen3-4b-instruct"
+    greater: Text | float
+    less: Text | float
+    times: float = Field(1.0, gt=0, description="Multiplies `less`.")
+    over: dict[str, Annotated[tuple[int, ...], Field(strict=False)]] = Field(
+        default_factory=dict, description="Values of a name in braces; one test for each."
+    )
+    groups: Texts = ("",)
+
+
+class Claim(Strict):
+    """A claim, the paper's words and its tests, all of which must hold."""
+
+    number: Positive
+    title: Text
+    section: Text
+    quotes: Texts = Field(min_length=1)
+    tests: Annotated[
+        tuple[Annotated[Compare | Pooled | Transitions | Shared | Values, Field(discriminator="kind")], ...],
+        Field(strict=False, min_length=1),
+    ]
+
+
+def read_claims() -> list[Claim]:
+    """The claims of `claims.yaml`, in their order."""
+    return TypeAdapter(list[Claim]).validate_python(yaml.safe_load(STATEMENTS.read_text(encoding="utf-8")))

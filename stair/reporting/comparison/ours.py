@@ -1,0 +1,80 @@
+"""A run's numbers, under the places where the paper prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.reporting import paper_labels
+from stair.reporting.comparison.printed import Place
+from stair.reporting.labels import Labels
+from stair.reporting.tidy import read_tidy
+
+
+@dataclass(frozen=True)
+class Ours:
+    """One number of a run; a gap has no value."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    """The run's own interval, for numbers whose CSV has the columns `low` and `high`."""
+    source: str
+    """The CSV's name."""
+
+
+def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
+    """The numbers of table and figure CSVs.
+
+    A model or benchmark that stands for one of the paper's has the paper's key and a label of its own; here it has the
+    paper's label.
+
+    Raises:
+        ValueError: two files give one place different numbers.
+    """
+    spelling = _Spelling(config)
+    numbers: dict[Place, Ours] = {}
+    for file in sorted(files):
+        for row in read_tidy(file):
+            ours = Ours(_number(row["value"]), _number(row.get("low")), _number(row.get("high")), file.name)
+            place = spelling.place(row)
+            known = numbers.get(place)
+            if known is None or known.value is None or (known.low is None and ours.value == known.value):
+                numbers[place] = ours
+            elif ours.value is not None and abs(ours.value - known.value) > 1e-9 * max(1.0, abs(known.value)):
+                raise ValueError(
+                    f"{file} gives {ours.value} where {known.source} gives {known.value} ({', '.join(filter(None, place))}); "
+                    "make both again"
+                )
+    return numbers
+
+
+class _Spelling:
+    """From a run's labels to the paper's."""
+
+    def __init__(self, config: Config) -> None:
+        labels = Labels.of(config)
+        self._pooled = labels.pooled()
+        self._models = _renamed(labels.models, paper_labels.MODELS)
+        self._benchmarks = _renamed(labels.benchmarks, paper_labels.BENCHMARKS)
+        self._conditions = _renamed(labels.conditions, paper_labels.CONDITIONS)
+
+    def place(self, row: Mapping[str, str]) -> Place:
+        """A row's place, in the paper's spelling."""
+        place = Place(**{key: row[key] for key in Place._fields})
+        pooled = place.artifact == paper_labels.POOLED and place.model == self._pooled
+        return place._replace(
+            model="" if pooled else self._models.get(place.model, place.model),
+            benchmark=self._benchmarks.get(place.benchmark, place.benchmark),
+            condition=self._conditions.get(place.condition, place.condition),
+        )
+
+
+def _renamed(labels: Mapping[str, str], paper: Mapping[str, str]) -> dict[str, str]:
+    return {label: paper[key] for key, label in labels.items() if key in paper}
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text else None

@@ -1,0 +1,95 @@
+"""The facts of a run that a comparison needs: whose models and data it has, and why numbers are missing."""
+
+from __future__ import annotations
+
+from stair.config.model import Config
+from stair.data.paper_counts import BENCHMARK_PROBLEMS
+from stair.reporting import paper_labels
+from stair.reporting.comparison.kinds import SAMPLED, kind_of
+from stair.reporting.comparison.printed import Place
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.metrics import LATER_TURNS, MEAN
+
+_REFERENCE = "vanilla"
+
+
+def model_stands_in(config: Config, model: str) -> str | None:
+    """Why a model of the run is not the paper's model of its key: trained here, of another repository, or of another label.
+
+    A local folder is taken to hold the paper's weights where the configuration gives it the paper's label.
+    """
+    settings, label = config.models[model], paper_labels.MODELS.get(model)
+    if settings.tiny is not None:
+        return f"{model} is a small model that the run trains"
+    if settings.label != label:
+        return f"{model} is {settings.label!r}, not {label!r}"
+    if settings.repository not in (None, paper_labels.REPOSITORIES[model]):
+        return f"{model} comes from {settings.repository}, not {paper_labels.REPOSITORIES[model]}"
+    return None
+
+
+def benchmark_stands_in(config: Config, benchmark: str) -> str | None:
+    """Why a benchmark of the run is not the paper's benchmark of its key: generated, or of another label."""
+    settings, label = config.benchmarks[benchmark], paper_labels.BENCHMARKS.get(benchmark)
+    if settings.tiny is not None:
+        return f"{benchmark} is generated"
+    return None if settings.label == label else f"{benchmark} is {settings.label!r}, not {label!r}"
+
+
+def stand_ins(config: Config) -> tuple[str, ...]:
+    """Everything in a run that stands for a model or benchmark of the paper, each with the reason."""
+    models = (model_stands_in(config, key) for key in config.models if key in paper_labels.MODELS)
+    benchmarks = (benchmark_stands_in(config, key) for key in config.benchmarks if key in paper_labels.BENCHMARKS)
+    return tuple(reason for reason in (*models, *benchmarks) if reason is not None)
+
+
+class RunFacts:
+    """The reasons of a run. `responses` are the evaluation's, `shared` those of the study with a shared T1 history."""
+
+    def __init__(self, config: Config, responses: Responses, shared: Responses | None = None) -> None:
+        self._config, self._responses = config, responses
+        self._problems = {**(shared.problems if shared else {}), **responses.problems}
+
+    def stands_in(self, place: Place) -> str | None:
+        """Why a place's models or data are not the paper's; of a pooled number, the first such model or benchmark."""
+        models = [paper_labels.MODEL_KEYS[place.model]] if place.model else list(paper_labels.MODELS)
+        benchmarks = [paper_labels.BENCHMARK_KEYS[place.benchmark]] if place.benchmark else []
+        if not place.model:
+            benchmarks = [key for key, item in self._config.benchmarks.items() if item.mathematical]
+        reasons = [model_stands_in(self._config, key) for key in models if key in self._config.models]
+        reasons += [benchmark_stands_in(self._config, key) for key in benchmarks if key in self._config.benchmarks]
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def other_problems(self, place: Place) -> str | None:
+        """Why sampled numbers of a benchmark are not of the paper's problems."""
+        key = paper_labels.BENCHMARK_KEYS.get(place.benchmark, "")
+        count = len(self._problems.get(key, ()))
+        expected = BENCHMARK_PROBLEMS.get(key)
+        return f"{count} problems; the paper has {expected}" if count and count != expected else None
+
+    def absent(self, place: Place) -> str:
+        """Why the run has no number at a place."""
+        config = self._config
+        model, benchmark = paper_labels.MODEL_KEYS.get(place.model), paper_labels.BENCHMARK_KEYS.get(place.benchmark)
+        if model is not None and model not in config.models:
+            return f"the run has no model {place.model}"
+        if benchmark is not None and benchmark not in config.benchmarks:
+            return f"the run has no benchmark {place.benchmark}"
+        reason = f"no table or figure of the run gives this number of {place.artifact}"
+        sampled = kind_of(place.artifact, place.metric, place.unit) in SAMPLED
+        shared = place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
+        condition = paper_labels.CONDITION_KEYS.get(place.condition)
+        if model and benchmark and condition and sampled and not shared:
+            if condition not in config.conditions:
+                return f"the run has no condition {place.condition}"
+            if (model, benchmark) not in config.evaluated(condition):
+                return f"the run does not evaluate {place.condition} for {place.model} on {place.benchmark}"
+            reason = self._gap(model, benchmark, condition, place.turn) or reason
+        foreign = self.stands_in(place)
+        return reason if foreign is None else f"{reason}; structure only, since {foreign}"
+
+    def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
+        """The first reason of an incomplete grid behind a number."""
+        turns = [1] if condition == _REFERENCE else list(LATER_TURNS) if turn == MEAN else [int(turn[1:])]
+        grids = [self._responses.grid(model, benchmark, condition, each) for each in turns]
+        return next((grid.reason for grid in grids if isinstance(grid, Gap)), None)

@@ -1,0 +1,68 @@
+"""The comparison stage: the tables and figures of a run, or of a folder of scored rows, beside the paper's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
+from stair.records.files import write_text
+from stair.reporting.comparison.files import comparison_csv, summary
+from stair.reporting.comparison.ours import read_ours
+from stair.reporting.comparison.printed import printed_values
+from stair.reporting.comparison.run_facts import RunFacts, stand_ins
+from stair.reporting.comparison.verdicts import Compared, Known, compare
+from stair.reporting.from_rows import read_rows
+from stair.reporting.missing import missing_reasons
+from stair.reporting.tables.lora import BASES
+from stair.statistics.grid import Responses
+from stair.statistics.replication import replication_spreads, shared_t1_spreads, truncated_spreads
+
+
+def of_run(config: Config, paths: RunPaths) -> list[Compared]:
+    """Every printed value beside the run's, from the files that the graph names."""
+    inputs = OUTPUTS["comparison"].made_from(Run(config, paths))
+    return of_files(config, inputs["values"], inputs["rows"], inputs.get("shared_t1", ()))
+
+
+def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], shared: Iterable[Path]) -> list[Compared]:
+    """Every printed value beside those of tidy CSVs.
+
+    Args:
+        values: CSVs of tables and figures.
+        rows: the evaluation's scored rows, from which intervals of sampled numbers follow.
+        shared: scored rows of the study with a shared T1 history.
+    """
+    responses, _ = read_responses(config, rows)
+    study, frame = read_responses(config, shared)
+    facts = RunFacts(config, responses, study)
+    pooled = [key for key, item in config.benchmarks.items() if item.mathematical]
+    known = Known(
+        replication_spreads(responses, pooled=pooled, gains=BASES),
+        shared_t1_spreads(study) | truncated_spreads(frame),
+        facts.stands_in,
+        facts.other_problems,
+        facts.absent,
+    )
+    return compare(printed_values(), read_ours(values, config), known)
+
+
+def write(compared: list[Compared], config: Config, path: Path) -> None:
+    """Writes comparison.csv to `path` and the summary beside it."""
+    write_text(path, comparison_csv(compared))
+    write_text(path.with_suffix(".md"), summary(compared, stand_ins(config), config.note))
+
+
+def read_responses(config: Config, files: Iterable[Path]) -> tuple[Responses, pd.DataFrame]:
+    """Scored rows as grids, and as they are; no files give neither."""
+    files = list(files)
+    if not files:
+        return Responses({}, config.evaluation.samples, {}), pd.DataFrame()
+    rows = read_rows(files, config)
+    reasons = missing_reasons(files)
+    return Responses.from_frame(rows, samples=config.evaluation.samples, reasons=reasons), rows

@@ -1,0 +1,186 @@
+"""Effects that claims are about: paired differences over problems, each with its interval and the size that would decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from stair.statistics.conditioning import group_cell
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.intervals import Floats, Interval, average_scores, mean_scores, pass_scores, ratio_interval
+from stair.statistics.metrics import LATER_TURNS
+from stair.statistics.paired import deciding_problems, paired_difference, sign_flip_p_value
+
+LEVEL, POWER = 0.95, 0.8
+"""Of the intervals, and of the sizes that would decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A difference, positive in the direction that a claim states."""
+
+    interval: Interval
+    p_value: float | None = None
+    """Two-sided, of the sign-flip test; None where the interval alone decides."""
+    problems: int | None = None
+    """Behind the effect."""
+    deciding: int | None = None
+    """Problems with which a run shows an effect of this size in four of five cases."""
+    deciding_samples: int | None = None
+    """The same in samples of each problem, for these problems alone."""
+    seeds: tuple[float, ...] = ()
+    """The effect of each controller seed, where there are several."""
+
+
+class Side(NamedTuple):
+    """Scores that are averaged for each problem: over turns, and over conditions that differ by a seed."""
+
+    model: str
+    benchmark: str
+    conditions: tuple[str, ...]
+    turns: tuple[int, ...]
+
+
+def paired_effect(responses: Responses, terms: Sequence[tuple[int, Side]], *, passed: bool = False) -> Effect | Gap:
+    """The mean over problems of a signed sum of scores, in percentage points.
+
+    Args:
+        terms: signs and sides, all of one benchmark: (1, STAIR), (-1, Native), or the four sides of two gains.
+        passed: whether the scores are those of Pass@k; else of Avg@k.
+    """
+    total = _signed_sum(responses, terms, passed)
+    if isinstance(total, Gap):
+        return total
+    positive, negative = (
+        _signed_sum(responses, [(1, side) for sign, side in terms if sign == wanted], passed) for wanted in (1, -1)
+    )
+    assert not isinstance(positive, Gap) and not isinstance(negative, Gap)
+    paired = paired_difference(positive, negative, *(part for _, side in terms for part in side), passed)
+    return Effect(
+        paired.interval,
+        paired.p_value,
+        paired.problems,
+        deciding_problems(float(total.std(ddof=1)), float(total.mean())) if len(total) > 1 else None,
+        None if passed else _deciding_samples(responses, terms, float(total.mean())),
+        _seed_effects(responses, terms, passed),
+    )
+
+
+def _signed_sum(responses: Responses, terms: Sequence[tuple[int, Side]], passed: bool) -> Floats | Gap:
+    """[problems] the signed sum of the sides' scores, or the first gap."""
+    total: Floats | None = None
+    for sign, side in terms:
+        grids = [
+            responses.grid(side.model, side.benchmark, condition, turn)
+            for condition in side.conditions
+            for turn in side.turns
+        ]
+        scores = pass_scores if passed else average_scores
+        mean = mean_scores([grid if isinstance(grid, Gap) else scores(grid) for grid in grids])
+        if isinstance(mean, Gap):
+            return mean
+        total = sign * mean if total is None else total + sign * mean
+    assert total is not None
+    return total
+
+
+def _deciding_samples(responses: Responses, terms: Sequence[tuple[int, Side]], effect: float) -> int | None:
+    """The samples of each problem with which a run shows a difference of Avg@k this large on these problems.
+
+    Only sampling varies. Its variance comes from the spread among the samples of each problem.
+    """
+    total: Floats | float = 0.0
+    for sign, side in terms:
+        for condition in side.conditions:
+            for turn in side.turns:
+                grid = responses.grid(side.model, side.benchmark, condition, turn)
+                assert not isinstance(grid, Gap)
+                total = total + sign * 100.0 * grid.correct / (len(side.conditions) * len(side.turns))
+    assert not isinstance(total, float)
+    if effect == 0.0 or total.shape[1] < 2:
+        return None
+    variance = float(total.var(axis=1, ddof=1).sum()) / len(total) ** 2
+    quantiles = float(stats.norm.ppf(1.0 - (1.0 - LEVEL) / 2.0) + stats.norm.ppf(POWER))
+    return max(1, int(np.ceil(quantiles**2 * variance / effect**2)))
+
+
+def _seed_effects(responses: Responses, terms: Sequence[tuple[int, Side]], passed: bool) -> tuple[float, ...]:
+    """The effect with one seed at a time; empty where the first side has one."""
+    first = terms[0][1].conditions
+    if len(first) < 2:
+        return ()
+    effects = []
+    for condition in first:
+        single = [
+            (sign, side._replace(conditions=(condition,)) if side.conditions == first else side) for sign, side in terms
+        ]
+        differences = _signed_sum(responses, single, passed)
+        assert not isinstance(differences, Gap)
+        effects.append(float(differences.mean()))
+    return tuple(effects)
+
+
+def conditional_effect(
+    responses: Responses,
+    places: Sequence[tuple[str, str]],
+    group: str,
+    greater: str,
+    less: str,
+    *,
+    conditions: Sequence[str] = ("native", "stair"),
+    reference: str = "vanilla",
+) -> Effect | Gap:
+    """The difference of two pooled accuracies of `conditioning.pooled_history`, in percentage points.
+
+    Both have the same members, so it is a sum of differences over a sum of sizes. A problem that several models answer
+    is one cluster.
+    """
+    sums: dict[tuple[str, str], list[float]] = {}
+    for model, benchmark in places:
+        for turn in LATER_TURNS:
+            cells = [
+                group_cell(responses, model, benchmark, turn, condition, group, conditions, reference)
+                for condition in (greater, less)
+            ]
+            for cell in cells:
+                if isinstance(cell, Gap):
+                    return cell
+            ours, theirs = (cell for cell in cells if not isinstance(cell, Gap))
+            difference = ours.correct.sum(axis=1) - 1.0 * theirs.correct.sum(axis=1)
+            for problem, change, size in zip(
+                responses.problems[benchmark], difference, ours.members.sum(axis=1), strict=True
+            ):
+                both = sums.setdefault((benchmark, problem), [0.0, 0.0])
+                both[0] += float(change)
+                both[1] += float(size)
+    changes, sizes = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2).T
+    if not sizes.sum():
+        return Gap(f"no response of the group {group}")
+    interval = ratio_interval(100.0 * changes, sizes, limits=None)
+    residuals = (100.0 * changes - interval.estimate * sizes) / sizes.mean()
+    return Effect(
+        interval,
+        sign_flip_p_value(changes, group, greater, less),
+        len(changes),
+        deciding_problems(float(residuals.std(ddof=1)), interval.estimate) if len(changes) > 1 else None,
+    )
+
+
+def occurrence(count: int, total: int, level: float = 0.95) -> Effect:
+    """How often something occurs, in percent, with the exact binomial interval; it decides whether it occurs at all."""
+    tail = (1.0 - level) / 2.0
+    low = float(stats.beta.ppf(tail, count, total - count + 1)) if count else 0.0
+    high = float(stats.beta.ppf(1.0 - tail, count + 1, total - count)) if count < total else 1.0
+    return Effect(Interval(100.0 * count / total, 100.0 * low, 100.0 * high, level))
+
+
+def difference_of_estimates(greater: Interval, less: Interval) -> Effect:
+    """The difference of two estimates, whose errors are taken as independent."""
+    value = greater.estimate - less.estimate
+    below = np.hypot(greater.estimate - greater.low, less.high - less.estimate)
+    above = np.hypot(greater.high - greater.estimate, less.estimate - less.low)
+    return Effect(Interval(value, float(value - below), float(value + above), greater.level))

@@ -1,0 +1,115 @@
+"""What each kind of number is compared by, on numbers chosen by hand."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import pytest
+
+from stair.reporting.comparison.kinds import Kind
+from stair.reporting.comparison.ours import Ours
+from stair.reporting.comparison.printed import Place, Printed
+from stair.reporting.comparison.verdicts import Compared, Known, Verdict, compare, spread_key
+from stair.statistics.replication import Key, Spread
+
+MODEL = "Qwen3.5-4B"
+
+
+def place(artifact: str, metric: str, unit: str, turn: str = "", group: str = "") -> Place:
+    return Place(artifact, MODEL, "AIME 2025", "STAIR", turn, group, metric, unit)
+
+
+SETTING = Printed(place("tab:controller-configuration", "initial standard deviation", ""), "0.08838834764831845")
+COUNT = Printed(place("app:replay-construction", "distinct nonempty replays", ""), "61440")
+REPLAY = Printed(place("fig:historical-computation", "interaction energy fraction, layer 19", "%"), "0.69")
+RUNTIME = Printed(place("tab:bank-runtime", "prefill", "ms", "T2"), "628")
+RATES = [Printed(place("tab:continuous-summary", "Avg@4", "%", "T2-T4"), "52.22")]
+RATES += [Printed(place("tab:turns-qwen35_4b_thinking", "Avg@4", "%", turn), "50.00") for turn in ("T2", "T3", "T4")]
+
+
+def known(spreads: dict[Key, Spread] | None = None, stands_in: str | None = None, other: str | None = None) -> Known:
+    return Known(spreads or {}, {}, lambda _: stands_in, lambda _: other, lambda _: "the stage is not there")
+
+
+def one(printed: Printed, ours: Ours | None, facts: Known | None = None) -> Compared:
+    (found,) = compare([printed], {} if ours is None else {printed.place: ours}, facts or known())
+    return found
+
+
+def ours(value: float, low: float | None = None, high: float | None = None) -> Ours:
+    return Ours(value, low, high, "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "verdict"),
+    [
+        (SETTING, 128**-0.5, Verdict.AGREES),
+        (SETTING, 0.0884, Verdict.DIFFERS),
+        (COUNT, 61440.0, Verdict.AGREES),
+        (COUNT, 61441.0, Verdict.DIFFERS),
+    ],
+)
+def test_settings_and_counts_are_equal_or_not(printed: Printed, value: float, verdict: Verdict) -> None:
+    assert one(printed, ours(value)).verdict is verdict
+
+
+def test_a_replay_number_is_within_the_block_interval_times_the_root_of_two() -> None:
+    """The interval of one run is 0.10 to either side; the paper's number is as uncertain as ours."""
+    half = 0.1 * sqrt(2.0)
+    inside = one(REPLAY, ours(0.69 + half, 0.59 + half, 0.79 + half))
+    assert inside.verdict is Verdict.AGREES
+    assert (inside.low, inside.high) == pytest.approx((0.69 - 0.005, 0.69 + 2 * half + 0.005))
+    outside = 0.69 + half + 0.006
+    assert one(REPLAY, ours(outside, outside - 0.1, outside + 0.1)).verdict is Verdict.DIFFERS
+    assert one(REPLAY, ours(0.69)).verdict is Verdict.NONE, "without an interval"
+
+
+def test_hardware_is_printed_without_a_verdict() -> None:
+    found = one(RUNTIME, ours(31.0))
+    assert (found.verdict, found.ours, found.difference) == (Verdict.NONE, 31.0, -597.0)
+
+
+@pytest.mark.parametrize("printed", [SETTING, COUNT, REPLAY, RUNTIME, RATES[0]])
+def test_what_is_absent_or_stands_in_has_no_other_verdict(printed: Printed) -> None:
+    absent = one(printed, None)
+    assert (absent.verdict, absent.reason, absent.ours) == (Verdict.NOT_RUN, "the stage is not there", None)
+    assert one(printed, Ours(None, None, None, "a.csv")).verdict is Verdict.NOT_RUN, "a gap"
+    foreign = one(printed, ours(printed.value), known(stands_in="the model is tiny"))
+    assert foreign.verdict is Verdict.STRUCTURE
+    assert foreign.reason.endswith("the model is tiny") and foreign.difference is None
+
+
+def test_a_sampled_number_needs_the_same_problems_and_an_interval() -> None:
+    printed = RATES[0]
+    spreads = {spread_key(printed.place): Spread(4.0, 100.0)}
+    assert one(printed, ours(52.2), known(spreads)).verdict is Verdict.AGREES
+    assert one(printed, ours(52.2), known(spreads, other="60 problems")).verdict is Verdict.NONE
+    assert one(printed, ours(52.2)).verdict is Verdict.NONE
+
+
+def test_sampled_numbers_decide_together() -> None:
+    """A p-value of 0.03 is a difference alone, and none among four numbers of which the others agree."""
+    spreads = {spread_key(printed.place): Spread(4.0, 1e6) for printed in RATES}
+    apart = 2.17 * sqrt(2.0 * 4.0) + 0.005
+    numbers = {printed.place: ours(printed.value) for printed in RATES}
+    numbers[RATES[0].place] = ours(RATES[0].value + apart)
+    alone = compare(RATES[:1], numbers, known(spreads))[0]
+    among = compare(RATES, numbers, known(spreads))[0]
+    assert alone.p_value == among.p_value == pytest.approx(0.03, abs=0.001)
+    assert (alone.verdict, among.verdict) == (Verdict.DIFFERS, Verdict.AGREES)
+    assert "outside alone" in among.reason
+    # The same number in a second table is no second comparison.
+    twice = Printed(RATES[0].place._replace(artifact="tab:turns-qwen35_4b_thinking"), RATES[0].text)
+    pair = compare([RATES[0], twice], numbers | {twice.place: numbers[RATES[0].place]}, known(spreads))
+    assert [each.verdict for each in pair] == [Verdict.DIFFERS, Verdict.DIFFERS]
+
+
+def test_kinds_of_the_examples() -> None:
+    kinds = [each.kind for each in (SETTING, COUNT, REPLAY, RUNTIME, RATES[0])]
+    assert kinds == [Kind.SETTING, Kind.COUNT, Kind.REPLAY, Kind.HARDWARE, Kind.RATE]
+
+
+def test_the_last_printed_place() -> None:
+    assert [Printed(COUNT.place, text).rounding for text in ("61440", "0.69", "-0.00087", "100")] == pytest.approx(
+        [0.0, 0.01, 0.00001, 0.0]
+    )
