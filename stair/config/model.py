@@ -43,8 +43,8 @@ class Config(Strict):
     evaluation: Evaluation = Field(description="Continuous evaluation.")
     # Optional, so that runs that were resolved before it existed are still read.
     replay: Replay | None = Field(None, description="The crossed replay; null is none.")
-    controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
     runtime: Runtime | None = Field(None, description="The runtime study; null is none.")
+    controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")

@@ -68,12 +68,10 @@ def test_nothing_that_generates_or_trains_is_made_from_a_scored_file(config: Con
     """The scorer can change without a GPU being asked again."""
     artifacts = Artifacts(config, RunPaths.of(config)).all
     scored = {file for artifact in artifacts if artifact.output.target == "scores" for file in artifact.files}
-    assert {artifact.output.name for artifact in artifacts if artifact.output.target == "scores"} == {
-        "scores",
-        "shared_t1_scores",
-    }
     generating = [artifact for artifact in artifacts if artifact.output.uses_model]
-    assert {"responses", "shared_t1", "controller"} <= {artifact.output.name for artifact in generating}
+    if not config.only_measures:
+        assert scored
+        assert {"responses", "shared_t1", "controller"} <= {artifact.output.name for artifact in generating}
     assert [artifact.title for artifact in generating if scored.intersection(artifact.inputs)] == []
 
 

@@ -16,7 +16,7 @@ from stair.statistics.estimates import condition_comparisons, history_intervals,
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN
 from stair.statistics.paired import false_discoveries
-from stair.statistics.shared_t1 import TURN
+from stair.statistics.shared_t1_metrics import TURN
 from stair.statistics.values import Value
 
 BASE = "native"
