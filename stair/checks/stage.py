@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, shared_t1
 from stair.conversation.renderer import Renderer
 from stair.core import TURNS
 from stair.data.benchmarks import question
@@ -14,9 +14,11 @@ from stair.data.normalisation import identity
 from stair.protocol.check import Check, checks_csv
 from stair.protocol.invariants import (
     CheckedTurn,
+    Schedule,
     capture_check,
     condition_checks,
     group_checks,
+    shared_t1_checks,
     shares,
     wrongly_captured,
 )
@@ -42,27 +44,51 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
         checks += schedule_checks(sessions, problems, benchmark)
         schedule = schedule_of(sessions)
         for model in config.models:
-            conditions = [key for key in config.conditions if (model, benchmark) in config.evaluated(key)]
-            turns: dict[str, list[CheckedTurn]] = {}
-            for condition in conditions:
-                scope = f"{model}/{benchmark}/{condition}"
-                settings, reads = config.conditions[condition], config.reads_bank(condition)
-                cut = config.cut_trajectories(model, benchmark, condition)
-                renderer = renderers.get(model)
-                kept, wrong = turns.setdefault(condition, []), list[str]()
-                for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
-                    kept.append(turn := CheckedTurn.of(row))
-                    if renderer is not None:
-                        ids = row["response_ids"]
-                        wrong += wrongly_captured(turn, ids, renderer, settings.turns, reads=reads, cut=cut)
-                samples = config.evaluation.samples
-                checks += condition_checks(kept, settings, schedule, samples, scope, reads=reads, cut=cut)
-                if renderer is not None:
-                    checks.append(capture_check(wrong, len(kept), scope))
-                checks += shares(kept, config.models[model].thinking, scope)
-            allow = config.evaluation.allow_mixed_engines
-            checks += group_checks(turns, config.conditions, f"{model}/{benchmark}", allow_mixed=allow)
+            scope, renderer = f"{model}/{benchmark}", renderers.get(model)
+            checks += _response_checks(config, paths, model, benchmark, schedule, renderer, scope)[0]
+            study, files = shared_t1(config, paths)
+            found, turns = _response_checks(study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1")
+            checks += found
+            if turns:
+                layers = {
+                    key: config.controllers[item.controller].controlled_layers
+                    for key, item in study.conditions.items()
+                    if item.controller is not None and study.reads_bank(key)
+                }
+                checks += shared_t1_checks(turns, layers, f"{scope}/shared_t1")
     return checks
+
+
+def _response_checks(
+    config: Config,
+    paths: RunPaths,
+    model: str,
+    benchmark: str,
+    schedule: Schedule,
+    renderer: Renderer | None,
+    scope: str,
+) -> tuple[list[Check], dict[str, list[CheckedTurn]]]:
+    """The responses of all conditions of one model and benchmark: their checks, and what was kept of each condition."""
+    checks: list[Check] = []
+    turns: dict[str, list[CheckedTurn]] = {}
+    for condition in (key for key in config.conditions if (model, benchmark) in config.evaluated(key)):
+        place = f"{scope}/{condition}"
+        settings, reads = config.conditions[condition], config.reads_bank(condition)
+        cut = config.cut_trajectories(model, benchmark, condition)
+        kept, wrong = turns.setdefault(condition, []), list[str]()
+        for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
+            kept.append(turn := CheckedTurn.of(row))
+            if renderer is not None:
+                wrong += wrongly_captured(turn, row["response_ids"], renderer, settings.turns, reads=reads, cut=cut)
+        samples, acts = config.evaluation.samples, config.acts(condition)
+        checks += condition_checks(kept, settings, schedule, samples, place, reads=reads, acts=acts, cut=cut)
+        if renderer is not None:
+            checks.append(capture_check(wrong, len(kept), place))
+        checks += shares(kept, config.models[model].thinking, place)
+    if turns or paths.stage == "evaluation":
+        allow = config.evaluation.allow_mixed_engines
+        checks += group_checks(turns, config.conditions, scope, allow_mixed=allow)
+    return checks, turns
 
 
 def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:

@@ -94,8 +94,7 @@ def tables(
     MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
     accepted; the number of truncated banks is then not reported.
     """
-    from stair.reporting.labels import Labels
-    from stair.reporting.stage import build, write
+    from stair.reporting.stage import build, labels_of, write
 
     if responses is not None and out is not None and run is None:
         from stair.cli.reproduce import project_root
@@ -113,7 +112,7 @@ def tables(
         raise ValueError("give --run, or --responses and --out")
     settings, paths = open_job(run, "table", name)
     table = build(settings, paths, name)
-    write(table, Labels.of(settings), lambda suffix: paths.table(name, suffix))
+    write(table, labels_of(settings, name), lambda suffix: paths.table(name, suffix))
     _print_gap_reasons([table])
     record_origin(run, "table", name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -254,8 +255,6 @@ def evaluate(
     The seal writes responses/MODEL/BENCHMARK/CONDITION.parquet.
     """
     set_threads(threads)
-    from stair.evaluation import stage
-
     if bool(benchmark) + bool(condition) != (0 if card else 2):
         raise ValueError("give --benchmark and --condition, or --card")
     if card:
@@ -263,16 +262,47 @@ def evaluate(
 
         write_card(*open_job(run, "response_card", model), model)
         record_origin(run, "response_card", model)
-    elif seal:
-        if not copied_existing(run, "responses", model, benchmark, condition, runs=False):
-            stage.seal(*open_run(run), model, benchmark, condition)
-            record_origin(run, "responses", model, benchmark, condition)
+    else:
+        _answer("responses", run, (model, benchmark, condition), shard, of, seal)
+
+
+@commands.command()
+def controls(
+    run: RunOption,
+    model: ModelOption,
+    benchmark: BenchmarkOption,
+    condition: ConditionOption,
+    shard: ShardOption = 0,
+    of: OfOption = 1,
+    seal: Annotated[bool, typer.Option("--seal", help="Write the responses from the logs, without a model.")] = False,
+    threads: ThreadsOption = 1,
+) -> None:
+    """Generate responses of the study with a shared T1 history: one shard of a condition, or the seal of all.
+
+    Writes responses/MODEL/BENCHMARK/shared_t1/CONDITION.parquet. Every condition but t1 answers after the responses of t1.
+    """
+    set_threads(threads)
+    _answer("shared_t1", run, (model, benchmark, condition), shard, of, seal)
+
+
+def _answer(output: str, run: Path, place: tuple[str, str, str], shard: int, of: int, seal: bool) -> None:
+    """Generate or seal one condition of continuous evaluation (`responses`) or of the study with a shared T1 history."""
+    from stair.config.paths import shared_t1
+    from stair.evaluation import stage
+
+    if seal and copied_existing(run, output, *place, runs=False):
+        return
+    settings, paths = open_run(run) if seal else open_job(run, output, *place)
+    if output == "shared_t1":
+        settings, paths = shared_t1(settings, paths)
+    if seal:
+        stage.seal(settings, paths, *place)
+        record_origin(run, output, *place)
     else:
         from stair.jobs.gpus import own_gpus
 
-        settings, paths = open_job(run, "responses", model, benchmark, condition)
-        with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):
-            stage.generate(settings, paths, model, benchmark, condition, shard, of)
+        with own_gpus(settings.gpus_for(settings.engine_for(*place[:2]))):
+            stage.generate(settings, paths, *place, shard, of)
 
 
 @commands.command()
@@ -339,12 +369,20 @@ def scores(
     model: ModelOption,
     benchmark: BenchmarkOption,
     condition: ConditionOption,
+    controls: Annotated[
+        bool, typer.Option("--controls", help="A condition of the study with a shared T1 history.")
+    ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
 ) -> None:
-    """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet."""
+    """Give verdicts on a condition's responses. Writes evaluation/MODEL/BENCHMARK/CONDITION.parquet.
+
+    With --controls, writes shared_t1/MODEL/BENCHMARK/CONDITION.parquet.
+    """
     from stair.evaluation.scores import score_condition
 
-    settings, paths = open_job(run, "scores", model, benchmark, condition)
+    output = "shared_t1_scores" if controls else "scores"
+    settings, paths = open_job(run, output, model, benchmark, condition)
+    paths = paths.shared_t1 if controls else paths
     score_condition(
         paths.benchmark(benchmark),
         paths.responses(model, benchmark, condition),
@@ -353,7 +391,7 @@ def scores(
         name=f"{model}/{benchmark}/{condition}",
         workers=threads,
     )
-    record_origin(run, "scores", model, benchmark, condition)
+    record_origin(run, output, model, benchmark, condition)
 
 
 @commands.command()

@@ -16,7 +16,10 @@ class Condition(Strict):
     """A way to answer the benchmark: with which history, with which read."""
 
     label: str = Field(description="The name in tables and figures.")
-    turns: Literal[1, 4] = Field(4, description="Turns of a session; 1 answers every problem without history.")
+    turns: Literal[1, 2, 4] = Field(
+        4,
+        description="Turns of a session; 1 answers every problem without history. 2 in the study with a shared T1 history.",
+    )
     first_turn: Key | None = Field(
         None, description="The condition whose saved T1 responses are reused; null generates its own."
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from stair.config.backbones import Model
 from stair.config.base import Key, Strict, Text, Texts
+from stair.config.controls import Controls
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions, expanded
@@ -16,7 +17,7 @@ from stair.config.replay import Replay
 from stair.config.runtime import Runtime
 from stair.config.sessions import Rollouts, Sessions
 from stair.config.training import Controller, Training
-from stair.core import PLACEHOLDER, ReadSpecification
+from stair.core import PLACEHOLDER, TURNS, ReadSpecification
 
 
 class Config(Strict):
@@ -43,6 +44,7 @@ class Config(Strict):
     # Optional, so that runs that were resolved before it existed are still read.
     replay: Replay | None = Field(None, description="The crossed replay; null is none.")
     runtime: Runtime | None = Field(None, description="The runtime study; null is none.")
+    controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
@@ -118,7 +120,14 @@ class Config(Strict):
                 known(f"{where}.models", name, self.models, "model")
             for name in condition.benchmarks or ():
                 known(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
+            if condition.turns == 2:
+                raise ValueError(f"{where}.turns is 1 or 4 here; conditions of two turns belong to controls.conditions")
             self._check_condition(key, condition)
+        if (controls := self.controls) is not None:
+            for name in controls.models:
+                known("controls.models", name, self.models, "model")
+            known("controls.benchmark", controls.benchmark, self.benchmarks, "benchmark")
+            self._check_controls(controls, known)
         if (replay := self.replay) is not None:
             for name in replay.models:
                 known("replay.models", name, self.models, "model")
@@ -139,6 +148,48 @@ class Config(Strict):
                 "which needs neither"
             )
         return self
+
+    def _check_controls(self, controls: Controls, known: Callable[[str, str | None, dict, str], None]) -> None:
+        study = self.shared_t1()
+        for key, condition in controls.conditions.items():
+            where = f"controls.conditions.{key}"
+            known(f"{where}.controller", condition.controller, self.controllers, "controller")
+            known(f"{where}.repeats", condition.repeats, controls.conditions, "condition")
+            for name in condition.models or ():
+                known(f"{where}.models", name, self.models, "model")
+            for name in condition.benchmarks or ():
+                known(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
+            try:
+                study._check_condition(key, study.conditions[key])
+            except ValueError as error:
+                raise ValueError(f"controls.{error}") from None
+        for number, gap in enumerate(controls.missing):
+            where = f"controls.missing.{number}"
+            known(f"{where}.condition", gap.condition, controls.conditions, "condition")
+            study._check_missing(where, gap)
+
+    def shared_t1(self) -> Config:
+        """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.
+
+        `conditions`, and the evaluation's `seed`, `shards` and `missing`, are the study's. Everything that works on the
+        conditions of a configuration works on the study's.
+        """
+        controls = self.controls
+        if controls is None:
+            return self.model_copy(update={"conditions": {}})
+        conditions = {
+            key: item.model_copy(
+                update={
+                    "models": tuple(name for name in controls.models if item.models is None or name in item.models),
+                    "benchmarks": tuple(
+                        name for name in (controls.benchmark,) if item.benchmarks is None or name in item.benchmarks
+                    ),
+                }
+            )
+            for key, item in controls.conditions.items()
+        }
+        own = {"seed": controls.seed, "shards": controls.shards, "missing": controls.missing}
+        return self.model_copy(update={"conditions": conditions, "evaluation": self.evaluation.model_copy(update=own)})
 
     @property
     def only_measures(self) -> bool:
@@ -215,7 +266,11 @@ class Config(Strict):
                         f"conditions.{key} reuses the first turns of '{condition.first_turn}', which is not run for "
                         f"{model} on {benchmark}"
                     )
-        if condition.controller and self.controllers[condition.controller].kind == "bank_free":
+        if (
+            condition.turns == TURNS
+            and condition.controller
+            and self.controllers[condition.controller].kind == "bank_free"
+        ):
             raise ValueError(
                 f"conditions.{key} names the controller '{condition.controller}' of kind 'bank_free', which the study with a "
                 "shared T1 history evaluates"
@@ -288,6 +343,11 @@ class Config(Strict):
         """Whether a condition's controller reads a bank."""
         controller = self.conditions[condition].controller
         return controller is not None and self.controllers[controller].reads
+
+    def acts(self, condition: str) -> bool:
+        """Whether a condition's controller acts during prefill: it reads a bank, or scales the attention output."""
+        controller = self.conditions[condition].controller
+        return controller is not None and self.controllers[controller].controls
 
     def read_specification(self, condition: str) -> ReadSpecification:
         """How a condition reads its bank.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from stair.config.model import Config
 from stair.config.resolve import RESOLVED, ConfigError
@@ -26,11 +27,18 @@ class RunPaths:
     """The files of a run, under its folder."""
 
     folder: Path
+    stage: Literal["evaluation", "controls"] = "evaluation"
+    """The stage whose responses, scored rows and work are meant: continuous evaluation, or the study with a shared T1."""
 
     @classmethod
     def of(cls, config: Config) -> RunPaths:
         """The paths of a configured run."""
         return cls(Path(config.results) / config.run)
+
+    @property
+    def shared_t1(self) -> RunPaths:
+        """The same files, with the responses and scored rows of the study with a shared T1 history."""
+        return replace(self, stage="controls")
 
     @property
     def resolved(self) -> Path:
@@ -123,11 +131,13 @@ class RunPaths:
 
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
         """Generated rows."""
-        return self.folder / "responses" / model / benchmark / f"{condition}.parquet"
+        study = "shared_t1" if self.stage == "controls" else ""
+        return self.folder / "responses" / model / benchmark / study / f"{condition}.parquet"
 
     def evaluation(self, model: str, benchmark: str, condition: str) -> Path:
         """Scored rows."""
-        return self.folder / "evaluation" / model / benchmark / f"{condition}.parquet"
+        study = "shared_t1" if self.stage == "controls" else "evaluation"
+        return self.folder / study / model / benchmark / f"{condition}.parquet"
 
     def replay_histories(self, model: str) -> Path:
         """The saved histories of a model's replay."""
@@ -266,6 +276,11 @@ def _local(path: str) -> Path:
     if not Path(path).exists() and (_PROJECT / path).exists():
         return _PROJECT / path
     return Path(path)
+
+
+def shared_t1(config: Config, paths: RunPaths) -> tuple[Config, RunPaths]:
+    """A run's configuration and files as the study with a shared T1 history sees them."""
+    return config.shared_t1(), paths.shared_t1
 
 
 def require_folder(folder: Path, key: str) -> Path:

@@ -129,40 +129,50 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
 
     A name that was never configured stays, and validation rejects it.
     """
-    values, removed = dict(values), set()
-    for section in ("controllers", "conditions"):
-        remaining = {}
-        for key, item in (values.get(section) or {}).items():
-            if isinstance(item, Mapping):
-                for kind in ("models", "benchmarks"):
-                    item = _only_present(item, kind, set(base.get(kind) or {}) - set(values.get(kind) or {}))
-            if item is None or (
-                isinstance(item, Mapping) and section == "conditions" and item.get("controller") in removed
-            ):
-                removed.add(key)
-            else:
-                remaining[key] = item
-        values[section] = remaining
-        removed = removed if section == "controllers" else set()
+    values = dict(values)
+    before = values.get("controllers") or {}
+    values["controllers"] = _remaining(before, set(), values, base)
+    dropped = set(before) - set(values["controllers"])
+    values["conditions"] = _remaining(values.get("conditions") or {}, dropped, values, base)
     saved = {"benchmarks": "benchmark", "conditions": "condition", "controllers": "controller"}
-    for section in ("replay", "runtime"):
+    for section in ("replay", "runtime", "controls"):
         if isinstance(study := values.get(section), Mapping):
             values[section] = _study_of_present(study, saved, values, base)
+    controls = values.get("controls")
+    if isinstance(controls, Mapping) and isinstance(conditions := controls.get("conditions"), Mapping):
+        # The study is there by default: it must not keep an overlay from removing a controller.
+        dropped |= _removed("controllers", values, base)
+        values["controls"] = {**controls, "conditions": _remaining(conditions, dropped, values, base)}
     return values
+
+
+def _removed(kind: str, values: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
+    return set(base.get(kind) or {}) - set(values.get(kind) or {})
+
+
+def _remaining(
+    items: Mapping[str, Any], dropped: set[str], values: Mapping[str, Any], base: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Controllers or conditions without those for removed names alone, and without those of `dropped` controllers."""
+    remaining = {}
+    for key, item in items.items():
+        for kind in ("models", "benchmarks"):
+            item = _only_present(item, kind, _removed(kind, values, base))
+        if item is not None and not (isinstance(item, Mapping) and item.get("controller") in dropped):
+            remaining[key] = item
+    return remaining
 
 
 def _study_of_present(
     study: Mapping[str, Any], saved: Mapping[str, str], values: Mapping[str, Any], base: Mapping[str, Any]
 ) -> Any:
     """A study without the removed models; None where none is left, or where what its saved turns are of was removed."""
-
-    def removed(kind: str) -> set[str]:
-        return set(base.get(kind) or {}) - set(values.get(kind) or {})
-
     # A synthetic study has no saved turns.
-    if study.get("synthetic") is None and any(study.get(single) in removed(kind) for kind, single in saved.items()):
+    if study.get("synthetic") is None and any(
+        study.get(single) in _removed(kind, values, base) for kind, single in saved.items()
+    ):
         return None
-    return _only_present(study, "models", removed("models"))
+    return _only_present(study, "models", _removed("models", values, base))
 
 
 def _only_present(item: Any, kind: str, removed: set[str]) -> Any:

@@ -1,4 +1,7 @@
-"""The evaluation stage: shards that generate a condition's responses, and the seal."""
+"""Shards that generate a condition's responses, and the seal: of continuous evaluation and of the study with a shared T1.
+
+The second gives its own conditions and folders (`stair.config.paths.shared_t1`); nothing else differs.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,17 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
     study = Study(config, paths, model, benchmark, condition, generating=True)
     sessions = Shard(shard, of).share(list(study.sessions))
     # What is asked again has to be generated again.
-    place = ("evaluation", model, benchmark, condition) if study.settings.repeats else ("evaluation",)
+    place = (paths.stage, model, benchmark, condition) if study.settings.repeats else (paths.stage,)
     with ExitStack() as ended:
         run_shard(
             lambda load: study.chains(sessions, load=load),
             study.work,
             Shard(shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
-            (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
-            paths.shard(str(shard), str(of), "evaluation", model, benchmark, condition),
+            (paths.progress, f"{paths.stage}/{model}/{benchmark}/{condition}/{shard}"),
+            paths.shard(str(shard), str(of), paths.stage, model, benchmark, condition),
             {run: other.work(*place) for run, other in paths.reused(config).items()},
+            missing=f"{paths.stage}.missing",
         )
 
 
@@ -52,14 +56,14 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
         "model_revision": study.backbone.revision,
     }
     counted = {POSITIONS: positions.as_dict() if config.reads_bank(condition) else None}
-    write_manifest(output, stage="evaluation", settings=settings, responses=count, missing=gaps, **counted)
+    write_manifest(output, stage=paths.stage, settings=settings, responses=count, missing=gaps, **counted)
     lacking = {(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps}
     existing = [
         f"session {session}, sample {sample}, turn {turn}"
         for (session, sample), (turn, _) in study.missing.items()
         if (session, sample, turn) not in lacking
     ]
-    report_entries(output, "evaluation.missing", len(gaps), existing)
+    report_entries(output, f"{paths.stage}.missing", len(gaps), existing)
     tidy(study.work)
 
 
@@ -85,7 +89,8 @@ def _checked(
         yield row
     scope = str(study.place)
     samples = study.config.evaluation.samples
-    checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, cut=cut)
+    acts = study.config.acts(study.condition)
+    checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, acts=acts, cut=cut)
     for check in [*checks, capture_check(wrong, len(turns), scope)]:
         if not check.passed:
             raise ValueError(f"{output} is not written: {check.name}: {check.detail}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from stair.config.paths import BACKBONE_FILES
+from stair.config.paths import BACKBONE_FILES, shared_t1
 from stair.config.replay import Replay
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.runtime import Runtime
@@ -31,10 +31,12 @@ from stair.graph.table_inputs import (
     TRAINING_SCOPE,
     Place,
     analyzed_models,
+    bank_lengths,
     diagram_models,
     evaluated_places,
     figures_of,
     run_tables,
+    shared_t1_tables,
     stair_controller,
     tables_of,
 )
@@ -73,7 +75,7 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        names = ("rollouts", "controller", "responses", "replay_design", "replay", "runtime")
+        names = ("rollouts", "controller", "responses", "shared_t1", "replay_design", "replay", "runtime")
         outputs = [OUTPUTS[name] for name in names]
         jobs = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
         return any(not output.is_restored(run, *job) for output, job in jobs)
@@ -101,6 +103,11 @@ def evaluated(run: Run) -> list[Job]:
     return [(*pair, condition) for condition in run.config.conditions for pair in run.config.evaluated(condition)]
 
 
+def shared_t1_run(run: Run) -> Run:
+    """The run as the study with a shared T1 history sees it."""
+    return Run(*shared_t1(run.config, run.paths))
+
+
 def answering_models(run: Run) -> list[str]:
     """The models that answer a benchmark."""
     return [model for model in run.config.models if run.config.benchmarks_of(model)]
@@ -113,7 +120,7 @@ def checked_prompts(run: Run) -> list[Job]:
         for model in used_models(run)
         for name in (
             *(["training_pool"] if needs_training_data(run, model) else []),
-            *run.config.benchmarks_of(model),
+            *dict.fromkeys((*run.config.benchmarks_of(model), *run.config.shared_t1().benchmarks_of(model))),
         )
     ]
 
@@ -239,7 +246,9 @@ def _checked(run: Run) -> Inputs:
         for group, files in _training_data(run, model).items():
             inputs[group] = [*inputs.get(group, []), *files]
     inputs["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
-    return inputs | {"responses": [run.paths.responses(*job) for job in evaluated(run)]}
+    study = shared_t1_run(run)
+    shared = {"shared_t1": [study.paths.responses(*job) for job in evaluated(study)]} if run.config.controls else {}
+    return inputs | {"responses": [run.paths.responses(*job) for job in evaluated(run)], **shared}
 
 
 def _shown(run: Run, places: Iterable[Place]) -> Inputs:
@@ -255,6 +264,9 @@ def _shown(run: Run, places: Iterable[Place]) -> Inputs:
 def _table_from(run: Run, table: str) -> Inputs:
     if table in run_tables(run.config):
         return _run_table_from(run, table)
+    if (shared := shared_t1_tables(run.config)) and table in shared:
+        study = shared_t1_run(run)
+        return _shown(study, shared[table](study.config, evaluated_places(study.config)))
     return _shown(run, tables_of(run.config)[table](run.config, evaluated_places(run.config)))
 
 
@@ -273,13 +285,16 @@ def _run_table_from(run: Run, table: str) -> Inputs:
 
 
 def _text_from(run: Run) -> Inputs:
-    """What the numbers of the text on training and gains are made from."""
+    """What the numbers of the text on training, gains and banks are made from."""
+    study = shared_t1_run(run)
+    banks = _shown(study, bank_lengths(study.config)) if run.config.controls is not None else {}
     controllers, kinds = run.config.controllers, ("stair", "lora")
     trained = [job for job in OUTPUTS["controller"].jobs(run) if controllers[job[1]].kind in kinds]
     return {
         "cleaning": [run.paths.cleaning(model) for (model,) in OUTPUTS["training_pool"].jobs(run)],
         "controllers": [file for job in trained for file in OUTPUTS["controller"].files(run, *job)],
         "gains": [run.paths.table(GAINS_FROM)] if GAINS_FROM in tables_of(run.config) else [],
+        **banks,
     }
 
 
@@ -313,7 +328,12 @@ def _compared(run: Run) -> Inputs:
     targets = ("tables", "figures")
     reported = [output for output in OUTPUTS.values() if output.target in targets and output.name not in without]
     files = [file for output in reported for job in output.jobs(run) for file in output.files(run, *job)]
-    return {"values": [file for file in files if file.suffix == ".csv"], **_shown(run, evaluated_places(run.config))}
+    study = shared_t1_run(run)
+    return {
+        "values": [file for file in files if file.suffix == ".csv"],
+        **_shown(run, evaluated_places(run.config)),
+        "shared_t1": [study.paths.evaluation(*place) for place in evaluated_places(study.config)],
+    }
 
 
 def _results(run: Run) -> Inputs:
@@ -532,6 +552,44 @@ OUTPUTS: dict[str, OutputKind] = {
             constant=("model", "benchmark", "condition"),
         ),
         OutputKind(
+            "shared_t1",
+            rules=("seal_controls",),
+            target="controls",
+            wildcards=("model", "benchmark", "condition"),
+            jobs=lambda run: evaluated(shared_t1_run(run)),
+            files=lambda run, model, benchmark, condition: [run.paths.shared_t1.responses(model, benchmark, condition)],
+            made_from=lambda run, *job: _responses_from(shared_t1_run(run), *job),
+            settings=lambda run, model, benchmark, condition: settings.controls(
+                run.config, model, benchmark, condition
+            ),
+            schema=schemas.RESPONSES,
+            constant=("model", "benchmark", "condition"),
+            uses_model=True,
+            restorable=True,
+            work="controls/{model}/{benchmark}/{condition}",
+            shards=Shards(
+                "controls_shard",
+                lambda run, model, benchmark, condition: run.config.shared_t1().shards_of(condition),
+            ),
+        ),
+        OutputKind(
+            "shared_t1_scores",
+            rules=("score_controls",),
+            target="scores",
+            wildcards=("model", "benchmark", "condition"),
+            jobs=lambda run: evaluated(shared_t1_run(run)),
+            files=lambda run, model, benchmark, condition: [
+                run.paths.shared_t1.evaluation(model, benchmark, condition)
+            ],
+            made_from=lambda run, model, benchmark, condition: {
+                "responses": [run.paths.shared_t1.responses(model, benchmark, condition)],
+                "benchmark": [run.paths.benchmark(benchmark)],
+            },
+            settings=lambda run, model, benchmark, condition: settings.scores(run.config, benchmark),
+            schema=schemas.SCORED,
+            constant=("model", "benchmark", "condition"),
+        ),
+        OutputKind(
             "response_card",
             rules=("response_card",),
             target="evaluation",
@@ -616,7 +674,9 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("table",),
             target="tables",
             wildcards=("table",),
-            jobs=lambda run: [(name,) for name in (*tables_of(run.config), *run_tables(run.config))],
+            jobs=lambda run: [
+                (name,) for name in (*tables_of(run.config), *shared_t1_tables(run.config), *run_tables(run.config))
+            ],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
             made_from=_table_from,
             settings=lambda run, table: settings.table(run.config, table),

@@ -156,7 +156,8 @@ def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]
     for artifact in Artifacts(config, paths).all:
         if artifact.output.shards is not None and artifact.schema is not None:
             (file,), condition = artifact.files, artifact.values.get("condition")
-            shares_first = condition is not None and config.conditions[condition].first_turn is not None
+            conditions = (config.shared_t1() if artifact.output.name == "shared_t1" else config).conditions
+            shares_first = condition is not None and conditions[condition].first_turn is not None
             yield name_in_run(file.with_suffix(""), paths), file, shares_first
 
 

@@ -15,7 +15,7 @@ from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
 from stair.graph.code_digest import modules_digest
-from stair.graph.table_inputs import DECODING_TABLE, REPLAY_FIGURES, diagram_models
+from stair.graph.table_inputs import DECODING_TABLE, REPLAY_FIGURES, diagram_models, shared_t1_tables
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 CODE = "code"
@@ -204,6 +204,23 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
     return decisive
 
 
+def controls(config: Config, model: str, benchmark: str, condition: str) -> Settings:
+    """The responses of a condition of the study with a shared T1 history."""
+    return _of_controls(evaluation(config.shared_t1(), model, benchmark, condition))
+
+
+_CONTROLS = ("conditions.", "evaluation.seed", "evaluation.missing")
+"""Beginnings of places that the study's view of a configuration has from `controls`."""
+
+
+def _of_controls(settings: Settings) -> Settings:
+    """Settings of the study's view, under their places in the configuration."""
+    return {
+        f"controls.{place.removeprefix('evaluation.')}" if place.startswith(_CONTROLS) else place: value
+        for place, value in settings.items()
+    }
+
+
 def replay_design(config: Config, model: str) -> Settings:
     """The histories and current problems of a model's replay."""
     replay = config.replay
@@ -325,11 +342,26 @@ def checks(config: Config) -> Settings:
         **{f"models.{key}.thinking": model.thinking for key, model in config.models.items()},
         **_conditions(config, "turns", "first_turn", "controller", "variant", "models", "benchmarks"),
         **{f"conditions.{key}.reads_bank": config.reads_bank(key) for key in config.conditions},
+        **_checked_controls(config.shared_t1()),
         **{f"training_pool.{key}": value for key, value in pool.items()},
         **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         **(chosen("evaluation", config.evaluation, "missing") if config.evaluation.missing else {}),
         CODE: modules_digest("stair.checks.stage", leave_out=_CONFIGURATION),
     }
+
+
+def _checked_controls(study: Config) -> Settings:
+    """What the checks of the study with a shared T1 history depend on."""
+    if not study.conditions:
+        return {}
+    missing = chosen("evaluation", study.evaluation, "missing") if study.evaluation.missing else {}
+    conditions = _conditions(study, "turns", "first_turn", "controller", "variant", "prefix", "models", "benchmarks")
+    layers = {
+        f"controllers.{item.controller}.layers": list(study.controllers[item.controller].controlled_layers)
+        for item in study.conditions.values()
+        if item.controller is not None
+    }
+    return _of_controls({**conditions, **missing}) | layers
 
 
 def training_figure(config: Config, model: str) -> Settings:
@@ -388,6 +420,8 @@ def figure(config: Config, figure: str) -> Settings:
 
 def table(config: Config, table: str) -> Settings:
     """One table: as all tables, and for the table of decoding settings these settings."""
+    if table in shared_t1_tables(config):
+        return _of_controls(tables(config.shared_t1()))
     decisive = tables(config)
     if table == DECODING_TABLE:
         for model, item in config.models.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from stair.config.controls import T1
 from stair.config.model import Config
 from stair.core import Place
 
@@ -60,6 +61,11 @@ def tables_of(config: Config) -> dict[str, Shows]:
     return tables(config, evaluated_places(config), config.models)
 
 
+def shared_t1_tables(config: Config) -> dict[str, Shows]:
+    """The tables of a run's study with a shared T1 history; their places are those of `Config.shared_t1`."""
+    return {} if config.controls is None else dict(SHARED_T1)
+
+
 def run_tables(config: Config) -> tuple[str, ...]:
     """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
     return (
@@ -107,6 +113,23 @@ def _beside_lora(config: Config, places: Sequence[Place]) -> list[Place]:
     return [place for place in places if place[:2] in pairs and place.condition in LORA]
 
 
+def _beside_native(config: Config, places: Sequence[Place]) -> list[Place]:
+    return [place for place in places if place.condition != T1]
+
+
+def _prefixes(config: Config, places: Sequence[Place]) -> list[Place]:
+    return [
+        place
+        for place in places
+        if place.condition in ("native", "stair") or config.conditions[place.condition].prefix is not None
+    ]
+
+
+def bank_lengths(config: Config) -> list[Place]:
+    """Rows that know the banks of the study with a shared T1 history: STAIR's, at the places of `Config.shared_t1`."""
+    return [place for place in evaluated_places(config) if place.condition == "stair"]
+
+
 def _overview(config: Config, places: Sequence[Place]) -> list[Place]:
     return [place for place in _main(config, places) if place.model in config.overview.models]
 
@@ -126,6 +149,12 @@ _ALL_MODELS: dict[str, Shows] = {
     "history_correctness_summary": _mathematical,
     "intervals": _everything,
     "comparisons": _everything,
+}
+SHARED_T1: dict[str, Shows] = {
+    "shared_t1": _beside_native,
+    "bank_prefix_accuracy": _prefixes,
+    "shared_t1_intervals": _beside_native,
+    "shared_t1_comparisons": _beside_native,
 }
 _LORA = ("lora_comparison", "lora_turns")
 """Not of a run without their rows."""

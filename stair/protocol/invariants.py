@@ -46,6 +46,8 @@ class CheckedTurn:
     bank_tokens: int | None
     controlled_tokens: int
     readout_norm: float
+    prompt_ids_sha256: str
+    bank_sha256: str | None
     engine: EngineIdentity
 
     @classmethod
@@ -76,12 +78,15 @@ def condition_checks(
     scope: str,
     *,
     reads: bool,
+    acts: bool | None = None,
     cut: Cut | None = None,
 ) -> list[Check]:
     """What the rows of one condition must hold by themselves.
 
-    `reads` says whether its controller reads a bank, `cut` what `evaluation.missing` names.
+    `reads` says whether its controller reads a bank, `acts` whether it acts during prefill at all (null: as `reads`),
+    `cut` what `evaluation.missing` names.
     """
+    acts = reads if acts is None else acts
     lacking = len(schedule) * settings.turns * samples - len(rows)
     whole = verdict(
         "every turn of every trajectory once",
@@ -94,7 +99,7 @@ def condition_checks(
         "problems follow the schedule": lambda: _follows(rows, schedule),
         "token counts agree with the ids": lambda: _counts(rows),
         "bank tokens equal the sum of captured spans": lambda: _bank(rows, reads),
-        "the bank is read after T1 and nowhere else": lambda: _read(rows, settings, reads),
+        "the bank is read after T1 and nowhere else": lambda: _read(rows, settings, acts),
     }
     return [whole, *(verdict(name, scope, len(rows), offenders()) for name, offenders in named.items())]
 
@@ -167,6 +172,36 @@ def group_checks(
     ]
 
 
+def shared_t1_checks(
+    rows: Mapping[str, Sequence[CheckedTurn]], layers: Mapping[str, tuple[int, ...]], scope: str
+) -> list[Check]:
+    """What conditions that share one T1 history must hold together at T2, beside `group_checks`.
+
+    `layers` are the controlled layers of the conditions that read the bank: a digest is of these layers' states.
+    """
+    second = [row for of_condition in rows.values() for row in of_condition if row.turn == 2]
+    reading = [row for row in second if row.condition in layers]
+    return [
+        verdict("T2 prompts are equal", scope, len(second), _unequal(second, lambda row: ("", row.prompt_ids_sha256))),
+        verdict(
+            "banks are equal",
+            scope,
+            len(reading),
+            _unequal(reading, lambda row: (str(layers[row.condition]), row.bank_sha256)),
+        ),
+    ]
+
+
+def _unequal(rows: Sequence[CheckedTurn], digest: Callable[[CheckedTurn], tuple[str, str | None]]) -> Iterator[str]:
+    """Rows of one session, sample and kind (the first part of `digest`) whose digests (the second) differ."""
+    first: dict[tuple[str, int, str], CheckedTurn] = {}
+    for row in rows:
+        kind, ours = digest(row)
+        other = first.setdefault((row.session_id, row.sample, kind), row)
+        if ours is None or ours != digest(other)[1]:
+            yield f"{row} has the digest {ours}, {other} has {digest(other)[1]}"
+
+
 def _one_engine(rows: Sequence[CheckedTurn], scope: str, allow_mixed: bool) -> Check:
     check = verdict(ONE_ENGINE, scope, len(rows), _engines(rows))
     if check.passed or not allow_mixed:
@@ -220,11 +255,11 @@ def _bank(rows: Sequence[CheckedTurn], reads: bool) -> Iterator[str]:
             stored += row.captured_tokens or 0
 
 
-def _read(rows: Sequence[CheckedTurn], settings: Condition, condition_reads: bool) -> Iterator[str]:
+def _read(rows: Sequence[CheckedTurn], settings: Condition, acts: bool) -> Iterator[str]:
     for row in rows:
         # Where the context had no room left, the prompt was never processed.
         asked = row.finish_reason != "context" or row.response_tokens > 0
-        reads = condition_reads and row.turn > 1 and asked
+        reads = acts and row.turn > 1 and asked
         controlled, norm = row.controlled_tokens, row.readout_norm
         if reads and controlled <= 0:
             yield f"{row} has no controlled token"
@@ -233,7 +268,8 @@ def _read(rows: Sequence[CheckedTurn], settings: Condition, condition_reads: boo
         # An empty bank (every earlier answer ended at once) has nothing to read, and of one entry both reads are the same.
         single = 1 in (row.bank_tokens, settings.prefix)
         sound = norm == 0.0 if settings.variant == "zero" else 0 < norm < float("inf") or (norm == 0.0 and single)
-        if reads and row.bank_tokens and not sound:
+        # Bank-free keeps no bank: None, not 0.
+        if reads and row.bank_tokens != 0 and not sound:
             yield f"{row} has the readout norm {norm}"
 
 

@@ -26,7 +26,8 @@ class ControllerUse:
 
     digest: str
     layers: tuple[int, ...]
-    read: ReadSpecification
+    read: ReadSpecification | None
+    """How it reads the bank; None where it reads none, as Bank-free."""
     weights: Reflector | BankFree | None = None
     """Loaded when something is to be generated; sealing does without."""
 
@@ -53,23 +54,26 @@ class Protocol:
     layout: Mapping[str, Any] = field(default_factory=dict)
     """Of a condition that asks another one again: what it changes on purpose. Another layout is asked anew."""
 
+    @property
+    def reads(self) -> bool:
+        """Whether a bank is kept and read."""
+        return self.control is not None and self.control.read is not None
+
     def seed(self, problem_id: str, sample: int) -> int:
         """Depends on benchmark, problem and sample alone (appendix C.2)."""
         return seed_of(self.study, self.benchmark, problem_id, sample)
 
     def read(self, problem_id: str, sample: int) -> ReadSpecification | None:
         """How the bank is read for one answer; a permutation of values is another one for each (appendix C.4)."""
-        if self.control is None:
-            return None
-        read = self.control.read
-        if read.permutation_seed is None:
+        read = self.control.read if self.control is not None else None
+        if read is None or read.permutation_seed is None:
             return read
         seed = seed_of("kv_permutation", read.permutation_seed, self.benchmark, problem_id, sample)
         return replace(read, permutation_seed=seed)
 
     def capture(self) -> Capture | None:
-        """What is captured of a turn that has a successor."""
-        if self.control is None:
+        """What is captured of a turn that has a successor; None where no bank is read."""
+        if self.control is None or not self.reads:
             return None
         return Capture(self.control.layers, self.renderer.end_of_thinking)
 
@@ -132,7 +136,7 @@ class SessionChain:
 
     def _captures(self, turn: int) -> bool:
         """Whether a turn's states go into the bank: it has a successor that reads."""
-        return self.protocol.control is not None and turn < self.protocol.turns
+        return self.protocol.reads and turn < self.protocol.turns
 
     # ---------------------------------------------------------------- what is missing
 
@@ -204,14 +208,15 @@ class SessionChain:
         return tuple(turn.segment for turn in self._turns if turn.segment is not None)
 
     def _response_key(self) -> str:
-        protocol, control, digests = self.protocol, self.protocol.control, self._segments()
-        read = self.protocol.read(self._problem().problem_id, self.sample) if digests else None
+        protocol = self.protocol
+        control = protocol.control if self._turns else None  # a controller acts behind a history
+        read = protocol.read(self._problem().problem_id, self.sample) if control else None
         key = response_key(
             model_revision=protocol.model_revision,
             prompt_ids_sha256=ids_digest(self._prompt_ids()),
             adapter=protocol.adapter,
-            controller=control.digest if control and read else None,
-            bank=bank_digest(control.layers, digests) if control and read else None,
+            controller=control.digest if control else None,
+            bank=bank_digest(control.layers, self._segments()) if control and read else None,
             read=read.as_key() if read else None,
             sampling=protocol.sampling.as_dict(),
             seed=protocol.seed(self._problem().problem_id, self.sample),
@@ -251,7 +256,7 @@ class SessionChain:
             )
         row = dict(self.first_row)
         row |= dict(condition=self.protocol.condition, session_id=self.session_id)
-        if self.protocol.control is not None:
+        if self.protocol.reads:
             row["bank_tokens"] = 0
         self.rows.append(row)
         self._turns.append(_Turn(self._prompt_ids(), tuple(row["response_ids"])))
@@ -269,7 +274,7 @@ class SessionChain:
         if not self._captures(len(self._turns) + 1):  # another run may have kept states that nothing reads here
             segment = record["captured_tokens"] = None
         control, before = self.protocol.control, self._turns[-1] if self._turns else None
-        problem = self._problem()
+        reads, problem = self.protocol.reads, self._problem()
         self.rows.append(
             dict(
                 model=self.protocol.model,
@@ -283,9 +288,9 @@ class SessionChain:
                 prompt_tokens=len(self._prompt_ids()),
                 prompt_ids_sha256=ids_digest(self._prompt_ids()),
                 history_retokenised=any(self.protocol.renderer.retokenised(turn.response_ids) for turn in self._turns),
-                bank_tokens=sum(turn.captured or 0 for turn in self._turns) if control else None,
-                bank_sha256=bank_digest(control.layers, self._segments()) if control and before else None,
-                bank_source=before.source if control and before else None,
+                bank_tokens=sum(turn.captured or 0 for turn in self._turns) if reads else None,
+                bank_sha256=bank_digest(control.layers, self._segments()) if control and reads and before else None,
+                bank_source=before.source if reads and before else None,
                 **record,
             )
         )
@@ -321,22 +326,22 @@ class SessionChain:
         )
 
     def _read(self, number: int, engine: Engine) -> Read | None:
-        """The read of turn `number` (from zero): states of all turns before it, in turn order."""
+        """What a controller does at turn `number` (from zero): it reads the states of all turns before it, in turn order."""
         control = self.protocol.control
         if control is None or number == 0:
             return None
         from stair.method import Bank
 
-        segments = [self._load(earlier, engine) for earlier in range(number)]
+        reads = self.protocol.reads
+        segments = [self._load(earlier, engine) for earlier in range(number)] if reads else []
         prompt = self._prompt_ids() if number == len(self._turns) else self._turns[number].prompt_ids
         specification = self.protocol.read(self.problems[number].problem_id, self.sample)
-        assert specification is not None
         assert control.weights is not None, "a controller is loaded before anything is generated"
         return Read(
-            bank=Bank(control.layers, segments),
+            bank=Bank(control.layers, segments) if reads else None,
             controller=control.weights,
             span=control_span(prompt, self.protocol.renderer.user_header),
-            specification=specification,
+            specification=specification or ReadSpecification(),
         )
 
     def _load(self, number: int, engine: Engine) -> Segment:

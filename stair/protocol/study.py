@@ -63,7 +63,7 @@ class Study:
         self.settings = config.conditions[condition]
         engine = config.engine_for(model, benchmark)
         self.backbone = Backbone.open(config, paths, model, engine, generating=benchmark if generating else None)
-        self.work = paths.work("evaluation", model, benchmark, condition)
+        self.work = paths.work(paths.stage, model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
             row.problem_id: Problem(row.problem_id, user_message(prompt, row.problem))
@@ -78,8 +78,8 @@ class Study:
         self.missing_first = config.missing_from(model, benchmark, source) if source is not None else {}
         if strange := sorted({session for session, _ in self.missing} - self.sessions.keys()):
             raise ValueError(
-                f"evaluation.missing: {condition} of {model} on {benchmark} has no session '{strange[0]}'; the sessions are in "
-                f"{paths.evaluation_sessions(benchmark)}"
+                f"{paths.stage}.missing: {condition} of {model} on {benchmark} has no session '{strange[0]}'; the sessions "
+                f"are in {paths.evaluation_sessions(benchmark)}"
             )
 
     def _first_rows(self) -> SavedRows | None:
@@ -101,7 +101,8 @@ class Study:
         else:
             digest = file_digest(path)
         weights = self._weights(path, layers) if load else None
-        return ControllerUse(digest, layers, self.config.read_specification(self.condition), weights)
+        read = self.config.read_specification(self.condition) if trained.reads else None
+        return ControllerUse(digest, layers, read, weights)
 
     def _weights(self, path: Path, layers: tuple[int, ...]) -> Reflector | BankFree:
         from stair.method import load_controller, random_reflector
@@ -167,7 +168,7 @@ class Study:
             ValueError: the first turns came from another engine, and the configuration does not allow it.
         """
         needs = Needs(
-            log=self.paths.log("evaluation", self.model, self.benchmark, f"{self.condition}-server-{shard}"),
+            log=self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
             started=lambda facts: write_json(self.work / "servers" / f"shard-{shard}.json", facts),
             longest=self._longest,
             layers=self.layers,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, shared_t1
 from stair.config.resolve import RESOLVED
 from stair.data.publishing import text_digest
 from stair.grading.choice_letters import choice_letter
@@ -45,9 +45,10 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
         raise ValueError(f"{out} is not empty; name a new folder")
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
     sources = [
-        paths.evaluation(model, benchmark, condition)
-        for condition in config.conditions
-        for model, benchmark in config.evaluated(condition)
+        files.evaluation(model, benchmark, condition)
+        for settings, files in ((config, paths), shared_t1(config, paths))
+        for condition in settings.conditions
+        for model, benchmark in settings.evaluated(condition)
     ]
     present = [path for path in sources if path.is_file()]
     if not present:

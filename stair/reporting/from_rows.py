@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.table_inputs import tables
+from stair.graph.table_inputs import SHARED_T1, tables
 from stair.reporting.labels import Labels
 from stair.reporting.missing import missing_reasons
+from stair.reporting.registry import Source, table_builder
 from stair.reporting.stage import assemble, places_of, trained_parameters, with_time_outs, write
-from stair.reporting.tables import shared_t1
 from stair.reporting.tables.table import Table
 from stair.statistics.grid import COLUMNS, Responses
 
@@ -83,21 +83,24 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
         out: where the tables go, made if absent.
         order: a configuration that names labels, orders and the pooled benchmarks; keys that it does not know label themselves.
     """
-    labels = Labels.of(order)
     evaluation, shared = find_rows(folder)
     written: list[Table] = []
+
+    def append(tables: Iterable[Table | None], rows: pd.DataFrame, labels: Labels) -> None:
+        for table in (with_time_outs(table, rows) for table in tables if table is not None):
+            write(table, labels, lambda suffix, name=table.name: out / f"{name}{suffix}")  # type: ignore[misc]
+            written.append(table)
+
     if evaluation:
-        rows = read_rows(evaluation, order)
+        labels, rows = Labels.of(order), read_rows(evaluation, order)
         responses = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(evaluation))
         trained = trained_parameters(order, RunPaths(folder))
         names = tables(order, places_of(responses), responses.models)
-        named = [assemble(name, responses, labels, order, trained) for name in names]
-        written += [with_time_outs(table, rows) for table in named if table is not None]
+        append([assemble(name, responses, labels, order, trained) for name in names], rows, labels)
     if shared:
-        rows = read_rows(shared, order)
-        study = Responses.from_frame(rows, samples=order.evaluation.samples, reasons=missing_reasons(shared))
-        named = [shared_t1.build(study, labels), shared_t1.build_prefixes(study, rows, labels)]
-        written += [with_time_outs(table, rows) for table in named if table is not None]
-    for table in written:
-        write(table, labels, lambda suffix, name=table.name: out / f"{name}{suffix}")  # type: ignore[misc]
+        study = order if order.controls is None else order.shared_t1()
+        labels, rows = Labels.of(study), read_rows(shared, study)
+        responses = Responses.from_frame(rows, samples=study.evaluation.samples, reasons=missing_reasons(shared))
+        source = Source(responses, labels, study, rows=rows)
+        append([table_builder(name).build(source) for name in SHARED_T1], rows, labels)
     return written

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import pandas as pd
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.reporting import paper_labels
@@ -23,6 +25,7 @@ from stair.reporting.tables import (
     lora,
     native_accuracy,
     replay_design,
+    shared_t1,
     turns,
     uncertainty,
 )
@@ -44,6 +47,8 @@ class Source:
     """Parameters by (model, condition), where known."""
     sizes: tuple[Value, ...] = ()
     """Tokens that turns are given to read."""
+    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """The rows of these places, for numbers that no grid has."""
     replay: ReplayNumbers | None = None
     """The statistics that a figure of a replay shows."""
 
@@ -101,6 +106,17 @@ _TABLES = {
     ),
     "lora_turns": TableBuilder(
         paper_labels.LORA_TURNS, lambda source: lora.build_turns(source.responses, source.labels)
+    ),
+    "shared_t1": TableBuilder(paper_labels.SHARED_T1, lambda source: shared_t1.build(source.responses, source.labels)),
+    "bank_prefix_accuracy": TableBuilder(
+        paper_labels.BANK_PREFIXES,
+        lambda source: shared_t1.build_prefixes(source.responses, source.rows, source.labels),
+    ),
+    "shared_t1_intervals": TableBuilder(
+        "shared_t1_intervals", lambda source: uncertainty.shared_t1_intervals(source.responses, source.labels)
+    ),
+    "shared_t1_comparisons": TableBuilder(
+        "shared_t1_comparisons", lambda source: uncertainty.shared_t1_comparisons(source.responses, source.labels)
     ),
 }
 RUN_TABLES = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, shared_t1
 from stair.graph import table_inputs
 from stair.graph.table_inputs import (
     REPLAY_FIGURES,
@@ -19,6 +19,7 @@ from stair.graph.table_inputs import (
     evaluated_places,
     figures_of,
     run_tables,
+    shared_t1_tables,
     tables_of,
 )
 from stair.protocol.invariants import MIXED, ONE_ENGINE
@@ -67,17 +68,34 @@ def _responses(config: Config, paths: RunPaths, places: Sequence[Place], rows: p
     )
 
 
+def labels_of(config: Config, name: str) -> Labels:
+    """The labels of one table: those of the study with a shared T1 history where it shows that."""
+    return Labels.of(config.shared_t1() if name in shared_t1_tables(config) else config)
+
+
 def build(config: Config, paths: RunPaths, name: str) -> Table:
     """One table of a run; one of responses is empty, and says so, where the run has none of those that it shows."""
     labels = Labels.of(config)
     if name in run_tables(config):
         return RUN_TABLES[name].build(config, paths, labels)
+    if name in shared_t1_tables(config):
+        return _build_shared_t1(*shared_t1(config, paths), name)
     places = list(_rows_shown(name, tables_of(config), config)(config, evaluated_places(config)))
     rows = scored_rows(paths, places)
     responses = _responses(config, paths, places, rows)
     table = assemble(name, responses, labels, config, trained_parameters(config, paths)) or nothing(name, labels)
     if name == "intervals":
         table = with_answer_forms(table, config, paths)
+    return _with_mixed_engines(with_time_outs(table, rows), config, paths)
+
+
+def _build_shared_t1(config: Config, paths: RunPaths, name: str) -> Table:
+    """One table of the study with a shared T1 history; configuration and paths are the study's."""
+    labels, shows = Labels.of(config), shared_t1_tables(config)[name]
+    places = list(shows(config, evaluated_places(config)))
+    rows = scored_rows(paths, places, ["bank_tokens"])
+    source = Source(_responses(config, paths, places, rows), labels, config, rows=rows)
+    table = table_builder(name).build(source) or nothing(name, labels)
     return _with_mixed_engines(with_time_outs(table, rows), config, paths)
 
 
@@ -111,7 +129,9 @@ def _with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
     labels = Labels.of(config)
     lines = []
     for scope, detail in zip(mixed["scope"], mixed["detail"], strict=True):
-        model, benchmark = scope.split("/")
+        model, benchmark, *study = scope.split("/")
+        if bool(study) != (paths.stage == "controls"):
+            continue
         lines.append(
             f"{labels.model(model)} on {labels.benchmark(benchmark)}: conditions come from unequal engines "
             f"({detail.removeprefix(MIXED)})."
@@ -176,9 +196,8 @@ def places_of(responses: Responses) -> list[Place]:
 
 def _rows_shown(name: str, shows: Mapping[str, table_inputs.Shows], config: Config) -> table_inputs.Shows:
     if name not in shows:
-        raise ValueError(
-            f"there is no table '{name}' (there are: {', '.join([*tables_of(config), *run_tables(config)])})"
-        )
+        there = [*tables_of(config), *shared_t1_tables(config), *run_tables(config)]
+        raise ValueError(f"there is no table '{name}' (there are: {', '.join(there)})")
     return shows[name]
 
 

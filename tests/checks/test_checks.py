@@ -72,6 +72,8 @@ def rows_of(condition: str) -> list[Row]:
                         attention="sdpa",
                         dtype="float32",
                         device="cpu",
+                        prompt_ids_sha256="prompt",
+                        bank_sha256="bank" if reads else None,
                     )
                 )
     return rows

@@ -271,6 +271,7 @@ def test_a_whole_comparison_may_run_on_another_engine() -> None:
             "native_again": {"benchmarks": ["math500"]},
             "stair_null": {"benchmarks": ["math500"]},
         },
+        "controls": None,
     }
     config = resolve(ROOT, changes)
     assert config.engine_for("qwen3.5-4b", "aime2025") == "sglang"

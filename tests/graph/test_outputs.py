@@ -64,6 +64,17 @@ def test_every_result_leads_to_the_summary(config: Config) -> None:
     assert asked - jobs == {("provenance", ())} | small
 
 
+def test_nothing_that_generates_or_trains_is_made_from_a_scored_file(config: Config) -> None:
+    """The scorer can change without a GPU being asked again."""
+    artifacts = Artifacts(config, RunPaths.of(config)).all
+    scored = {file for artifact in artifacts if artifact.output.target == "scores" for file in artifact.files}
+    generating = [artifact for artifact in artifacts if artifact.output.uses_model]
+    if not config.only_measures:
+        assert scored
+        assert {"responses", "shared_t1", "controller"} <= {artifact.output.name for artifact in generating}
+    assert [artifact.title for artifact in generating if scored.intersection(artifact.inputs)] == []
+
+
 def test_the_names_of_progress_files() -> None:
     found = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
     assert found == {
@@ -73,6 +84,7 @@ def test_the_names_of_progress_files() -> None:
         "train_lora": "training/{model}/{controller}",
         "train_lora_stair": "training/{model}/{controller}",
         "evaluation_shard": "evaluation/{model}/{benchmark}/{condition}/{shard}",
+        "controls_shard": "controls/{model}/{benchmark}/{condition}/{shard}",
         "replay_shard": "replay/{model}/{shard}",
         "measure_runtime": "runtime/{model}",
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel
 
 from stair.conversation.renderer import Renderer
@@ -14,7 +15,7 @@ from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import Completion, Replay, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.jobs.progress import Progress
-from stair.method import Reflector, Segment
+from stair.method import BankFree, Reflector, Segment, random_reflector
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.failures import Failed, Failures
@@ -34,6 +35,7 @@ READS = {
     "direct_read": ReadSpecification("direct"),
     "stair_prefix": ReadSpecification(limit=4),
     "kv_permutation": ReadSpecification(permutation_seed=2),
+    "random_reflector": ReadSpecification(),
 }
 PROBLEMS = {f"p{number}": Problem(f"p{number}", f"What is {number} + {number}?") for number in range(5)}
 
@@ -90,6 +92,12 @@ class Study:
     first_rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     sampling: SamplingSettings = THINKING_LAW
     layout: dict[str, Any] = field(default_factory=dict)
+    turns: int = 4
+    """Of every condition but Vanilla."""
+    name: str = "evaluation"
+    """Enters every seed."""
+    scale: float = 0.5
+    """Bank-free's, in every head and channel."""
     failed: list[Failed] = field(default_factory=list)
     """What the last run could not generate."""
 
@@ -103,7 +111,7 @@ class Study:
             renderer=self.renderer,
             sampling=self.sampling,
             max_new_tokens=9,
-            study="evaluation",
+            study=self.name,
             turns=turns,
             control=control,
             banks=BankStore(self.folder / condition / "banks"),
@@ -113,12 +121,19 @@ class Study:
     def control(self, condition: str) -> ControllerUse | None:
         if condition in ("vanilla", "native"):
             return None
+        if condition == "bank_free":
+            scales = BankFree.zeros(LAYERS, 4, 16)
+            with torch.no_grad():
+                scales.scales += self.scale
+            return ControllerUse(scales.digest, LAYERS, None, scales)
+        if condition == "random_reflector":
+            return ControllerUse("random 1", LAYERS, READS[condition], random_reflector(LAYERS, 4, 16, 1))
         weights = Reflector.draw(LAYERS, 4, 16, seed=3)
         return ControllerUse(weights.digest, LAYERS, READS[condition], weights)
 
     def chains(self, condition: str) -> list[SessionChain]:
         """The chains afresh. `own_first` is STAIR with a T1 of its own, as the LoRA conditions have."""
-        turns = 1 if condition == "vanilla" else 4
+        turns = 1 if condition == "vanilla" else self.turns
         protocol = self.protocol(condition, turns, self.control(condition))
         schedule: dict[str, list[Problem]] = {}
         for row in evaluation_sessions(list(PROBLEMS), "b", "seed"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from stair.config.model import Config
@@ -11,10 +12,11 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
-from stair.graph.table_inputs import FIGURES, Place, evaluated_places, tables, tables_of
+from stair.graph.table_inputs import FIGURES, Place, evaluated_places, shared_t1_tables, tables, tables_of
 from stair.reporting import registry
 from stair.reporting.labels import Labels
 from stair.reporting.stage import assemble, build_figure, places_of
+from stair.reporting.tables import shared_t1
 from stair.statistics.grid import Responses
 from tests.statistics.paper_rows import rows_of_evaluation
 
@@ -56,6 +58,38 @@ def test_a_table_is_made_from_the_rows_that_it_shows(config: Config) -> None:
     assert not any("gpqa" in name for name in rows_of(config, "table", "history_correctness_summary"))
     assert len(rows_of(config, "table", "intervals")) == len(evaluated_places(config))
     assert len(rows_of(config, "figure", "overview")) == len(config.overview.models) * 4 * 3
+
+
+def test_tables_of_the_shared_t1_are_made_from_its_own_rows(config: Config) -> None:
+    run = Run(config, RunPaths.of(config))
+    folder = run.paths.folder / "shared_t1" / "qwen3.5-4b" / "aime2025"
+    for name in shared_t1_tables(config):
+        assert registry.table_builder(name).artifact
+        files = OUTPUTS["table"].made_from(run, name)["rows"]
+        assert {file.parent for file in files} == {folder}
+        conditions = {file.stem for file in files}
+        assert "t1" not in conditions
+        prefixes = {"stair_prefix-2048", "stair_prefix-8192", "stair_prefix-32768"}
+        if name == "bank_prefix_accuracy":
+            assert conditions == {"native", "stair", *prefixes}
+        else:
+            assert len(conditions) == 15
+    assert OUTPUTS["table"].made_from(run, "in_text")["rows"] == [folder / "stair.parquet"]
+
+
+def test_the_median_bank_is_in_the_units_of_the_text(config: Config, tmp_path: Path) -> None:
+    """Of the banks of STAIR at T2; in a file of scored rows that the run's folder has."""
+    paths = RunPaths(tmp_path)
+    file = paths.shared_t1.evaluation("qwen3.5-4b", "aime2025", "stair")
+    file.parent.mkdir(parents=True)
+    columns = {"model": "qwen3.5-4b", "benchmark": "aime2025", "condition": "stair"}
+    banks = [(1, 0), (2, 63_000), (2, 63_400), (2, 90_000), (1, 0)]
+    pd.DataFrame([columns | {"turn": turn, "bank_tokens": tokens} for turn, tokens in banks]).to_parquet(file)
+    (value,) = shared_t1.in_text(config, paths, Labels.of(config))
+    assert (value.artifact, value.model, value.metric, value.value, value.unit) == (
+        *("app:component-runtime", "qwen3.5-4b", "median bank length, shared-T1 AIME 2025"),
+        *(63.4, "K tokens"),
+    )
 
 
 def test_every_figure_has_a_builder() -> None:

@@ -39,7 +39,12 @@ def study() -> pd.DataFrame:
 def tables(frame: pd.DataFrame, *, shared: bool) -> list[Table]:
     responses = Responses.from_frame(frame)
     if shared:
-        made = [shared_t1.build(responses, LABELS), shared_t1.build_prefixes(responses, frame, LABELS)]
+        made = [
+            shared_t1.build(responses, LABELS),
+            shared_t1.build_prefixes(responses, frame, LABELS),
+            uncertainty.shared_t1_intervals(responses, LABELS),
+            uncertainty.shared_t1_comparisons(responses, LABELS),
+        ]
     else:
         made = [
             continuous_summary.build(responses, LABELS),
@@ -69,6 +74,8 @@ SIZES = {
     "comparisons": 2 * 6 + 3,
     "shared_t1": 4,
     "bank_prefix_accuracy": 3,
+    "shared_t1_intervals": 5,
+    "shared_t1_comparisons": 5,
 }
 """How many grids of rows each table shows."""
 
@@ -99,9 +106,9 @@ def test_a_table_notes_what_timed_out_in_its_own_cells(benchmark: str, condition
 @pytest.mark.parametrize(
     ("condition", "turn", "noted"),
     [
-        ("stair", 2, "shared_t1 bank_prefix_accuracy"),
-        ("random_reflector-0", 2, "shared_t1"),
-        ("stair_prefix-2048", 2, "bank_prefix_accuracy"),
+        ("stair", 2, "shared_t1 bank_prefix_accuracy shared_t1_intervals shared_t1_comparisons"),
+        ("random_reflector-0", 2, "shared_t1 shared_t1_intervals shared_t1_comparisons"),
+        ("stair_prefix-2048", 2, "bank_prefix_accuracy shared_t1_intervals shared_t1_comparisons"),
         ("stair", 1, ""),
         ("stair", 3, ""),
     ],

@@ -51,7 +51,7 @@ def test_controllers_and_responses_are_restored_and_nothing_is_generated(finishe
     results = fresh(tmp_path)
     done = run_in(tmp_path, "stair", "restore", "archive.tar.gz", "--run", "results/smoke")
     lines = done.stdout.splitlines()
-    assert lines[-1].startswith("7 restored, 0 not restored")
+    assert lines[-1].startswith("18 restored, 0 not restored")
     (line,) = [line for line in lines if CONTROLLER in line]
     assert f"the contents of the model {MODEL} were not compared" in line
     assert (

@@ -9,7 +9,7 @@ from stair.graph.table_inputs import analyzed_models
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row
 from stair.reporting.replay_numbers import ReplayNumbers
-from stair.reporting.tables import bank_runtime, replay_design, text_numbers
+from stair.reporting.tables import bank_runtime, replay_design, shared_t1, text_numbers
 from stair.reporting.tables.table import Table, gap_reasons
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
@@ -26,6 +26,8 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         values += bank_runtime.in_text(config, paths)
     values += text_numbers.training_numbers(config, paths)
     values += text_numbers.gains(config, paths, labels)
+    if config.controls is not None:
+        values += shared_t1.in_text(config, paths, labels)
     rows = tuple(
         Row(
             (

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from stair.config.model import Config
+from stair.config.paths import RunPaths, shared_t1
+from stair.core import SEEDED
+from stair.graph.table_inputs import bank_lengths
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
@@ -21,10 +25,11 @@ from stair.reporting.tables.table import (
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import at_turn, metric_names
-from stair.statistics.shared_t1_metrics import TURN, shared_t1_metrics, truncated_banks
+from stair.statistics.shared_t1_metrics import TURN, median_bank, shared_t1_metrics, truncated_banks
 from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
+_SEEDS = "Random-reflector and K--V pairing average three test-time seeds; other conditions use one evaluation. "
 
 
 def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
@@ -37,6 +42,19 @@ def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
             name.averaged in SHOWN or name.prefix is not None for name in map(labels.name, responses.conditions(m, b))
         )
     ]
+
+
+def in_text(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
+    """The number that the text on the shared T1 gives (appendix C.4): each model's median bank length, in K tokens."""
+    study, files = shared_t1(config, paths)
+    for place in bank_lengths(study):
+        rows = pd.read_parquet(
+            files.evaluation(*place), columns=["model", "benchmark", "condition", "turn", "bank_tokens"]
+        )
+        median = median_bank(rows, place.model, place.benchmark)
+        metric = f"median bank length, shared-T1 {labels.benchmark(place.benchmark)}"
+        thousands = median if isinstance(median, Gap) else median / 1000
+        yield Value(place.model, "", "", "", "", metric, thousands, "K tokens", paper_labels.SHARED_T1_TEXT)
 
 
 def build(responses: Responses, labels: Labels) -> Table | None:
@@ -63,8 +81,8 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     caption = (
         f"Shared-T1{' results' if several else subject} at T2 (%). Conditions share "
         f"{f'{counts.pop()} problems' if len(counts) == 1 else 'their problems'} and {in_words(responses.samples)} matched "
-        "trajectories per problem. Random-reflector and K--V pairing average three test-time seeds; other conditions use one "
-        f"evaluation. Δ is the {average} difference from Native."
+        f"trajectories per problem. {_SEEDS if any(value.condition in SEEDED for value in values) else ''}"
+        f"Δ is the {average} difference from Native."
     )
     layout = Layout(
         paper_labels.SHARED_T1,

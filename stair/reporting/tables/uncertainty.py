@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,8 +14,9 @@ from stair.reporting.tables.history import COMPARED, REFERENCE
 from stair.reporting.tables.table import Table, benchmark_title, notes, sources, stacked
 from stair.statistics.estimates import condition_comparisons, history_intervals, turn_intervals
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import MEAN
+from stair.statistics.metrics import LATER_TURNS, MEAN
 from stair.statistics.paired import false_discoveries
+from stair.statistics.shared_t1_metrics import TURN
 from stair.statistics.values import Value
 
 BASE = "native"
@@ -26,7 +28,36 @@ _FALSE_DISCOVERIES = 0.05
 
 def intervals(responses: Responses, labels: Labels) -> Table:
     """Every score with two 95% intervals: over other problems of the kind, and over another run on these problems."""
-    frames = [turn_intervals(responses)]
+    return _intervals("intervals", responses, labels)
+
+
+def shared_t1_intervals(responses: Responses, labels: Labels) -> Table:
+    """As `intervals`, of the study with a shared T1 history: at T2 alone, a test-time seed a row."""
+    return _intervals("shared_t1_intervals", _second_turns(responses), labels, (f"T{TURN}",))
+
+
+def comparisons(responses: Responses, labels: Labels) -> Table | None:
+    """Every condition with later turns against Native, paired by problem; None where there is nothing to compare.
+
+    Conditions that ask Native again show what differs by itself: the noise floor, which stands beside every effect and is
+    tested for nothing.
+    """
+    return _comparisons("comparisons", responses, labels, LATER_TURNS)
+
+
+def shared_t1_comparisons(responses: Responses, labels: Labels) -> Table | None:
+    """As `comparisons`, of the study with a shared T1 history: at T2 alone, a test-time seed a row."""
+    return _comparisons("shared_t1_comparisons", _second_turns(responses), labels, (TURN,))
+
+
+def _second_turns(responses: Responses) -> Responses:
+    return replace(responses, grids={key: grid for key, grid in responses.grids.items() if key.turn == TURN})
+
+
+def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence[str] | None = None) -> Table:
+    """The intervals of these turns; None: of every turn and of the mean over later ones."""
+    scores = turn_intervals(responses)
+    frames = [scores if turns is None else scores[scores["turn"].isin(turns)]]
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
             present = responses.conditions(model, benchmark)
@@ -49,7 +80,7 @@ def intervals(responses: Responses, labels: Labels) -> Table:
         for benchmark in responses.benchmarks(model):
             for condition in responses.conditions(model, benchmark):
                 of = of_model[(of_model["benchmark"] == benchmark) & (of_model["condition"] == condition)]
-                turn = MEAN if MEAN in set(of["turn"]) else "T1"
+                turn = MEAN if MEAN in set(of["turn"]) else next(iter(of["turn"]))
                 row = _records(of[of["turn"] == turn])[0]
                 cells = [DASH] * 3
                 if not row["gap"]:
@@ -71,7 +102,7 @@ def intervals(responses: Responses, labels: Labels) -> Table:
         "of the same design on these problems (both runs' sampling noise). The CSV has every turn, group and metric."
     )
     layout = Layout(
-        "intervals",
+        table,
         caption,
         header,
         stacked(blocks, "midrule"),
@@ -79,15 +110,11 @@ def intervals(responses: Responses, labels: Labels) -> Table:
         columns="lllrcc",
         separation=3,
     )
-    return Table("intervals", "intervals", tuple(values), layout, sources(responses, lambda key: True))
+    return Table(table, table, tuple(values), layout, sources(responses, lambda key: True))
 
 
-def comparisons(responses: Responses, labels: Labels) -> Table | None:
-    """Every condition with later turns against Native, paired by problem; None where there is nothing to compare.
-
-    Conditions that ask Native again show what differs by itself: the noise floor, which stands beside every effect and is
-    tested for nothing.
-    """
+def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequence[int]) -> Table | None:
+    span = MEAN if tuple(turns) == LATER_TURNS else f"T{turns[0]}"
     frames: list[pd.DataFrame] = []
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
@@ -95,12 +122,12 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
             for condition in present:
                 later = max(responses.turns(model, benchmark, condition)) > 1
                 if BASE in present and condition != BASE and later:
-                    frames.append(condition_comparisons(responses, model, benchmark, condition, BASE))
+                    frames.append(condition_comparisons(responses, model, benchmark, condition, BASE, turns=turns))
     if not frames:
         return None
     differences = pd.concat(frames, ignore_index=True).reset_index(names="place")
     average = f"Avg@{responses.samples}"
-    shown = differences[(differences["turn"] == MEAN) & (differences["metric"] == average)]
+    shown = differences[(differences["turn"] == span) & (differences["metric"] == average)]
     again = [condition for condition, repeated in labels.repetitions.items() if repeated == BASE]
     floors = _noise_floors(differences[differences["condition"].isin(again)])
     tested = shown[shown["gap"].isna() & ~shown["condition"].isin(again)]
@@ -140,13 +167,14 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
         tuple((n, 1) for n in ("Benchmark", "Condition", "Difference", "95% interval", "𝑝", "Detectable", "Noise")),
     )
     caption = (
-        f"{average} over T2--T4 minus Native's, in percentage points, paired by problem: bootstrap interval, 𝑝 of the "
+        f"{average} {'over T2--T4' if span == MEAN else f'at {span}'} minus Native's, in percentage points, "
+        "paired by problem: bootstrap interval, 𝑝 of the "
         "sign-flip test, the smallest true difference that this many problems show in four runs of five, and the greatest "
         "difference of conditions that ask Native again, where there are any. Bold: different "
         "from Native with at most 5% false discoveries over the table. The CSV has every turn and metric."
     )
     layout = Layout(
-        "comparisons",
+        table,
         caption,
         header,
         stacked(blocks, "midrule"),
@@ -157,7 +185,7 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
     compared = {tuple(keys) for keys in differences[["model", "benchmark", "condition"]].to_numpy()}
     compared |= {(model, benchmark, BASE) for model, benchmark, _ in compared}
     shows = sources(responses, lambda key: key[:3] in compared and key.turn > 1)
-    return Table("comparisons", "comparisons", tuple(values), layout, shows)
+    return Table(table, table, tuple(values), layout, shows)
 
 
 def _place(row: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -1,0 +1,55 @@
+"""The study with a shared T1 history: which conditions answer T2 after one and the same T1 (appendix C.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from stair.config.base import Key, Keys, Positive, Strict, Text
+from stair.config.evaluation import Condition, MissingResponse, expanded
+
+T1 = "t1"
+"""The condition that generates the shared T1 by the native path."""
+
+
+class Controls(Strict):
+    """Conditions that share one T1 history and are evaluated at T2."""
+
+    models: Keys = Field(min_length=1, description="The models.")
+    benchmark: Key = Field(description="The benchmark, whose evaluation sessions give the pairs of T1 and T2.")
+    seed: Text = Field("shared-t1", description="The study's name; enters the seeds of its T1 and T2 responses.")
+    shards: Positive = Field(1, description="How many jobs share one condition. Changes no result.")
+    conditions: dict[Key, Condition] = Field(
+        description="`t1`, and the conditions that answer T2 after its responses. turns and first_turn are filled in."
+    )
+    missing: Annotated[tuple[MissingResponse, ...], Field(strict=False)] = Field(
+        (), description="As evaluation.missing, for this study."
+    )
+
+    @field_validator("conditions", mode="before")
+    @classmethod
+    def _expanded(cls, conditions: Any) -> Any:
+        """Families become their members; turns and first_turn of each condition are filled in."""
+        if not isinstance(conditions, Mapping):
+            return conditions
+        return {
+            key: {**({"turns": 1} if key == T1 else {"turns": 2, "first_turn": T1}), **item}
+            if isinstance(item, Mapping)
+            else item
+            for key, item in expanded(conditions).items()
+        }
+
+    @model_validator(mode="after")
+    def _share_t1(self) -> Self:
+        if T1 not in self.conditions:
+            raise ValueError(f"conditions lacks '{T1}', whose responses all others share")
+        for key, item in self.conditions.items():
+            expected = (1, None) if key == T1 else (2, T1)
+            if (item.turns, item.first_turn) != expected:
+                raise ValueError(
+                    f"conditions.{key} has turns {item.turns} and first_turn {item.first_turn}; in this study they are "
+                    f"{expected[0]} and {expected[1]}, and can be left out"
+                )
+        return self

@@ -1,0 +1,140 @@
+"""The study with a shared T1 history is data: its conditions, its name, and a view in which they are a run's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths, shared_t1
+from stair.config.resolve import ConfigError, dump, resolve, validate
+from stair.core import ReadSpecification
+from stair.graph import settings
+
+ROOT = Path(__file__).parents[2]
+PLACE = ("qwen3.5-4b", "aime2025")
+
+
+def resolved(run: str = "paper", **changes: Any) -> Config:
+    return resolve(ROOT, {"run": run, **changes})
+
+
+def test_the_papers_conditions() -> None:
+    study = resolved().shared_t1()
+    assert list(study.conditions) == [
+        *("t1", "native", "stair"),
+        *(f"random_reflector-{seed}" for seed in (1, 2, 3)),
+        *("direct_read", "bank_free"),
+        *(f"kv_permutation-{seed}" for seed in (1, 2, 3)),
+        *(f"stair_prefix-{entries}" for entries in (2048, 8192, 32768)),
+        *("native_again", "stair_null"),
+    ]
+    assert all(study.evaluated(condition) == [PLACE] for condition in study.conditions)
+    assert {(item.turns, item.first_turn) for key, item in study.conditions.items() if key != "t1"} == {(2, "t1")}
+    assert study.read_specification("stair_prefix-8192") == ReadSpecification(limit=8192)
+    assert study.read_specification("kv_permutation-3") == ReadSpecification(permutation_seed=3)
+    assert (study.acts("bank_free"), study.reads_bank("bank_free")) == (True, False)
+    assert study.conditions["stair_prefix-2048"].label == "STAIR 2K"
+    assert study.evaluation.seed == "shared-t1"
+
+
+def test_the_resolved_configuration_comes_back_as_it_was() -> None:
+    config = resolved()
+    assert validate(yaml.safe_load(dump(config)), "the resolved configuration") == config
+
+
+def test_the_view_has_folders_of_its_own() -> None:
+    config = resolved()
+    _, paths = shared_t1(config, RunPaths.of(config))
+    model, benchmark = PLACE
+    folder = RunPaths.of(config).folder
+    assert paths.responses(*PLACE, "t1") == folder / f"responses/{model}/{benchmark}/shared_t1/t1.parquet"
+    assert paths.evaluation(*PLACE, "t1") == folder / f"shared_t1/{model}/{benchmark}/t1.parquet"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"models": {"qwen3.5-4b": None}, "overview": {"models": ["qwen3.5-9b"]}}, {"controls": None}],
+    ids=["without the model", "null"],
+)
+def test_a_run_without_the_study_resolves_and_has_no_jobs_of_it(changes: dict[str, Any]) -> None:
+    config = resolved(**changes)
+    assert config.controls is None
+    assert config.shared_t1().conditions == {}
+
+
+def test_a_run_without_the_benchmark_has_no_study() -> None:
+    config = resolved(benchmarks={"aime2025": None}, training_pool={"exclude_benchmarks": ["math500", "gpqa_diamond"]})
+    assert config.controls is None
+
+
+def test_a_run_without_a_controller_has_no_condition_of_it() -> None:
+    assert "bank_free" not in resolved(controllers={"bank_free": None}).shared_t1().conditions
+
+
+@pytest.mark.parametrize("run", ["tiny", "smoke"])
+def test_other_runs_have_their_own(run: str) -> None:
+    config = resolved(run)
+    study = config.shared_t1()
+    assert {"t1", "native", "stair"} <= set(study.conditions)
+    assert [item.prefix for item in study.conditions.values() if item.prefix is not None]
+
+
+@pytest.mark.parametrize(
+    ("controls", "problem"),
+    [
+        ({"models": ["another"]}, "controls.models names the model 'another'"),
+        ({"benchmark": "another"}, "controls.benchmark names the benchmark 'another'"),
+        ({"conditions": {"t1": None}}, "conditions lacks 't1'"),
+        ({"conditions": {"odd": {"label": "Odd", "turns": 4}}}, "conditions.odd has turns 4"),
+        ({"conditions": {"odd": {"label": "Odd", "controller": "none"}}}, "controls.conditions.odd.controller names"),
+        ({"conditions": {"odd": {"label": "Odd", "prefix": 4}}}, "controls.conditions.odd sets prefix and reads no bank"),
+        ({"conditions": {"odd": {"label": "Odd", "controller": "lora"}}}, "controls.conditions.odd cannot reuse"),
+        ({"models": ["qwen3.5-9b"]}, "controls.conditions.bank_free needs the controller 'bank_free' of qwen3.5-9b"),
+        (
+            {"missing": [dict(zip(("model", "benchmark"), PLACE, strict=True), condition="native", session="s", sample=9,
+                              turn=2, reason="r")]},
+            "controls.missing.0: 'native' has the samples 0 to 3",
+        ),
+    ],
+)  # fmt: skip
+def test_a_study_that_cannot_be_is_refused(controls: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem.replace("(", r"\(")):
+        resolved(controls=controls)
+
+
+def test_two_turns_belong_to_the_study_alone() -> None:
+    with pytest.raises(ConfigError, match=r"conditions of two turns belong to controls\.conditions"):
+        resolved(conditions={"odd": {"label": "Odd", "turns": 2}})
+
+
+def test_params_of_a_condition_have_its_settings_under_their_places() -> None:
+    config = resolved()
+
+    def of(condition: str, **changes: Any) -> dict[str, Any]:
+        return settings.controls(resolved(controls=changes) if changes else config, *PLACE, condition)
+
+    found = of("kv_permutation-2")
+    assert {key: value for key, value in found.items() if key.startswith("controls.")} == {
+        "controls.seed": "shared-t1",
+        "controls.conditions.kv_permutation-2.turns": 2,
+        "controls.conditions.kv_permutation-2.first_turn": "t1",
+        "controls.conditions.kv_permutation-2.controller": "stair",
+        "controls.conditions.kv_permutation-2.variant": "differential",
+        "controls.conditions.kv_permutation-2.randomised": "values",
+        "controls.conditions.kv_permutation-2.seed": 2,
+    }
+    assert len({settings.digest(of(condition)) for condition in config.shared_t1().conditions}) == 16
+    assert of("stair") == of("stair", shards=9, conditions={"stair": {"label": "Another"}})
+    assert of("stair") != of("stair", seed="another")
+
+
+def test_the_study_changes_no_params_of_the_evaluation() -> None:
+    config, without = resolved(), resolved(controls=None)
+    for condition in config.conditions:
+        for place in config.evaluated(condition):
+            assert settings.evaluation(config, *place, condition) == settings.evaluation(without, *place, condition)
+    assert settings.tables(config) == settings.tables(without)
