@@ -28,7 +28,10 @@ rule controls_shard:
     benchmark:
         str(
             paths.timing(
-                "controls_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
+                "controls_shard",
+                "{model}",
+                "{benchmark}",
+                "{condition}-{shard}-of-{of}",
             )
         )
     wildcard_constraints:
@@ -76,9 +79,7 @@ rule score_controls:
     output:
         files_of("shared_t1_scores"),
     log:
-        str(
-            paths.log("scores", "{model}", "{benchmark}", "shared_t1-{condition}")
-        ),
+        str(paths.log("scores", "{model}", "{benchmark}", "shared_t1-{condition}")),
     benchmark:
         str(paths.timing("score_controls", "{model}", "{benchmark}", "{condition}"))
     wildcard_constraints:
