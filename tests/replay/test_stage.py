@@ -35,7 +35,7 @@ from stair.replay.states import CoverageName, ReplayStates
 from stair.replay.study import ReplayStudy
 from tests.conftest import random_model
 from tests.faults.harness import Kill, forked
-from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay
+from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay, run
 
 pytestmark = pytest.mark.xdist_group("replay")
 PLACE = (MODEL, "math500", "native")
@@ -403,3 +403,16 @@ def test_a_layer_without_reads_is_refused_with_its_key(finished: RunPaths, copie
         for words in (("--design",), ("--shard", "0", "--of", "1"), ("--seal",)):
             with pytest.raises(ValueError, match=f"replay.layers: layer {layer} cannot be measured: {reason}"):
                 replay(copied, *words)
+
+
+def test_a_reported_layer_that_the_model_lacks_is_refused_before_anything_is_measured(copied: RunPaths) -> None:
+    full = study_of(copied).backbone.architecture.full_attention_layers
+    for layer in (4, *({0, 2} - set(full))):
+        reconfigure(copied, analysis={"reported_layer": layer, "neighborhoods": [1]})
+        steps = (("--design",), ("--shard", "0", "--of", "1"), ("--seal",))
+        commands = [*(("replay", *step) for step in steps), ("replay-statistics", "--part", "attention")]
+        for name, *words in commands:
+            with pytest.raises(
+                ValueError, match=rf"replay\.analysis\.reported_layer: layer {layer} cannot be measured"
+            ):
+                run(copied, name, "--model", MODEL, *words)

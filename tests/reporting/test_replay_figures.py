@@ -304,3 +304,9 @@ def test_a_printed_number_without_pairs_is_a_gap(config: Config) -> None:
     gaps = [each for each in numbers.printed() if not isinstance(each.value, float)]
     assert len(gaps) == 8 and all("neighborhood overlap" in each.metric for each in gaps)
     assert replace(gaps[0], low=1.0).low == 1.0
+
+
+def test_statistics_of_other_keys_are_refused_with_the_missing_number(config: Config) -> None:
+    numbers = numbers_of(config, all_statistics(sizes=(8, 16)))
+    with pytest.raises(ValueError, match=r"no overlap raw, group 1, layer 19, k 32: .* run `stair replay-statistics`"):
+        drawn("neighborhood", numbers, config)
