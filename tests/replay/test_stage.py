@@ -6,7 +6,7 @@ import random
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, 
 from stair.records.tables import read_table, write_table
 from stair.replay.design.histories import History
 from stair.replay.measure import Replayer
+from stair.replay.stage import _complete_paths
 from stair.replay.states import CoverageName, ReplayStates
 from stair.replay.study import ReplayStudy
 from tests.conftest import random_model
@@ -377,6 +378,26 @@ def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
     write_table(path, RESPONSES, [row for row in rows if row["turn"] < 3 or row in third])
     with pytest.raises(ValueError, match=r"needs 8 histories \(paths of 3 complete turns\); there are 5: 3 too few"):
         replay(copied, "--design")
+
+
+def test_histories_fit_the_model_s_context_with_the_longest_current_turn(finished: RunPaths) -> None:
+    study = study_of(finished)
+    sessions: dict[str, list[str]] = defaultdict(list)
+    for row in read_table(finished.evaluation_sessions("math500"), EVALUATION_SESSIONS):
+        sessions[row["session_id"]].append(row["problem_id"])
+    needed = {
+        (session, sample): len(study.prompts.sources(History(session, sample, tuple(problems[:3])))[-1].ids)
+        + max(len(study.prompts.turn(problem).ids) for turns in sessions.values() for problem in turns)
+        for session, problems in sessions.items()
+        for sample in range(4)
+    }
+    backbone = study.backbone
+    for context in {tokens + more for tokens in needed.values() for more in (-1, 0)}:
+        study.backbone = replace(backbone, architecture=replace(backbone.architecture, context=context))
+        complete = {
+            (session, sample) for session, paths in _complete_paths(study, sessions).items() for sample in paths
+        }
+        assert complete == {path for path, tokens in needed.items() if tokens <= context}
 
 
 def test_a_disk_that_is_too_small_is_refused_beforehand(
