@@ -93,6 +93,8 @@ class Replay(Strict):
     def _sizes_agree(self) -> Self:
         if len(set(self.layers)) != len(self.layers):
             raise ValueError(f"layers lists a layer twice: {list(self.layers)}")
+        if len(set(self.models)) != len(self.models):
+            raise ValueError(f"models lists a model twice: {list(self.models)}")
         self.sizes()
         return self
 

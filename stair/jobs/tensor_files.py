@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from stair.records.files import link_or_copy, replacing
 from stair.records.keys import file_digest
@@ -62,7 +62,8 @@ class TensorFiles:
         """
         facts = json.dumps({"key": key, "sha256": _content_digest(tensors)}, sort_keys=True)
         with replacing(self.path(name)) as partial:
-            save_file(dict(tensors), partial, metadata={_HEADER: facts})
+            # safetensors' own writer reports a full disk as another error, and its files are for their owner alone.
+            partial.write_bytes(save(dict(tensors), metadata={_HEADER: facts}))
 
     def verified_digest(self, name: str, key: str) -> str | None:
         """The SHA-256 of a piece's file after a check of its tensors against their digest; None if the piece is not complete.

@@ -14,6 +14,7 @@ from stair.replay.analysis import attention_masses, geometry, increments
 from stair.replay.analysis.crossing import Crossing
 from stair.replay.analysis.statistic import write_statistics
 from stair.replay.states import ReplayStates
+from stair.replay.study import check_reported_layer
 
 
 def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
@@ -26,15 +27,16 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
         part: `attention`, `geometry` or `read_prediction`.
 
     Raises:
-        ValueError: there is no such part, or the replay is not measured or damaged.
+        ValueError: there is no such part, the model lacks the reported layer, or the replay is not measured or damaged.
     """
     if part not in PARTS:
         raise ValueError(f"the analysis has no part '{part}' (there are: {', '.join(PARTS)})")
     assert config.replay is not None and config.replay.analysis is not None, "the graph has no analysis then"
+    architecture = describe(read_mapping(paths.model_folder(config, model) / "config.json"))
+    check_reported_layer(architecture, config.replay.analysis)
     states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
     histories = read_table(paths.replay_histories(model), REPLAY_HISTORIES)
     first, second = (Crossing.of(number, states, histories) for number in (1, 2))
-    architecture = describe(read_mapping(paths.model_folder(config, model) / "config.json"))
     output = paths.replay_statistics(model, part)
     count = write_statistics(output, states.depth, PARTS[part]((first, second), architecture, config.replay))
     write_manifest(output, stage="replay", settings=config.replay.analysis.model_dump(mode="json"))

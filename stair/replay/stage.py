@@ -75,9 +75,10 @@ def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[
         if not all(turn in saved for turn in range(1, depth + 1)):
             continue
         last = saved[depth]
-        # The history is no longer than the last prompt and answer with the markers around it.
+        # The history is about as long as the last prompt and answer: markers and another encoding of the answer add few
+        # tokens. So only long histories are rendered and counted.
         room = study.backbone.architecture.context - longest
-        if last["prompt_tokens"] + last["response_tokens"] > room:
+        if 2 * (last["prompt_tokens"] + last["response_tokens"]) > room:
             history = History(session, sample, tuple(sessions[session][:depth]))
             if len(study.prompts.sources(history)[-1].ids) > room:
                 continue

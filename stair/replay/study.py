@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from stair.backbones.architecture import Architecture
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay import Replay
+from stair.config.replay_analysis import ReplayAnalysis
 from stair.jobs.tensor_files import TensorFiles
-from stair.measurement.layers import check_measured_layers
+from stair.measurement.layers import check_attention_layer, check_measured_layers
 from stair.protocol.backbone import Backbone
 from stair.records.keys import PROTOCOL_VERSION, digest_of, ids_digest
 from stair.replay.design.crossed import Design
@@ -52,6 +54,8 @@ class ReplayStudy:
             check_measured_layers(self.backbone.architecture, self.settings.layers)
         except ValueError as error:
             raise ValueError(f"replay.layers: {error}") from None
+        if self.settings.analysis is not None:
+            check_reported_layer(self.backbone.architecture, self.settings.analysis)
         self.shapes = Shapes(self.backbone.architecture, self.settings.layers, self.settings.depth)
         self.work_folder = paths.work("replay", model)
         # Of the same name in every run, because the design goes by names.
@@ -109,6 +113,18 @@ class ReplayStudy:
     def _of(self, unit: Unit) -> dict[str, Any]:
         turns = [self.prompts.turn(problem) for problem in unit.batch.problems]
         return {"turns": [[ids_digest(turn.ids), *turn.body] for turn in turns], "reads": unit.with_reads}
+
+
+def check_reported_layer(architecture: Architecture, analysis: ReplayAnalysis) -> None:
+    """Checks the layer whose numbers the text gives, before anything is measured or analyzed for it.
+
+    Raises:
+        ValueError: the model has no such full-attention layer; the message names the key.
+    """
+    try:
+        check_attention_layer(architecture, analysis.reported_layer)
+    except ValueError as error:
+        raise ValueError(f"replay.analysis.reported_layer: {error}") from None
 
 
 def _ends(source: SourceTokens) -> list[int]:

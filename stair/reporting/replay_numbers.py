@@ -90,9 +90,19 @@ class ReplayNumbers:
     def at(
         self, quantity: Quantity, of: str, group: str, *, layer: int | None = None, k: int | None = None
     ) -> Statistic:
-        """A statistic at one layer."""
-        (found,) = (each for each in self.curve(quantity, of, group, k) if each.layer == layer)
-        return found
+        """A statistic at one layer.
+
+        Raises:
+            ValueError: the files have none, because they were computed under other keys.
+        """
+        for each in self.curve(quantity, of, group, k):
+            if each.layer == layer:
+                return each
+        keys = [f"{name} {key}" for name, key in (("layer", layer), ("k", k)) if key is not None]
+        raise ValueError(
+            f"the replay statistics of {self.model} have no {', '.join([f'{quantity} {of}'.strip(), group, *keys])}: they were "
+            "computed under other keys of `replay`; run `stair replay-statistics` again"
+        )
 
     @cached_property
     def last_layer(self) -> int:

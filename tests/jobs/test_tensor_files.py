@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from stair.jobs import tensor_files
 from stair.jobs.shards import Shard, ShardWork, withdraw_markers
 from stair.jobs.tensor_files import TensorFiles
 from stair.records.keys import file_digest
@@ -75,18 +73,27 @@ def test_another_run_gives_what_it_has_under_an_equal_key(tmp_path: Path) -> Non
     assert files.verified_digest("x", "key")
 
 
-def test_a_full_disk_is_one_line_and_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_line_and_leaves_the_earlier_file(tmp_path: Path) -> None:
     files = TensorFiles(tmp_path)
     files.keep("x", "key", tensors(1))
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(tensor_files, "save_file", full)
-    with pytest.raises(OSError, match="make room and run the same command again"):
-        files.keep("x", "another", tensors(2))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="make room and run the same command again"):
+            files.keep("x", "another", tensors(2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert files.has("x", "key")
     assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+def test_others_may_read_a_file_as_far_as_the_user_lets_them(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        TensorFiles(tmp_path).keep("x", "key", tensors(1))
+    finally:
+        os.umask(before)
+    assert TensorFiles(tmp_path).path("x").stat().st_mode & 0o777 == 0o640
 
 
 def test_work_without_room_is_refused_before_it_begins(tmp_path: Path) -> None:

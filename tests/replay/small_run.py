@@ -32,7 +32,7 @@ def make_run(
         "models": {MODEL: backbone | {"evaluation_sampling": {"max_new_tokens": 12}}},
         "controllers": {"stair": {"layers": [1, 3]}},
         "transformers": {"batch_width": 16},
-        "replay": {"layers": [1]},
+        "replay": {"layers": [1], "analysis": {"reported_layer": 1}},
     }
     paths = RunPaths(folder / "run")
     paths.folder.mkdir(parents=True)

@@ -6,7 +6,7 @@ import random
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,12 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, 
 from stair.records.tables import read_table, write_table
 from stair.replay.design.histories import History
 from stair.replay.measure import Replayer
+from stair.replay.stage import _complete_paths
 from stair.replay.states import CoverageName, ReplayStates
 from stair.replay.study import ReplayStudy
 from tests.conftest import random_model
 from tests.faults.harness import Kill, forked
-from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay
+from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay, run
 
 pytestmark = pytest.mark.xdist_group("replay")
 PLACE = (MODEL, "math500", "native")
@@ -379,6 +380,26 @@ def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
         replay(copied, "--design")
 
 
+def test_histories_fit_the_model_s_context_with_the_longest_current_turn(finished: RunPaths) -> None:
+    study = study_of(finished)
+    sessions: dict[str, list[str]] = defaultdict(list)
+    for row in read_table(finished.evaluation_sessions("math500"), EVALUATION_SESSIONS):
+        sessions[row["session_id"]].append(row["problem_id"])
+    needed = {
+        (session, sample): len(study.prompts.sources(History(session, sample, tuple(problems[:3])))[-1].ids)
+        + max(len(study.prompts.turn(problem).ids) for turns in sessions.values() for problem in turns)
+        for session, problems in sessions.items()
+        for sample in range(4)
+    }
+    backbone = study.backbone
+    for context in {tokens + more for tokens in needed.values() for more in (-1, 0)}:
+        study.backbone = replace(backbone, architecture=replace(backbone.architecture, context=context))
+        complete = {
+            (session, sample) for session, paths in _complete_paths(study, sessions).items() for sample in paths
+        }
+        assert complete == {path for path, tokens in needed.items() if tokens <= context}
+
+
 def test_a_disk_that_is_too_small_is_refused_beforehand(
     copied: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -403,3 +424,16 @@ def test_a_layer_without_reads_is_refused_with_its_key(finished: RunPaths, copie
         for words in (("--design",), ("--shard", "0", "--of", "1"), ("--seal",)):
             with pytest.raises(ValueError, match=f"replay.layers: layer {layer} cannot be measured: {reason}"):
                 replay(copied, *words)
+
+
+def test_a_reported_layer_that_the_model_lacks_is_refused_before_anything_is_measured(copied: RunPaths) -> None:
+    full = study_of(copied).backbone.architecture.full_attention_layers
+    for layer in (4, *({0, 2} - set(full))):
+        reconfigure(copied, analysis={"reported_layer": layer, "neighborhoods": [1]})
+        steps = (("--design",), ("--shard", "0", "--of", "1"), ("--seal",))
+        commands = [*(("replay", *step) for step in steps), ("replay-statistics", "--part", "attention")]
+        for name, *words in commands:
+            with pytest.raises(
+                ValueError, match=rf"replay\.analysis\.reported_layer: layer {layer} cannot be measured"
+            ):
+                run(copied, name, "--model", MODEL, *words)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -196,6 +197,58 @@ def test_neighborhood_joins_the_sizes_in_purple_and_gray(numbers: ReplayNumbers,
         assert [line.get_color() for line in axes.lines] == [MATCHED] * 2 + [GRAY] * 2
 
 
+def test_sizes_are_drawn_in_order_in_whatever_order_the_key_lists_them(config: Config) -> None:
+    numbers = numbers_of(config, all_statistics())
+    keys = numbers.analysis.model_copy(update={"neighborhoods": (16, 8, 32)})
+    for axes in drawn("neighborhood", replace(numbers, analysis=keys), config).drawing.axes:
+        assert [list(line.get_xdata()) for line in axes.lines] == [[8, 16, 32]] * 4
+        assert axes.get_xlim()[0] < 8 and axes.get_xlim()[1] > 32
+
+
+def test_transitions_of_another_model_are_named(numbers: ReplayNumbers, config: Config) -> None:
+    own, other = (
+        " ".join(" ".join(lines(drawn("historical_computation", replace(numbers, model=model), config))).split())
+        for model in (MODEL, "qwen3.5-4b")
+    )
+    labels = Labels.of(config)
+    assert "D: " not in own
+    assert f"{labels.model('qwen3.5-4b')}, MATH-500, problem coverage" in other
+    assert f"D: {labels.model(MODEL)}, MATH-500." in other
+
+
+def test_each_curve_is_drawn_from_its_own_statistics(config: Config) -> None:
+    """No two numbers are equal here, so a curve of another group, category, view or direction differs."""
+    values = np.random.default_rng(4).permutation(np.arange(5.0, 95.0, 0.01))
+    found = [replace(each, value=float(value)) for each, value in zip(all_statistics(), values, strict=False)]
+    numbers = numbers_of(config, iter(found))
+
+    def values_of(quantity: Quantity, of: str, group: str, **keys: int) -> list[float | None]:
+        chosen = [each for each in found if (each.quantity, each.of, each.group) == (quantity, of, group)]
+        return [each.value for each in chosen if all(getattr(each, key) == value for key, value in keys.items())]
+
+    def curves(axes: Axes) -> list[list[float]]:
+        return [list(line.get_ydata()) for line in axes.lines if line.get_marker() != "None"]
+
+    panels = drawn("attention", numbers, config).drawing.axes
+    for axes, of in zip(panels, CATEGORIES, strict=True):
+        assert curves(axes) == [values_of("attention mass", of, group) for group in GROUPS]
+    panels = drawn("historical_computation", numbers, config).drawing.axes
+    masses, norms, nearest = (axes for axes in panels if any(list(line.get_xdata()) == [19, 19] for line in axes.lines))
+    assert curves(masses) == [values_of("attention mass", "assistant", group) for group in GROUPS]
+    assert curves(norms) == [values_of("displacement norm", "", group) for group in GROUPS]
+    pairs = ("shuffled overlap", "overlap")
+    assert curves(nearest) == [values_of(each, "interaction", group, k=8) for each in pairs for group in GROUPS]
+    panels = drawn("neighborhood", numbers, config).drawing.axes
+    for axes, of in zip(panels, ("interaction", WHITENED), strict=True):
+        assert curves(axes) == [values_of(each, of, group, layer=19) for each in pairs[::-1] for group in GROUPS]
+    left, right = drawn("read_prediction", numbers, config).drawing.axes
+    assert curves(left) == [values_of("incremental R2", "assistant", each) for each in DIRECTIONS]
+    reads = (*READS, *SHUFFLED)
+    assert curves(right) == [
+        [value for of in reads for value in values_of("incremental R2", of, each, layer=3)] for each in DIRECTIONS
+    ]
+
+
 def test_read_prediction_has_a_zero_line_and_points_of_both_directions(numbers: ReplayNumbers, config: Config) -> None:
     left, right = drawn("read_prediction", numbers, config).drawing.axes
     for axes, points in ((left, 4), (right, 5)):
@@ -304,3 +357,9 @@ def test_a_printed_number_without_pairs_is_a_gap(config: Config) -> None:
     gaps = [each for each in numbers.printed() if not isinstance(each.value, float)]
     assert len(gaps) == 8 and all("neighborhood overlap" in each.metric for each in gaps)
     assert replace(gaps[0], low=1.0).low == 1.0
+
+
+def test_statistics_of_other_keys_are_refused_with_the_missing_number(config: Config) -> None:
+    numbers = numbers_of(config, all_statistics(sizes=(8, 16)))
+    with pytest.raises(ValueError, match=r"no overlap raw, group 1, layer 19, k 32: .* run `stair replay-statistics`"):
+        drawn("neighborhood", numbers, config)

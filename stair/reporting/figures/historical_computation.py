@@ -74,8 +74,12 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
     curves = [*masses, *norms, *matched, *shuffled]
     shown = [*sizes.values(), *energies.values(), *(each for curve in curves for each in curve)]
     fractions = [_percent(energies["interaction", group], 2) for group in GROUPS]
+    # `transitions` may name another model than `replay`.
+    others = dict.fromkeys((each.model, each.benchmark) for each in transitions)
+    others.pop((numbers.model, numbers.benchmark), None)
     notes = [
         f"Layer {reported} (dotted line): interaction energy fractions {fractions[0]} and {fractions[1]} for groups 1 and 2.",
+        *(f"D: {labels.model(model)}, {labels.benchmark(benchmark)}." for model, benchmark in others),
         *(f"Not computed: {reason}." for reason in gap_reasons(transitions)),
     ]
     foot = foot_of(numbers, shown, labels, notes, draws_intervals=True)

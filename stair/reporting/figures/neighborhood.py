@@ -20,7 +20,7 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
     """A panel for each coordinate system; the CSV has the raw and additive views too."""
     from matplotlib.patches import Patch
 
-    layer, sizes = numbers.analysis.reported_layer, numbers.analysis.neighborhoods
+    layer, sizes = numbers.analysis.reported_layer, sorted(numbers.analysis.neighborhoods)
     curves = {
         (view, quantity, group): [numbers.at(quantity, view, group, layer=layer, k=k) for k in sizes]
         for view in ("raw", "additive", *_TITLES)
