@@ -23,7 +23,7 @@ from stair.statistics.named_random import named_generator
 from stair.statistics.replication import Key, replication, replication_spreads
 from stair.statistics.transitions import TRANSITIONS, answer_transitions
 from stair.statistics.values import Value
-from tests.reporting.paper_frame import ROOT, Frame, paper_config, swapped
+from tests.reporting.paper_frame import ROOT, WITHOUT_AMC23, Frame, paper_config, swapped
 from tests.statistics.paper_rows import rows_of_evaluation
 
 DRAWS = 200
@@ -177,3 +177,23 @@ def test_redrawn_rows_differ_in_five_percent_before_the_false_discovery_step() -
         shares.append(np.mean([each < 0.05 for each in p_values]))
     share, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(DRAWS))
     assert abs(share - 0.05) <= error, f"{share:.4f} of the numbers differ, standard error {error:.4f}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (WITHOUT_AMC23, "pooled over math500, aime2025; the paper pools math500, aime2025, amc23"),
+        (
+            {"models": {"qwen3.5-9b": None}},
+            "pooled over qwen3-4b-instruct, qwen3.5-4b; the paper pools qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b",
+        ),
+        ({}, None),
+    ],
+    ids=["benchmark", "model", "all"],
+)
+def test_pooled_numbers_over_other_models_or_benchmarks_have_no_verdict(
+    changes: dict[str, object], reason: str | None
+) -> None:
+    config = resolve(ROOT, {"run": "paper", "training_pool": {"exclude_more": None}, **changes})
+    pooled = Place("tab:history-correctness-summary", "", "", "Native", "T2-T4", "T1 correct", "accuracy", "%")
+    assert RunFacts(config, Responses({}, 4, {})).other_problems(pooled) == reason
