@@ -107,8 +107,22 @@ class RunFacts:
             if (model, benchmark) not in config.evaluated(condition):
                 return f"the run does not evaluate {place.condition} for {place.model} on {place.benchmark}"
             reason = self._gap(model, benchmark, condition, place.turn) or reason
+        if model and benchmark and condition and shared:
+            reason = self._absent_from_study(place, (model, benchmark), condition) or reason
         foreign = self.stands_in(place)
         return reason if foreign is None else f"{reason}; structure only, since {foreign}"
+
+    def _absent_from_study(self, place: Place, pair: tuple[str, str], condition: str) -> str | None:
+        """Why the study with a shared T1 history has no rows of a place; None where it has some."""
+        if self._config.controls is None:
+            return "the run has no study with a shared T1 history"
+        study = self._config.shared_t1()
+        family = "stair" if condition == paper_labels.FULL_BANK else condition
+        members = [key for key, item in study.conditions.items() if item.name(key).averaged == family]
+        if any(pair in study.evaluated(key) for key in members):
+            return None
+        where = f"{place.model} on {place.benchmark}"
+        return f"the study with a shared T1 history does not have {place.condition} for {where}"
 
     def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
         """The first reason of an incomplete grid behind a number."""

@@ -197,3 +197,25 @@ def test_pooled_numbers_over_other_models_or_benchmarks_have_no_verdict(
     config = resolve(ROOT, {"run": "paper", "training_pool": {"exclude_more": None}, **changes})
     pooled = Place("tab:history-correctness-summary", "", "", "Native", "T2-T4", "T1 correct", "accuracy", "%")
     assert RunFacts(config, Responses({}, 4, {})).other_problems(pooled) == reason
+
+
+@pytest.mark.parametrize(
+    ("run", "changes", "condition", "reason"),
+    [
+        ("paper", {"controls": None}, "STAIR", "the run has no study with a shared T1 history"),
+        (
+            "tiny",
+            {},
+            "STAIR 2K",
+            "the study with a shared T1 history does not have STAIR 2K for Qwen3.5-4B on AIME 2025",
+        ),
+        ("paper", {}, "STAIR Full", "no table or figure of the run gives this number"),
+        ("paper", {}, "Random-reflector", "no table or figure of the run gives this number"),
+    ],
+)
+def test_what_the_study_with_a_shared_t1_lacks_has_its_reason(
+    run: str, changes: dict[str, object], condition: str, reason: str
+) -> None:
+    facts = RunFacts(resolve(ROOT, {"run": run, **changes}), Responses({}, 4, {}))
+    place = Place("tab:bank-prefix-accuracy", "Qwen3.5-4B", "AIME 2025", condition, "T2", "", "Avg@4", "%")
+    assert facts.absent(place).startswith(reason)
