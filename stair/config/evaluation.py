@@ -95,18 +95,31 @@ def expanded(conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Conditions as plain values, with one entry for each member of a family that is given by `seeds` or `prefixes`.
 
     Raises:
-        ValueError: a family is given by both, or a member's key stands twice.
+        ValueError: a family is given by both, its list is none of distinct whole numbers, or a member's key stands twice.
     """
     members: dict[str, Any] = {}
     for key, entry in conditions.items():
         lists = [name for name in ("seeds", "prefixes") if isinstance(entry, Mapping) and entry.get(name) is not None]
         if len(lists) == 2:
             raise ValueError(f"conditions.{key} is given by seeds and by prefixes; give one of the two")
+        if lists:
+            _check_list(f"conditions.{key}.{lists[0]}", entry[lists[0]])
         for member, values in _members(key, entry, lists[0]) if lists else [(key, entry)]:
             if member in members:
-                raise ValueError(f"conditions.{member} stands twice: by itself and among the members of a family")
+                raise ValueError(
+                    f"conditions.{member} stands twice, by itself and among the members of a family; rename the first"
+                )
             members[member] = values
     return members
+
+
+def _check_list(where: str, numbers: Any) -> None:
+    if not isinstance(numbers, list | tuple) or not all(type(number) is int for number in numbers):
+        raise ValueError(f"{where} is {numbers!r}; expected a list of whole numbers, such as [1, 2, 3]")
+    if not numbers:
+        raise ValueError(f"{where} is empty; name a number, or set the condition to null")
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f"{where} lists a number twice: {list(numbers)}; keep one of the two")
 
 
 def _members(family: str, entry: Mapping[str, Any], by: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -144,13 +144,18 @@ class Config(Strict):
                 self._check_runtime(runtime)
         if not self.conditions and not self.only_measures:
             raise ValueError(
-                "conditions is empty; name one, or remove all controllers too and set runtime.synthetic, "
-                "which needs neither"
+                "conditions is empty; name one, or remove all controllers and the section controls too and set "
+                "runtime.synthetic, which needs none of them"
             )
         return self
 
     def _check_controls(self, controls: Controls, known: Callable[[str, str | None, dict, str], None]) -> None:
         study = self.shared_t1()
+        if controls.seed == self.evaluation.seed:
+            raise ValueError(
+                f"controls.seed is '{controls.seed}', as evaluation.seed; the study generates a T1 of its own, so name it "
+                "otherwise"
+            )
         for key, condition in controls.conditions.items():
             where = f"controls.conditions.{key}"
             known(f"{where}.controller", condition.controller, self.controllers, "controller")
@@ -195,7 +200,7 @@ class Config(Strict):
     def only_measures(self) -> bool:
         """Whether the run has no stage but the runtime study of random weights: no data, training or responses."""
         synthetic = self.runtime is not None and self.runtime.synthetic is not None
-        return synthetic and not self.conditions and not self.controllers
+        return synthetic and not self.conditions and not self.controllers and self.controls is None
 
     def _check_missing(self, where: str, gap: MissingResponse) -> None:
         condition = self.conditions[gap.condition]
@@ -280,9 +285,10 @@ class Config(Strict):
                 f"conditions.{key} cannot reuse the first turns of '{condition.first_turn}': the adapter of "
                 f"'{condition.controller}' acts at T1 too"
             )
-        if condition.intervention and not self.reads_bank(key):
+        changed = [*condition.intervention, *(["variant"] if condition.variant != "differential" else [])]
+        if changed and not self.reads_bank(key):
             raise ValueError(
-                f"conditions.{key} sets {', '.join(condition.intervention)} and reads no bank; name a controller that reads"
+                f"conditions.{key} sets {', '.join(changed)} and reads no bank; name a controller that reads"
             )
         if self.reads_bank(key):
             try:

@@ -63,6 +63,9 @@ REPOSITORIES = {
 BENCHMARKS = {"math500": "MATH-500", "aime2025": "AIME 2025", "amc23": "AMC23", "gpqa_diamond": "GPQA-Diamond"}
 """The labels of the paper's benchmarks."""
 
+POOLED_BENCHMARKS = ("math500", "aime2025", "amc23")
+"""The mathematical benchmarks, whose responses of all three models the paper pools (section 2.3)."""
+
 FULL_BANK = "stair_prefix-full"
 """The key under which the full bank stands among the prefixes; its rows are those of `stair`."""
 

@@ -228,10 +228,24 @@ class _Study:
             return {}
         responses, problems = sum(g.correct.size for g in grids), sum(len(g.problems) for g in grids)
         place = (*self._place, condition, span, "")
+        passed = pass_spread(grids)
+        if len(members) > 1:
+            passed = passed._replace(variance=passed.variance * self._dependence(members, turns))
         return {
             (*place, self.average): _scaled(sum_spread(sums, 1.0), 100.0 / responses),
-            (*place, self.passed): _scaled(pass_spread(grids), 100.0 / problems),
+            (*place, self.passed): _scaled(passed, 100.0 / problems),
         }
+
+    def _dependence(self, members: Sequence[str], turns: Sequence[int]) -> float:
+        """How many times the variance of the members' sum is that of independent members: from 1 to their number.
+
+        Test-time seeds share their T1, so a response of one goes with those of the others. That of correct responses
+        stands for that of passed problems, of which each member has one draw.
+        """
+        parts = [self.sums([member], turns) for member in members]
+        alone = [part.var(axis=1, ddof=1).sum() for part in parts if part is not None]
+        together = np.sum([part for part in parts if part is not None], axis=0).var(axis=1, ddof=1).sum()
+        return float(np.clip(together / sum(alone), 1.0, len(members))) if sum(alone) else float(len(members))
 
     def gains(self, condition: str, base: str, turns: Sequence[int], span: str, suffix: str) -> dict[Key, Spread]:
         """Of a condition's mean scores minus a base's."""

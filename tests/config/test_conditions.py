@@ -91,7 +91,7 @@ def test_an_intervention_is_part_of_its_rules_settings_and_of_no_other(config: C
         ({**READS, "randomised": "values"}, "randomised needs a seed"),
         ({**READS, "prefixes": [0]}, "greater than or equal to 1"),
         ({"first_turn": "vanilla", "prefix": 5}, "sets prefix and reads no bank"),
-        ({**READS, "randomised": "values", "seeds": [1, 1]}, "conditions.odd-1 stands twice"),
+        ({**READS, "randomised": "values", "seeds": [1, 1]}, "conditions.odd.seeds lists a number twice"),
         ({**READS, "variant": "reflected"}, "'differential', 'direct' or 'zero'"),
     ],
 )

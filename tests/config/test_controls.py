@@ -93,6 +93,9 @@ def test_other_runs_have_their_own(run: str) -> None:
         ({"conditions": {"odd": {"label": "Odd", "controller": "none"}}}, "controls.conditions.odd.controller names"),
         ({"conditions": {"odd": {"label": "Odd", "prefix": 4}}}, "controls.conditions.odd sets prefix and reads no bank"),
         ({"conditions": {"odd": {"label": "Odd", "controller": "lora"}}}, "controls.conditions.odd cannot reuse"),
+        ({"conditions": {"native": {"variant": "direct"}}}, "controls.conditions.native sets variant and reads no bank"),
+        ({"conditions": {"bank_free": {"variant": "zero"}}}, "controls.conditions.bank_free sets variant and reads no bank"),
+        ({"seed": "evaluation"}, "controls.seed is 'evaluation', as evaluation.seed"),
         ({"models": ["qwen3.5-9b"]}, "controls.conditions.bank_free needs the controller 'bank_free' of qwen3.5-9b"),
         (
             {"missing": [dict(zip(("model", "benchmark"), PLACE, strict=True), condition="native", session="s", sample=9,
@@ -104,6 +107,26 @@ def test_other_runs_have_their_own(run: str) -> None:
 def test_a_study_that_cannot_be_is_refused(controls: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem.replace("(", r"\(")):
         resolved(controls=controls)
+
+
+@pytest.mark.parametrize(
+    ("family", "problem"),
+    [
+        ({"random_reflector": {"seeds": []}}, "conditions.random_reflector.seeds is empty"),
+        (
+            {"random_reflector": {"seeds": 3}},
+            "conditions.random_reflector.seeds is 3; expected a list of whole numbers",
+        ),
+        ({"random_reflector": {"seeds": [1, 1, 2]}}, "conditions.random_reflector.seeds lists a number twice"),
+        ({"stair_prefix": {"prefixes": "quartiles"}}, "conditions.stair_prefix.prefixes is 'quartiles'; expected"),
+        ({"stair_prefix": {"prefixes": ["half"]}}, "conditions.stair_prefix.prefixes is .*; expected a list"),
+        ({"stair_prefix-2048": {"label": "Another"}}, "conditions.stair_prefix-2048 stands twice"),
+    ],
+)
+def test_a_family_that_is_no_list_of_numbers_is_refused(family: dict[str, Any], problem: str) -> None:
+    """Neither a traceback nor a family that quietly has no members."""
+    with pytest.raises(ConfigError, match=problem):
+        resolved(controls={"conditions": family})
 
 
 def test_two_turns_belong_to_the_study_alone() -> None:

@@ -17,6 +17,11 @@ from stair.reporting.from_rows import tables_from
 from tests.statistics.paper_rows import write_rows
 
 ROOT = Path(__file__).parents[2]
+WITHOUT_AMC23 = {
+    "benchmarks": {"amc23": None},
+    "models": {key: {"evaluation_changes": {"amc23": None}} for key in ("qwen3.5-4b", "qwen3.5-9b")},
+}
+"""The change that takes a benchmark out of the paper's run."""
 
 
 def paper_config() -> Config:

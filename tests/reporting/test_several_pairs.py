@@ -111,3 +111,22 @@ def test_the_caption_names_the_pair_only_where_it_is_one(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_several_pairs_compile(name: str, tmp_path: Path) -> None:
     assert_clean(compiled(latex(made(name, PAIRS).layout), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("families", "sentence"),
+    [
+        (("kv_permutation",), "K--V pairing averages three test-time seeds; other"),
+        (
+            ("random_reflector", "kv_permutation"),
+            "Random-reflector and K--V pairing average three test-time seeds; other",
+        ),
+    ],
+)
+def test_the_caption_names_the_seeded_controls_that_the_table_has(families: tuple[str, ...], sentence: str) -> None:
+    names = {"native": "native", "stair": "stair"}
+    frames = [of_pair("m", "b", names)]
+    frames += [of_pair("m", "b", {"lora": f"{family}-{seed}"}) for family in families for seed in (1, 2, 3)]
+    table = shared_t1.build(Responses.from_frame(pd.concat(frames, ignore_index=True)), LABELS)
+    assert table is not None
+    assert f"per problem. {sentence} conditions" in table.layout.caption

@@ -10,6 +10,7 @@ import yaml
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, resolve, validate
+from stair.graph.artifacts import Artifacts
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.graph.settings import runtime as runtime_settings
@@ -70,6 +71,9 @@ def test_shapes_only_measures() -> None:
     run = Run(config, RunPaths.of(config))
     asked = {output.name for output in OUTPUTS.values() for _ in output.jobs(run)}
     assert asked == {"runtime", "table", "bank_cost_figure", "provenance"}
+    assert [name for (name,) in OUTPUTS["table"].jobs(run)] == ["bank_runtime", "in_text"]
+    inputs = {artifact.output.name for artifact in Artifacts(config, run.paths).all}
+    assert inputs == asked, "a table pulls other stages in"
     assert OUTPUTS["runtime"].made_from(run, "qwen3.5-4b") == {}
     assert not any(resolve(ROOT, {"run": name}).only_measures for name in ("paper", "tiny", "smoke"))
 
@@ -116,6 +120,15 @@ def test_a_run_needs_conditions_unless_it_only_measures() -> None:
     none = dict.fromkeys(resolve(ROOT, {"run": "paper"}).conditions)
     with pytest.raises(ConfigError, match="conditions is empty; name one"):
         resolve(ROOT, {"run": "paper", "conditions": none, "replay": None, "runtime": None})
+    # The study with a shared T1 history needs data and responses.
+    with pytest.raises(ConfigError, match="conditions is empty; name one, or remove all controllers and the section"):
+        resolve(
+            ROOT,
+            {
+                "run": "shapes",
+                "controls": yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["controls"],
+            },
+        )
 
 
 def test_settings_have_what_a_measurement_depends_on() -> None:

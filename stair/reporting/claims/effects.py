@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stair.config.model import Config
@@ -132,45 +132,44 @@ def seeds_of(config: Config, condition: str, model: str, benchmark: str) -> tupl
         item = config.conditions[key]
         controller = None if item.controller is None else config.controllers[item.controller]
         trained = controller and controller.model_dump(exclude={"seed", "models"})
-        return item.turns, item.first_turn, item.variant, item.repeats, trained
+        return item.turns, item.first_turn, item.variant, item.intervention, item.repeats, trained
 
     alike = [
         key
-        for key in config.conditions
-        if key != condition and identity(key) == identity(condition) and (model, benchmark) in config.evaluated(key)
+        for key, item in config.conditions.items()
+        if item.controller != chosen.controller
+        and identity(key) == identity(condition)
+        and (model, benchmark) in config.evaluated(key)
     ]
     return (condition, *alike)
 
 
+def _not_in_run(config: Config, models: Iterable[str], benchmarks: Iterable[str] = ()) -> Gap | None:
+    """The first model or benchmark that the run does not have."""
+    kinds = (("model", models, config.models), ("benchmark", benchmarks, config.benchmarks))
+    return next(
+        (Gap(f"the run has no {kind} {name}") for kind, names, there in kinds for name in names if name not in there),
+        None,
+    )
+
+
 def _absent(evidence: Evidence, terms: list[tuple[int, Side]]) -> Gap | None:
     """The first model, benchmark or condition of a comparison that the run does not have."""
-    config = evidence.config
     for _, side in terms:
-        if side.model not in config.models:
-            return Gap(f"the run has no model {side.model}")
-        if side.benchmark not in config.benchmarks:
-            return Gap(f"the run has no benchmark {side.benchmark}")
+        if (absent := _not_in_run(evidence.config, [side.model], [side.benchmark])) is not None:
+            return absent
         for condition in side.conditions:
-            if condition not in config.conditions:
+            if condition not in evidence.config.conditions:
                 return Gap(f"the run has no condition {condition}")
     return None
 
 
 def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
     config, labels = evidence.config, evidence.labels
-    pooled = [
-        (model, benchmark)
-        for model in config.models
-        for benchmark, item in config.benchmarks.items()
-        if item.mathematical and benchmark in config.benchmarks_of(model)
-    ]
+    absent = _not_in_run(config, paper_labels.MODELS, paper_labels.POOLED_BENCHMARKS)
+    pooled = [(model, benchmark) for model in paper_labels.MODELS for benchmark in paper_labels.POOLED_BENCHMARKS]
     for group in test.groups:
-        missing = next((model for model in paper_labels.MODELS if model not in config.models), None)
-        effect: Effect | Gap = (
-            Gap(f"the run has no model {missing}")
-            if missing is not None
-            else conditional_effect(evidence.responses, pooled, group, test.greater, test.less)
-        )
+        effect = absent or conditional_effect(evidence.responses, pooled, group, test.greater, test.less)
         what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
         yield Part(f"pooled, {MEAN}, {group}: {what}", "pp", effect)
 
@@ -191,16 +190,28 @@ def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
 
 def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
     labels, shared = evidence.labels, evidence.shared
-    there = shared.conditions(test.model, test.benchmark)
+    study, there = evidence.config.shared_t1(), shared.conditions(test.model, test.benchmark)
+    absent = _not_in_run(evidence.config, [test.model], [test.benchmark])
+    if absent is None and not there:
+        absent = Gap("the run has no responses of the study with a shared T1 history")
+
+    def members(side: str) -> tuple[str, ...]:
+        """The conditions of a side: its test-time seeds, each with all seeds of its controller."""
+        of_side = (key for key in there if labels.name(key).averaged == side)
+        seeds = (seed for key in of_side for seed in seeds_of(study, key, test.model, test.benchmark))
+        return tuple(key for key in dict.fromkeys(seeds) if key in there)
+
     for less in test.less:
-        members = [tuple(key for key in there if labels.name(key).averaged == side) for side in (test.greater, less)]
         what = f"{labels.condition(test.greater)} minus {labels.condition(less)}"
         part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, shared T1, T{TURN}: {what}"
-        if not all(members):
-            yield Part(part, "pp", Gap("the run has no responses of the study with a shared T1 history"))
+        sides = {side: members(side) for side in (test.greater, less)}
+        lacking = next((side for side, conditions in sides.items() if not conditions), None)
+        if absent is not None or lacking is not None:
+            yield Part(part, "pp", absent or Gap(f"the study with a shared T1 history has no condition {lacking}"))
             continue
         terms = [
-            (sign, Side(test.model, test.benchmark, side, (TURN,))) for sign, side in zip((1, -1), members, strict=True)
+            (sign, Side(test.model, test.benchmark, sides[side], (TURN,)))
+            for sign, side in ((1, test.greater), (-1, less))
         ]
         yield Part(part, "pp", paired_effect(shared, terms))
 
@@ -212,7 +223,8 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
     for filled in names:
         greater, less = (side.format(**filled) if isinstance(side, str) else side for side in (test.greater, test.less))
         for group in test.groups:
-            sides = [_estimate(evidence, test.model, group, side) for side in (greater, less)]
+            absent = _not_in_run(evidence.config, [test.model])
+            sides = [absent or _estimate(evidence, test.model, group, side) for side in (greater, less)]
             factor = f"{test.times:g} times " if test.times != 1.0 else ""
             part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))
             gap = next((side for side in sides if isinstance(side, Gap)), None)

@@ -65,7 +65,9 @@ class _Spelling:
         """A row's place, in the paper's spelling."""
         place = Place(**{key: row[key] for key in Place._fields})
         pooled = place.artifact == paper_labels.POOLED and place.model == self._pooled
+        metric, study, benchmark = place.metric.partition(", shared-T1 ")  # the only metric that names a benchmark
         return place._replace(
+            metric=f"{metric}{study}{self._benchmarks.get(benchmark, benchmark)}",
             model="" if pooled else self._models.get(place.model, place.model),
             benchmark=self._benchmarks.get(place.benchmark, place.benchmark),
             condition=self._conditions.get(place.condition, place.condition),

@@ -61,11 +61,33 @@ class RunFacts:
         return next((reason for reason in reasons if reason is not None), None)
 
     def other_problems(self, place: Place) -> str | None:
-        """Why sampled numbers of a benchmark are not of the paper's problems."""
+        """Why sampled numbers of a benchmark, or pooled ones, are not of the paper's problems."""
+        if place.artifact == paper_labels.POOLED:
+            return self._pooled_otherwise()
         key = paper_labels.BENCHMARK_KEYS.get(place.benchmark, "")
         count = len(self._problems.get(key, ()))
         expected = BENCHMARK_PROBLEMS.get(key)
         return f"{count} problems; the paper has {expected}" if count and count != expected else None
+
+    def _pooled_otherwise(self) -> str | None:
+        """Why the pooled numbers are over other models, benchmarks or problems than the paper's."""
+        config = self._config
+        mathematical = [key for key, item in config.benchmarks.items() if item.mathematical]
+        for names, expected in (
+            (list(config.models), list(paper_labels.MODELS)),
+            (mathematical, list(paper_labels.POOLED_BENCHMARKS)),
+        ):
+            if set(names) != set(expected):
+                return f"pooled over {', '.join(names)}; the paper pools {', '.join(expected)}"
+        counts = {key: len(self._problems.get(key, ())) for key in mathematical}
+        return next(
+            (
+                f"{count} problems of {key}; the paper has {BENCHMARK_PROBLEMS[key]}"
+                for key, count in counts.items()
+                if count and count != BENCHMARK_PROBLEMS[key]
+            ),
+            None,
+        )
 
     def absent(self, place: Place) -> str:
         """Why the run has no number at a place."""
@@ -85,8 +107,22 @@ class RunFacts:
             if (model, benchmark) not in config.evaluated(condition):
                 return f"the run does not evaluate {place.condition} for {place.model} on {place.benchmark}"
             reason = self._gap(model, benchmark, condition, place.turn) or reason
+        if model and benchmark and condition and shared:
+            reason = self._absent_from_study(place, (model, benchmark), condition) or reason
         foreign = self.stands_in(place)
         return reason if foreign is None else f"{reason}; structure only, since {foreign}"
+
+    def _absent_from_study(self, place: Place, pair: tuple[str, str], condition: str) -> str | None:
+        """Why the study with a shared T1 history has no rows of a place; None where it has some."""
+        if self._config.controls is None:
+            return "the run has no study with a shared T1 history"
+        study = self._config.shared_t1()
+        family = "stair" if condition == paper_labels.FULL_BANK else condition
+        members = [key for key, item in study.conditions.items() if item.name(key).averaged == family]
+        if any(pair in study.evaluated(key) for key in members):
+            return None
+        where = f"{place.model} on {place.benchmark}"
+        return f"the study with a shared T1 history does not have {place.condition} for {where}"
 
     def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
         """The first reason of an incomplete grid behind a number."""

@@ -29,7 +29,7 @@ from stair.statistics.shared_t1_metrics import TURN, median_bank, shared_t1_metr
 from stair.statistics.values import Value
 
 SHOWN = ("native", "random_reflector", "direct_read", "bank_free", "kv_permutation", "stair")
-_SEEDS = "Random-reflector and K--V pairing average three test-time seeds; other conditions use one evaluation. "
+_SEEDED = dict(zip(SEEDED, ("Random-reflector", "K--V pairing"), strict=True))
 
 
 def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
@@ -78,10 +78,15 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     several = len(pairs) > 1
     (model, benchmark), counts = pairs[0], {len(responses.problems[benchmark]) for _, benchmark in pairs}
     subject = f" {benchmark_title(labels, benchmark)} results for {labels.printed_model(model)}"
+    seeded = [name for condition, name in _SEEDED.items() if any(value.condition == condition for value in values)]
+    seeds = (
+        f"{' and '.join(seeded)} {'average' if len(seeded) > 1 else 'averages'} three test-time seeds; other conditions use "
+        "one evaluation. "
+    )
     caption = (
         f"Shared-T1{' results' if several else subject} at T2 (%). Conditions share "
         f"{f'{counts.pop()} problems' if len(counts) == 1 else 'their problems'} and {in_words(responses.samples)} matched "
-        f"trajectories per problem. {_SEEDS if any(value.condition in SEEDED for value in values) else ''}"
+        f"trajectories per problem. {seeds if seeded else ''}"
         f"Δ is the {average} difference from Native."
     )
     layout = Layout(

@@ -23,7 +23,7 @@ from stair.statistics.named_random import named_generator
 from stair.statistics.replication import Key, replication, replication_spreads
 from stair.statistics.transitions import TRANSITIONS, answer_transitions
 from stair.statistics.values import Value
-from tests.reporting.paper_frame import ROOT, Frame, paper_config, swapped
+from tests.reporting.paper_frame import ROOT, WITHOUT_AMC23, Frame, paper_config, swapped
 from tests.statistics.paper_rows import rows_of_evaluation
 
 DRAWS = 200
@@ -177,3 +177,45 @@ def test_redrawn_rows_differ_in_five_percent_before_the_false_discovery_step() -
         shares.append(np.mean([each < 0.05 for each in p_values]))
     share, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(DRAWS))
     assert abs(share - 0.05) <= error, f"{share:.4f} of the numbers differ, standard error {error:.4f}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (WITHOUT_AMC23, "pooled over math500, aime2025; the paper pools math500, aime2025, amc23"),
+        (
+            {"models": {"qwen3.5-9b": None}},
+            "pooled over qwen3-4b-instruct, qwen3.5-4b; the paper pools qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b",
+        ),
+        ({}, None),
+    ],
+    ids=["benchmark", "model", "all"],
+)
+def test_pooled_numbers_over_other_models_or_benchmarks_have_no_verdict(
+    changes: dict[str, object], reason: str | None
+) -> None:
+    config = resolve(ROOT, {"run": "paper", "training_pool": {"exclude_more": None}, **changes})
+    pooled = Place("tab:history-correctness-summary", "", "", "Native", "T2-T4", "T1 correct", "accuracy", "%")
+    assert RunFacts(config, Responses({}, 4, {})).other_problems(pooled) == reason
+
+
+@pytest.mark.parametrize(
+    ("run", "changes", "condition", "reason"),
+    [
+        ("paper", {"controls": None}, "STAIR", "the run has no study with a shared T1 history"),
+        (
+            "tiny",
+            {},
+            "STAIR 2K",
+            "the study with a shared T1 history does not have STAIR 2K for Qwen3.5-4B on AIME 2025",
+        ),
+        ("paper", {}, "STAIR Full", "no table or figure of the run gives this number"),
+        ("paper", {}, "Random-reflector", "no table or figure of the run gives this number"),
+    ],
+)
+def test_what_the_study_with_a_shared_t1_lacks_has_its_reason(
+    run: str, changes: dict[str, object], condition: str, reason: str
+) -> None:
+    facts = RunFacts(resolve(ROOT, {"run": run, **changes}), Responses({}, 4, {}))
+    place = Place("tab:bank-prefix-accuracy", "Qwen3.5-4B", "AIME 2025", condition, "T2", "", "Avg@4", "%")
+    assert facts.absent(place).startswith(reason)

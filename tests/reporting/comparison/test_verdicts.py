@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from math import sqrt
+from pathlib import Path
 
 import pytest
 
+from stair.config.resolve import resolve
 from stair.reporting.comparison.kinds import Kind
-from stair.reporting.comparison.ours import Ours
-from stair.reporting.comparison.printed import Place, Printed
+from stair.reporting.comparison.ours import Ours, read_ours
+from stair.reporting.comparison.printed import Place, Printed, printed_values
 from stair.reporting.comparison.verdicts import Compared, Known, Verdict, compare, spread_key
+from stair.reporting.labels import Labels
+from stair.reporting.tidy import tidy_csv
 from stair.statistics.replication import Key, Spread
+from stair.statistics.values import Value
 
 MODEL = "Qwen3.5-4B"
 
@@ -102,6 +107,15 @@ def test_sampled_numbers_decide_together() -> None:
     twice = Printed(RATES[0].place._replace(artifact="tab:turns-qwen35_4b_thinking"), RATES[0].text)
     pair = compare([RATES[0], twice], numbers | {twice.place: numbers[RATES[0].place]}, known(spreads))
     assert [each.verdict for each in pair] == [Verdict.DIFFERS, Verdict.DIFFERS]
+
+
+def test_the_shared_t1_bank_length_joins_under_any_label_of_its_benchmark(tmp_path: Path) -> None:
+    config = resolve(Path(__file__).parents[3], {"run": "tiny"})
+    metric = "median bank length, shared-T1 Tiny AIME 2025"
+    number = Value("qwen3.5-4b", "", "", "", "", metric, 0.007, "K tokens", "app:component-runtime")
+    (tmp_path / "in_text.csv").write_text(tidy_csv("in-text", [number], Labels.of(config)))
+    places = set(read_ours([tmp_path / "in_text.csv"], config))
+    assert places == {each.place for each in printed_values() if "shared-T1 AIME 2025" in each.place.metric}
 
 
 def test_kinds_of_the_examples() -> None:
