@@ -141,8 +141,8 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     from stair.measurement.attention import CPU_TILE, GPU_TILE
     from stair.measurement.categories import Turn
     from stair.measurement.memory import replay_memory
-    from stair.measurement.prefix import Prefix
-    from stair.measurement.prefix import run as forward
+    from stair.backbones.prefix import Prefix
+    from stair.backbones.prefix import run as forward
     from stair.measurement.probe import Probe
     from stair.measurement.turns import Turns
 

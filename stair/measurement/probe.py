@@ -17,7 +17,7 @@ from torch.utils.hooks import RemovableHandle
 from stair.backbones.architecture import describe
 from stair.measurement.attention import Layer, Sources, attend
 from stair.measurement.layers import check_measured_layers
-from stair.measurement.prefix import Prefix, run
+from stair.backbones.prefix import Prefix, run
 from stair.measurement.turns import Turns
 
 
