@@ -47,8 +47,10 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
             scope, renderer = f"{model}/{benchmark}", renderers.get(model)
             checks += _response_checks(config, paths, model, benchmark, schedule, renderer, scope)[0]
             study, files = shared_t1(config, paths)
-            found, turns = _response_checks(study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1")
-            checks += found
+            response_checks, turns = _response_checks(
+                study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1"
+            )
+            checks += response_checks
             if turns:
                 layers = {
                     key: config.controllers[item.controller].controlled_layers

@@ -203,7 +203,7 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
     }
 
     def load() -> tuple[Any, Reflector]:
-        made: Any = random_model(shape, device, DTYPES[dtype], engine.attention)
-        return made, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0)
+        model: Any = random_model(shape, device, DTYPES[dtype], engine.attention)
+        return model, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0)
 
     return Study(settings, label, "", tuple(histories), count, sizes, method, name, identity, load)
