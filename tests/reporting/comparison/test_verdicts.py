@@ -6,10 +6,10 @@ from math import sqrt
 
 import pytest
 
+from stair.reporting.comparison.compared import Compared, Known, Verdict, compare, spread_key
 from stair.reporting.comparison.kinds import Kind
 from stair.reporting.comparison.ours import Ours
 from stair.reporting.comparison.printed import Place, Printed
-from stair.reporting.comparison.verdicts import Compared, Known, Verdict, compare, spread_key
 from stair.statistics.replication import Key, Spread
 
 MODEL = "Qwen3.5-4B"

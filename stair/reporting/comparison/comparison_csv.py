@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from stair.records.csv_table import csv_table
 from stair.records.markdown import markdown_table
+from stair.reporting.comparison.compared import Compared, Verdict
 from stair.reporting.comparison.kinds import Kind
 from stair.reporting.comparison.printed import Place
-from stair.reporting.comparison.verdicts import Compared, Verdict
 
 COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
 _WORST, _REASONS = 10, 8

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stair.records.csv_table import csv_table
-from stair.reporting.claims.effects import Part
+from stair.reporting.claims.parts import Part
 from stair.reporting.claims.verdicts import Judged, Verdict
-from stair.reporting.comparison.files import structure_line
+from stair.reporting.comparison.comparison_csv import structure_line
 from stair.reporting.layout import DASH, Cell, Layout, Row, signed
 from stair.statistics.grid import Gap
 
