@@ -1,4 +1,4 @@
-# make reproduce   the tiny run, from generated problems to the main table (RUN=name for another, GO=1 to start an expensive one)
+# make reproduce   the tiny run, from generated problems to tables and the paper's claims (RUN=name for another, GO=1 to start an expensive one)
 #                  ENGINE=sglang generates the Qwen3 backbone's training responses with SGLang's server
 # make test        the test suite
 # make test-workflow     whole small runs: the graph, changes, reuse, verification
