@@ -8,8 +8,9 @@ from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
+from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 from stair.replay.analysis import attention_masses, geometry, increments
 from stair.replay.analysis.crossing import Crossing
 from stair.replay.analysis.statistic import write_statistics
@@ -32,7 +33,7 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
         raise ValueError(f"the analysis has no part '{part}' (there are: {', '.join(PARTS)})")
     assert config.replay is not None and config.replay.analysis is not None, "the graph has no analysis then"
     states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
-    histories = read_table(paths.replay_histories(model), REPLAY_HISTORIES)
+    histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
     first, second = (Crossing.of(number, states, histories) for number in (1, 2))
     architecture = describe(read_mapping(paths.model_folder(config, model) / "config.json"))
     output = paths.replay_statistics(model, part)
