@@ -69,7 +69,7 @@ def run_folder(place: Path, **changes: object) -> Path:
         "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
         "overview": {"models": ["m"]},
         "transitions": {"model": "m", "benchmark": "b"},
-        "replay": None,
+        **dict.fromkeys(("replay", "controls", "runtime")),
     }  # fmt: skip
     overlay = paper | values
     for key, change in changes.items():
@@ -386,7 +386,7 @@ def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
         | {"vanilla": {"label": "Vanilla", "turns": 1}},
         "overview": {"models": ["m"]},
         "transitions": {"model": "m", "benchmark": "b"},
-        "replay": None,
+        **dict.fromkeys(("replay", "controls", "runtime")),
     }  # fmt: skip
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(overlay))
     overlay["benchmarks"]["closed"] = {"repository": "lab/closed", "file": "closed.jsonl", "label": "Closed"}

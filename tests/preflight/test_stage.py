@@ -56,7 +56,7 @@ def configured(place: Path, **changes: Any) -> Config:
             "conditions": {"vanilla": {"label": "Vanilla", "turns": 1}},
             "overview": {"models": [MODEL]},
             "transitions": {"model": MODEL, "benchmark": "ours"},
-            "replay": None,
+            **dict.fromkeys(("replay", "controls", "runtime")),
         }
     )
 

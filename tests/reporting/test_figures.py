@@ -291,6 +291,7 @@ def test_type_is_large_enough_to_read(drawn: Figure) -> None:
 def test_type_in_a_box_lies_within_it(drawn: Figure) -> None:
     from matplotlib.patches import Rectangle
 
+    boxes = extents(drawn)
     patches = [
         (patch, patch.get_window_extent())
         for axis in drawn.drawing.axes
@@ -298,7 +299,7 @@ def test_type_in_a_box_lies_within_it(drawn: Figure) -> None:
         for patch in axis.patches
         if isinstance(patch, Rectangle)
     ]
-    for text, box in extents(drawn).items():
+    for text, box in boxes.items():
         middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
         around = [area for _, area in patches if area.contains(*middle)]
         if around:

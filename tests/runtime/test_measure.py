@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.config.runtime import Variant
+from stair.core import ReadSpecification
 from stair.engines.base import Read
 from stair.engines.transformers.passes import Passes
 from stair.method import Attachment, Bank, Reflector, Segment
@@ -36,7 +37,7 @@ def logits(model: PreTrainedModel, bank: Bank, limit: int | None = None) -> torc
     """Behind a prompt that reads a bank."""
     attachment = Attachment(model, LAYERS)
     controller = Reflector.draw(LAYERS, model.config.num_attention_heads, model.config.head_dim, seed=0)
-    read = Read(bank, controller, HISTORY.span, limit=limit)
+    read = Read(bank, controller, HISTORY.span, ReadSpecification(limit=limit))
     return Passes(model, attachment, 1, 8192, model.device).run([HISTORY.prompt], [read], keep=True).logits
 
 
