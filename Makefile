@@ -1,4 +1,4 @@
-# make reproduce   the tiny run, from generated problems to the main table (RUN=name for another, GO=1 to start an expensive one)
+# make reproduce   the tiny run, from generated problems to tables and the paper's claims (RUN=name for another, GO=1 to start an expensive one)
 #                  ENGINE=sglang generates the Qwen3 backbone's training responses with SGLang's server
 # make test        the test suite
 # make test-workflow     whole small runs: the graph, changes, reuse, verification
@@ -10,7 +10,7 @@
 # make lint        formatting, types, imports, the workflow's style
 # make env         the locked environment in .venv; every other target builds it first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
-# make lock        renews the lock file from pyproject.toml
+# make lock        renews the lock file from pyproject.toml (lock-sglang: those of SGLang's server)
 RUN ?= tiny
 GO ?=
 ENGINE ?=
@@ -23,7 +23,7 @@ READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh envs/install.py en
 
 .PHONY: help env sglang-env reproduce tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
 help:
-	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+	@sed -n '/^RUN/q; s/^# //p' Makefile
 
 $(READY):
 	@PYTHON=$(PYTHON) envs/cpu.sh

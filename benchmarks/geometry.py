@@ -116,7 +116,7 @@ def write_states(
     from stair.replay.design.crossed import crossed_design
     from stair.replay.plan import history_rows
     from stair.replay.units import Shapes, shared_histories
-    from stair.sessions.evaluation import evaluation_sessions
+    from stair.sessions.evaluation_sessions import evaluation_sessions
 
     sessions: dict[str, list[str]] = {}
     for row in evaluation_sessions([f"p{number:04d}" for number in range(500)], "math500", "benchmark"):

@@ -31,7 +31,7 @@ from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS
 from stair.records.tables import write_table
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.rollouts.chain import RolloutChain, RolloutSettings
+from stair.rollouts.rollout import RolloutChain, RolloutSettings
 from stair.tiny.tokenizer import train_tokenizer
 
 SAMPLES = 4

@@ -138,11 +138,11 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
 
     from benchmarks.models import random_model
     from benchmarks.training import peak_of_tensors
+    from stair.backbones.prefix import Prefix
+    from stair.backbones.prefix import run as forward
     from stair.measurement.attention import CPU_TILE, GPU_TILE
     from stair.measurement.categories import Turn
     from stair.measurement.memory import replay_memory
-    from stair.measurement.prefix import Prefix
-    from stair.measurement.prefix import run as forward
     from stair.measurement.probe import Probe
     from stair.measurement.turns import Turns
 

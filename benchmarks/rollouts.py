@@ -32,8 +32,8 @@ from stair.jobs.progress import Progress
 from stair.protocol.runner import run_chains
 from stair.records.rows import SourceRecord
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.rollouts.chain import RolloutChain, RolloutSettings
-from stair.tiny.architecture import Shape, build
+from stair.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.tiny.small_architectures import Shape, build
 from stair.tiny.tokenizer import save_tokenizer, train_tokenizer
 
 VOCABULARY = 320

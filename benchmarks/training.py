@@ -156,9 +156,9 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     from stair.conversation.renderer import Renderer
     from stair.method import readout
     from stair.tiny.tokenizer import train_tokenizer
-    from stair.training.memory import Turn, turn_memory
-    from stair.training.replay import RecordedTurn, SessionReplay
+    from stair.training.session_replay import RecordedTurn, SessionReplay
     from stair.training.student import Student
+    from stair.training.turn_memory import Turn, turn_memory
 
     torch.set_num_threads(chosen.threads)
     device = chosen.device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
+from stair.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.conversation.renderer import Renderer
@@ -26,7 +26,7 @@ from stair.records.files import write_text
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import iterate_table, rows_as
-from stair.sessions.training import complete_records
+from stair.sessions.training_sessions import complete_records
 
 
 def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
@@ -47,8 +47,10 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
             scope, renderer = f"{model}/{benchmark}", renderers.get(model)
             checks += _response_checks(config, paths, model, benchmark, schedule, renderer, scope)[0]
             study, files = shared_t1(config, paths)
-            found, turns = _response_checks(study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1")
-            checks += found
+            response_checks, turns = _response_checks(
+                study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1"
+            )
+            checks += response_checks
             if turns:
                 layers = {
                     key: config.controllers[item.controller].controlled_layers

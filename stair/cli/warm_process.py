@@ -39,7 +39,7 @@ MODULES = (
     "stair.rollouts.stage",
     "stair.sessions.stage",
     "stair.tiny.acceptance",
-    "stair.tiny.backbone",
+    "stair.tiny.backbone_training",
     "stair.tiny.stage",
     "stair.training.stage",
     "transformers.models.qwen3.modeling_qwen3",

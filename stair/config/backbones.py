@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.base import Key, Positive, Share, Strict
 from stair.config.engines import EngineName
+from stair.config.field_types import Key, Positive, Share, Strict
 
 
 class Sampling(Strict):

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from stair.config.base import Key, Keys, Positive, Strict, Text
 from stair.config.evaluation import Condition, MissingResponse, expanded
+from stair.config.field_types import Key, Keys, Positive, Strict, Text
 
 T1 = "t1"
 """The condition that generates the shared T1 by the native path."""

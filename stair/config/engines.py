@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from stair.config.base import Positive, Share, Strict, Texts
+from stair.config.field_types import Positive, Share, Strict, Texts
 from stair.config.sglang_arguments import decisive_arguments
 
 EngineName = Literal["transformers", "sglang"]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.base import Key, Keys, Positive, Strict, Text
 from stair.config.engines import EngineName
+from stair.config.field_types import Key, Keys, Positive, Strict, Text
 from stair.core import TURNS, ConditionName, ReadVariant
 
 

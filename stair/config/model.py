@@ -8,11 +8,11 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from stair.config.backbones import Model
-from stair.config.base import Key, Strict, Text, Texts
 from stair.config.controls import Controls
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, MissingResponse, Overview, Transitions, expanded
+from stair.config.field_types import Key, Strict, Text, Texts
 from stair.config.replay import Replay
 from stair.config.runtime import Runtime
 from stair.config.sessions import Rollouts, Sessions

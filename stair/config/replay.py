@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.base import Key, Keys, Layers, Positive, Strict, Text
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
+from stair.config.field_types import Key, Keys, Layers, Positive, Strict, Text
 from stair.config.replay_analysis import ReplayAnalysis
 
 

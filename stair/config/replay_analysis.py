@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from stair.config.base import Positive, Strict, Text
+from stair.config.field_types import Positive, Strict, Text
 
 REPLAY_PARTS = ("attention", "geometry", "read_prediction")
 """The parts of the analysis, a file each."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from stair.config.base import Key, Keys, Positive, Strict, Text
+from stair.config.field_types import Key, Keys, Positive, Strict, Text
 
 Variant = Literal["fast-serial", "fast-overlapped", "printed-serial", "printed-overlapped"]
 """How the bank is read (the fast path, or the equations as printed) and brought to the device."""

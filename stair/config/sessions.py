@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stair.config.base import Key, Positive, Strict, Text
 from stair.config.engines import EngineName
+from stair.config.field_types import Key, Positive, Strict, Text
 
 
 class MissingRollout(Strict):

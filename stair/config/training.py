@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.base import Keys, Layers, Positive, Strict, Text, Texts
+from stair.config.field_types import Keys, Layers, Positive, Strict, Text, Texts
 
 
 class Optimizer(Strict):

@@ -3,10 +3,10 @@
 from fractions import Fraction
 
 from stair.grading.answers.grammar import parse_answer
+from stair.grading.answers.known_units import PERCENT
 from stair.grading.answers.quantity_comparison import same_quantity
 from stair.grading.answers.requested_format import RequestedFormat
 from stair.grading.answers.types import Answer, BasedNumeral, Quantity, Relation, variable_name
-from stair.grading.answers.units import PERCENT
 from stair.grading.answers.value_names import names_value
 from stair.grading.bounds import TooComplex
 from stair.grading.equivalence import bare_reference

@@ -68,6 +68,8 @@ class OutputKind:
     """Whether a run takes random weights in place of that model's."""
     restorable: bool = False
     """Whether `stair restore` takes it from an archive; all others are computed in moments from these."""
+    restorable_alone: bool = False
+    """Whether it is restored even if its generated inputs exist neither here nor in the archive: no job makes them then."""
     work: str = ""
     """The work folder and the progress file of a job that reports how far it is: `training/{model}/{controller}`."""
     shards: Shards | None = None

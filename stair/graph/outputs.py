@@ -516,6 +516,7 @@ OUTPUTS: dict[str, OutputKind] = {
             manifest=lambda run, model, controller: run.paths.controller(model, controller) / "manifest.json",
             uses_model=True,
             restorable=True,
+            restorable_alone=True,
             work="training/{model}/{controller}",
         ),
         OutputKind(
@@ -644,6 +645,7 @@ OUTPUTS: dict[str, OutputKind] = {
             settings=lambda run, model, part: settings.replay_statistics(run.config, part),
             schema=schemas.REPLAY_STATISTICS,
             restorable=True,
+            restorable_alone=True,
         ),
         OutputKind(
             "runtime",

@@ -160,9 +160,8 @@ class _Restorer:
             else:
                 absent.append(name)
         required = [name for name in absent if self._needs_model(current[name])]
-        # The graph leaves out the training data of a restored controller and the states behind restored statistics.
         # Any other input would be generated, and differ.
-        if required and artifact.output.name not in ("controller", "replay_statistics"):
+        if required and not artifact.output.restorable_alone:
             return f"its input {required[0]} exists neither here nor in the archive"
         if absent:
             outcome.notes.append(

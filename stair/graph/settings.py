@@ -301,7 +301,7 @@ def runtime(config: Config, model: str) -> Settings:
     study = config.runtime
     assert study is not None
     sampling = config.models[model].sampling_for(study.benchmark).model_dump()
-    found = {
+    own = {
         **chosen(f"models.{model}", config.models[model], "dtype"),
         **{f"runtime.{key}": value for key, value in study.model_dump(mode="json", exclude={"models"}).items()},
         **{f"models.{model}.evaluation_sampling.{key}": value for key, value in sampling.items()},
@@ -309,10 +309,10 @@ def runtime(config: Config, model: str) -> Settings:
         "protocol_version": PROTOCOL_VERSION,
     }
     if study.synthetic is not None:
-        return found
+        return own
     prompt, controller = config.benchmarks[study.benchmark].prompt, config.controllers[study.controller]
     return {
-        **found,
+        **own,
         **_model(config, model),
         f"prompts.{prompt}": config.prompts[prompt],
         **chosen(f"controllers.{study.controller}", controller, "kind", "layers", "smoothing"),

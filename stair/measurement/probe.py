@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from stair.backbones.architecture import describe
+from stair.backbones.prefix import Prefix, run
 from stair.measurement.attention import Layer, Sources, attend
 from stair.measurement.layers import check_measured_layers
-from stair.measurement.prefix import Prefix, run
 from stair.measurement.turns import Turns
 
 

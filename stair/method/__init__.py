@@ -9,9 +9,9 @@ from stair.method.control import Receipt, RowControl
 from stair.method.controllers import BankFree, Controller, Reflector, load_controller
 from stair.method.differential import differential_read
 from stair.method.interventions import permuted_order, random_reflector
-from stair.method.replay import deviation, replay
 from stair.method.rope import Rotary
 from stair.method.segment import Segment
+from stair.method.token_replay import deviation, replay
 
 __all__ = [
     "Attachment",

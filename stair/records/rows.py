@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 
@@ -52,3 +53,37 @@ class TrainingTurn(NamedTuple):
     problem_id: str
     sample: int
     weight: float
+
+
+class ReplayHistory(NamedTuple):
+    """A row of `REPLAY_HISTORIES`."""
+
+    group: int
+    history: str
+    session_id: str
+    sample: int
+    sources: list[str]
+    prefix_tokens: Sequence[int]
+    block: int
+    problem_coverage_block: int | None
+
+
+class ReplayProblem(NamedTuple):
+    """A row of `REPLAY_PROBLEMS` without its numbers of tokens."""
+
+    group: int
+    problem_id: str
+    history_coverage: bool
+
+
+class ReplayCell(NamedTuple):
+    """A row of `REPLAY_CELLS` without its prefix and digest."""
+
+    group: int
+    history: str | None
+    depth: int
+    problem_id: str
+    history_coverage: bool
+    problem_coverage: bool
+    file: str
+    row: int

@@ -8,8 +8,9 @@ from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
+from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 from stair.replay.analysis import attention_masses, geometry, increments
 from stair.replay.analysis.crossing import Crossing
 from stair.replay.analysis.statistic import write_statistics
@@ -35,7 +36,7 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
     architecture = describe(read_mapping(paths.model_folder(config, model) / "config.json"))
     check_reported_layer(architecture, config.replay.analysis)
     states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
-    histories = read_table(paths.replay_histories(model), REPLAY_HISTORIES)
+    histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
     first, second = (Crossing.of(number, states, histories) for number in (1, 2))
     output = paths.replay_statistics(model, part)
     count = write_statistics(output, states.depth, PARTS[part]((first, second), architecture, config.replay))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from stair.measurement.prefix import Prefix
+from stair.backbones.prefix import Prefix
 from stair.measurement.probe import Measured, Probe
 from stair.measurement.turns import Turns
 from stair.replay.prompts import Prompts, SourceTokens

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from stair.records.rows import ReplayHistory, ReplayProblem
 from stair.records.schemas import REPLAY_HISTORIES, REPLAY_PROBLEMS
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 from stair.replay.design.crossed import Coverage, Design, Group
 from stair.replay.design.histories import History
 
@@ -63,17 +64,16 @@ def read_design(histories: Path, problems: Path, batch_problems: int) -> Design:
     Raises:
         ValueError: a table is absent or has other columns.
     """
-    history_table, problem_table = read_table(histories, REPLAY_HISTORIES), read_table(problems, REPLAY_PROBLEMS)
+    history_table = list(rows_as(histories, REPLAY_HISTORIES, ReplayHistory))
+    problem_table = list(rows_as(problems, REPLAY_PROBLEMS, ReplayProblem))
     groups = []
     for number in (1, 2):
         saved = {
-            History(row["session_id"], row["sample"], tuple(row["sources"])): row
-            for row in history_table
-            if row["group"] == number
+            History(row.session_id, row.sample, tuple(row.sources)): row for row in history_table if row.group == number
         }
-        current = {row["problem_id"]: row for row in problem_table if row["group"] == number}
-        few = tuple(history for history, row in saved.items() if row["problem_coverage_block"] is not None)
-        wide = tuple(problem for problem, row in current.items() if row["history_coverage"])
+        current = {row.problem_id: row for row in problem_table if row.group == number}
+        few = tuple(history for history, row in saved.items() if row.problem_coverage_block is not None)
+        wide = tuple(problem for problem, row in current.items() if row.history_coverage)
         depth = len(next(iter(saved)).sources)
         groups.append(Group(Coverage(wide, tuple(saved)), Coverage(tuple(current), few), depth, batch_problems))
     return Design((groups[0], groups[1]))

@@ -10,8 +10,9 @@ from stair.conversation.renderer import Exchange, Renderer
 from stair.core import user_message
 from stair.measurement.categories import Labelled, Turn, label
 from stair.records.keys import ids_digest
+from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, RESPONSES
-from stair.records.tables import SavedRows, read_table
+from stair.records.tables import SavedRows, rows_as
 from stair.replay.design.histories import History
 
 
@@ -43,8 +44,8 @@ class Prompts:
         settings = config.replay
         prompt = config.prompts[config.benchmarks[settings.benchmark].prompt]
         self._users = {
-            row["problem_id"]: user_message(prompt, row["problem"])
-            for row in read_table(paths.benchmark(settings.benchmark), BENCHMARK)
+            row.problem_id: user_message(prompt, row.problem)
+            for row in rows_as(paths.benchmark(settings.benchmark), BENCHMARK, BenchmarkProblem)
         }
         path = paths.responses(model, settings.benchmark, settings.condition)
         self._rows = SavedRows(path, RESPONSES, ("session_id", "sample", "turn"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -13,8 +13,9 @@ from stair.jobs.progress import Progress
 from stair.jobs.shards import Shard, ShardWork, withdraw_markers
 from stair.jobs.tensor_files import gigabytes
 from stair.records.manifest import write_manifest
+from stair.records.rows import ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
-from stair.records.tables import read_table, write_table
+from stair.records.tables import rows_as, write_table
 from stair.replay.design.crossed import crossed_design
 from stair.replay.design.histories import History
 from stair.replay.plan import history_rows, problem_rows
@@ -31,8 +32,8 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
     study = ReplayStudy(config, paths, model)
     settings = study.settings
     sessions: dict[str, list[str]] = defaultdict(list)
-    for row in read_table(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS):
-        sessions[row["session_id"]].append(row["problem_id"])
+    for turn in rows_as(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS, ScheduledTurn):
+        sessions[turn.session_id].append(turn.problem_id)
     try:
         crossed = crossed_design(sessions, _complete_paths(study, sessions), settings.sizes(), settings.seed)
     except ValueError as error:
@@ -53,8 +54,8 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
     }
     turns = {}
     for problem in crossed.references():
-        turn = study.prompts.turn(problem)
-        turns[problem] = len(turn.ids), turn.body[1] - turn.body[0]
+        current = study.prompts.turn(problem)
+        turns[problem] = len(current.ids), current.body[1] - current.body[0]
     written = settings.model_dump(mode="json", exclude={"shards"})
     write_table(paths.replay_problems(model), REPLAY_PROBLEMS, problem_rows(crossed, turns))
     write_manifest(paths.replay_problems(model), stage="replay", settings=written)
@@ -62,13 +63,21 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
     write_manifest(paths.replay_histories(model), stage="replay", settings=written)
 
 
+class _SavedTurn(NamedTuple):
+    session_id: str
+    sample: int
+    turn: int
+    prompt_tokens: int
+    response_tokens: int
+
+
 def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[str, list[int]]:
     """The paths of each session whose first turns are saved and leave room for any current problem in the model's context."""
     depth, settings = study.settings.depth, study.settings
     path = study.paths.responses(study.model, settings.benchmark, settings.condition)
-    turns: dict[tuple[str, int], dict[int, dict[str, Any]]] = defaultdict(dict)
-    for row in read_table(path, RESPONSES, ("session_id", "sample", "turn", "prompt_tokens", "response_tokens")):
-        turns[row["session_id"], row["sample"]][row["turn"]] = row
+    turns: dict[tuple[str, int], dict[int, _SavedTurn]] = defaultdict(dict)
+    for row in rows_as(path, RESPONSES, _SavedTurn):
+        turns[row.session_id, row.sample][row.turn] = row
     longest = max(len(study.prompts.turn(problem).ids) for problems in sessions.values() for problem in problems)
     complete: dict[str, list[int]] = defaultdict(list)
     for (session, sample), saved in turns.items():
@@ -78,7 +87,7 @@ def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[
         # The history is about as long as the last prompt and answer: markers and another encoding of the answer add few
         # tokens. So only long histories are rendered and counted.
         room = study.backbone.architecture.context - longest
-        if 2 * (last["prompt_tokens"] + last["response_tokens"]) > room:
+        if 2 * (last.prompt_tokens + last.response_tokens) > room:
             history = History(session, sample, tuple(sessions[session][:depth]))
             if len(study.prompts.sources(history)[-1].ids) > room:
                 continue

@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from stair.records.rows import ReplayCell
 from stair.records.schemas import REPLAY_CELLS
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 
 CoverageName = Literal["history_coverage", "problem_coverage"]
 
@@ -38,18 +39,16 @@ class ReplayStates:
         self._folder = folder
         self._places: dict[tuple[int, int], dict[tuple[str, str | None], _Place]] = defaultdict(dict)
         self._covered: dict[tuple[int, CoverageName], tuple[dict[str, None], dict[str, int]]] = {}
-        rows = read_table(cells, REPLAY_CELLS)
+        rows = list(rows_as(cells, REPLAY_CELLS, ReplayCell))
         names: tuple[CoverageName, ...] = ("history_coverage", "problem_coverage")
         for row in rows:
-            self._places[row["group"], row["depth"]][row["problem_id"], row["history"]] = _Place(
-                row["file"], row["row"]
-            )
+            self._places[row.group, row.depth][row.problem_id, row.history] = _Place(row.file, row.row)
             for name in names:
-                if row[name] and row["history"] is not None:
-                    problems, histories = self._covered.setdefault((row["group"], name), ({}, {}))
-                    problems[row["problem_id"]] = None
-                    histories[row["history"]] = max(histories.get(row["history"], 0), row["depth"])
-        self.depth: int = max(row["depth"] for row in rows)
+                if getattr(row, name) and row.history is not None:
+                    problems, histories = self._covered.setdefault((row.group, name), ({}, {}))
+                    problems[row.problem_id] = None
+                    histories[row.history] = max(histories.get(row.history, 0), row.depth)
+        self.depth: int = max(row.depth for row in rows)
         """Completed turns of the longest histories."""
 
     def problems(self, group: int, coverage: CoverageName) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from stair.records.manifest import write_manifest
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import rows_as, write_table
-from stair.rollouts.chain import RolloutChain, RolloutSettings
+from stair.rollouts.rollout import RolloutChain, RolloutSettings
 from stair.rollouts.servers import record_server, servers
 
 

@@ -13,7 +13,7 @@ from stair.core import ReadSpecification
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest, ids_digest
 from stair.records.manifest import hardware
-from stair.runtime.histories import History, saved_histories, synthetic_histories
+from stair.runtime.measured_histories import History, saved_histories, synthetic_histories
 from stair.runtime.units import Sizes, Unit, resolved_sizes, units
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
     }
 
     def load() -> tuple[Any, Reflector]:
-        made: Any = random_model(shape, device, DTYPES[dtype], engine.attention)
-        return made, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0)
+        model: Any = random_model(shape, device, DTYPES[dtype], engine.attention)
+        return model, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0)
 
     return Study(settings, label, "", tuple(histories), count, sizes, method, name, identity, load)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from stair.config.runtime import Growth, Runtime, Variant
-from stair.runtime.histories import History
+from stair.runtime.measured_histories import History
 
 Part = Literal["construction", "row", "curve", "growth"]
 NATIVE, FULL = "native", "full"

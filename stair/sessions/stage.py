@@ -14,8 +14,8 @@ from stair.records.manifest import write_manifest
 from stair.records.rows import BenchmarkProblem, Rollout, SourceRecord
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import rows_as, write_table
-from stair.sessions.evaluation import evaluation_sessions
-from stair.sessions.training import Dropped, complete_records, training_sessions
+from stair.sessions.evaluation_sessions import evaluation_sessions
+from stair.sessions.training_sessions import Dropped, complete_records, training_sessions
 
 _SHOWN = 3
 

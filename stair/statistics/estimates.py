@@ -1,6 +1,7 @@
 """Every reported number with its two intervals, and every comparison of two conditions, as tables."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -19,23 +20,55 @@ from stair.statistics.metrics import LATER_TURNS, MEAN
 from stair.statistics.paired import paired_difference
 from stair.statistics.reruns import Noise, average_noise, binomial_noise, mean_noise, pass_noise, rerun_interval
 
-KEYS = ("model", "benchmark", "condition", "turn", "group", "metric")
-INTERVAL_COLUMNS = (*KEYS, "value", "low", "high", "rerun_low", "rerun_high", "rerun_error", "gap")
-"""`low` and `high` hold for other problems of the same kind, `rerun_low` and `rerun_high` for another run; in percent."""
 
-COMPARISON_COLUMNS = (
-    *KEYS[:2],
-    "condition",
-    "reference",
-    "turn",
-    "metric",
-    "value",
-    "low",
-    "high",
-    "p",
-    "detectable",
-    "gap",
-)
+class IntervalRow(NamedTuple):
+    """A score with its intervals, in percent; numbers are NaN where there is a gap.
+
+    `low` and `high` hold for other problems of the same kind, `rerun_low` and `rerun_high` for another run.
+    """
+
+    model: str
+    benchmark: str
+    condition: str
+    turn: str
+    group: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    rerun_low: float
+    rerun_high: float
+    rerun_error: float
+    gap: str | None
+
+
+class ComparisonRow(NamedTuple):
+    """A difference of two conditions, in percentage points; numbers are NaN where there is a gap."""
+
+    model: str
+    benchmark: str
+    condition: str
+    reference: str
+    turn: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    p: float
+    detectable: float
+    gap: str | None
+
+
+Row = TypeVar("Row", IntervalRow, ComparisonRow)
+
+
+def records(frame: pd.DataFrame, row_type: type[Row]) -> list[Row]:
+    """The rows of a frame of this module; it may have further columns."""
+    # pandas turns None into NaN where other rows have a text.
+    columns = list(row_type._fields)
+    rows = (row_type._make(cells) for cells in frame[columns].itertuples(index=False))
+    return [row._replace(gap=row.gap if isinstance(row.gap, str) else None) for row in rows]
+
 
 Scores = Callable[[Grid], Floats]
 NoiseOf = Callable[[Grid], Noise]
@@ -46,7 +79,7 @@ def _metrics(samples: int) -> dict[str, tuple[Scores, NoiseOf]]:
 
 
 def turn_intervals(responses: Responses) -> pd.DataFrame:
-    """Intervals of the values of `metrics.turn_metrics`, with the columns `INTERVAL_COLUMNS`."""
+    """Intervals of the values of `metrics.turn_metrics`, a line for each `IntervalRow`."""
     rows = []
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
@@ -60,7 +93,7 @@ def turn_intervals(responses: Responses) -> pd.DataFrame:
                     for name, (scores, noise) in _metrics(responses.samples).items():
                         keys = (model, benchmark, condition, span, "", name)
                         rows.append((*keys, *_interval_cells(grids, scores, noise)))
-    return pd.DataFrame(rows, columns=list(INTERVAL_COLUMNS))
+    return pd.DataFrame(rows, columns=list(IntervalRow._fields))
 
 
 def history_intervals(
@@ -84,7 +117,7 @@ def history_intervals(
                     continue
                 interval = ratio_interval(100.0 * cell.correct.sum(axis=1), 1.0 * cell.members.sum(axis=1))
                 rows.append((*keys, *_cells(interval, binomial_noise(cell.correct_count, cell.n))))
-    return pd.DataFrame(rows, columns=list(INTERVAL_COLUMNS))
+    return pd.DataFrame(rows, columns=list(IntervalRow._fields))
 
 
 def condition_comparisons(
@@ -98,7 +131,7 @@ def condition_comparisons(
 ) -> pd.DataFrame:
     """Paired differences of two conditions at each turn, and over T2-T4 if these are the turns.
 
-    Columns `COMPARISON_COLUMNS`, in percentage points: the difference with its interval, the p-value of the sign-flip
+    A line for each `ComparisonRow`: the difference with its interval, the p-value of the sign-flip
     test, and the smallest difference that the design finds in four of five cases.
     """
     spans = {f"T{turn}": [turn] for turn in turns}
@@ -122,7 +155,7 @@ def condition_comparisons(
             rows.append(
                 (*keys, interval.estimate, interval.low, interval.high, difference.p_value, difference.detectable, None)
             )
-    return pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
+    return pd.DataFrame(rows, columns=list(ComparisonRow._fields))
 
 
 def _scores(grid: Grid | Gap, scores: Scores) -> Floats | Gap:

@@ -82,16 +82,16 @@ def deciding_problems(deviation: float, difference: float, *, level: float = 0.9
     if deviation == 0.0:
         return 2
 
-    def found(problems: int) -> bool:
+    def suffice(problems: int) -> bool:
         return detectable_difference(deviation, problems, level=level, power=power) <= abs(difference)
 
     most = 2
-    while not found(most):
+    while not suffice(most):
         most *= 2
     least = most // 2
     while most - least > 1:
         middle = (least + most) // 2
-        least, most = (least, middle) if found(middle) else (middle, most)
+        least, most = (least, middle) if suffice(middle) else (middle, most)
     return most
 
 

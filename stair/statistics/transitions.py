@@ -48,11 +48,11 @@ def transition_shares(
     for each in transitions:
         by_turn.setdefault(each.turn, {})[each.metric] = each.value
     values = []
-    for turn, found in by_turn.items():
-        net = found.pop("net change")
-        pairs = sum(count for count in found.values() if not isinstance(count, Gap))
+    for turn, counts in by_turn.items():
+        net = counts.pop("net change")
+        pairs = sum(count for count in counts.values() if not isinstance(count, Gap))
         for sign, name in ((1, "wrong to correct"), (-1, "correct to wrong")):
-            count = found[name]
+            count = counts[name]
             share = count if isinstance(count, Gap) else sign * 100.0 * count / pairs
             values.append(Value(model, benchmark, condition, turn, "", f"{name} contribution", share, "%"))
         values.append(Value(model, benchmark, condition, turn, "", "net change", net, "pp"))

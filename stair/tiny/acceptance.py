@@ -18,7 +18,7 @@ from stair.grading.item import Kind, ScoreItem
 from stair.grading.pool import score_many
 from stair.protocol.backbone import sampling_settings
 from stair.records.seeds import hash_order, seed_of
-from stair.tiny.datasets import benchmark_problems
+from stair.tiny.generated_sets import benchmark_problems
 from stair.tiny.problems import Problem, lettered
 
 _SESSIONS = 48

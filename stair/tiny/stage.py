@@ -11,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.jobs.progress import Progress
 from stair.records.files import replacing
 from stair.records.manifest import write_manifest
-from stair.tiny.datasets import write_benchmark, write_training_pool
+from stair.tiny.generated_sets import write_benchmark, write_training_pool
 
 
 def write_raw(config: Config, paths: RunPaths, name: str) -> None:
@@ -29,9 +29,9 @@ def write_raw(config: Config, paths: RunPaths, name: str) -> None:
 def train(config: Config, paths: RunPaths, model: str) -> None:
     """Trains a small backbone. If its accuracy is out of bounds, tries the next seed; keeps the last one with a warning."""
     from stair.tiny.acceptance import measure
-    from stair.tiny.architecture import Shape
-    from stair.tiny.backbone import BackboneSpec, train_backbone
+    from stair.tiny.backbone_training import BackboneSpec, train_backbone
     from stair.tiny.conversations import BackbonePrompts, Mixture
+    from stair.tiny.small_architectures import Shape
 
     settings = config.models[model]
     assert settings.tiny is not None, "only models marked as tiny are trained here"
@@ -78,7 +78,7 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
 
 def _outside(config: Config, accuracy: dict[str, float]) -> list[str]:
     """The benchmarks and turns with an accuracy out of bounds; the lower bound is higher if a guess is right once in four."""
-    from stair.tiny.backbone import within_bounds
+    from stair.tiny.backbone_training import within_bounds
 
     choices = {name: share for name, share in accuracy.items() if config.benchmarks[name.split()[0]].kind == "choice"}
     others = {name: share for name, share in accuracy.items() if name not in choices}

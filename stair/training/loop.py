@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stair.training.objective import ObjectiveParts
 from stair.training.optimizers import Optimizers, gradients, set_gradients
-from stair.training.replay import RecordedTurn, SessionReplay
+from stair.training.session_replay import RecordedTurn, SessionReplay
 from stair.training.workers import Workers
 
 Session = Sequence[RecordedTurn]

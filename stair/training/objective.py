@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from stair.training.memory import CHUNK_TOKENS
+from stair.training.turn_memory import CHUNK_TOKENS
 
 _CHUNK_TOKENS = CHUNK_TOKENS
 # Rows of the output layer that are widened at once on a CPU: 80 MiB at 2,560 channels.

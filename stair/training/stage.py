@@ -23,8 +23,8 @@ from stair.training.curve import CURVE, write_curve
 from stair.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
 from stair.training.measured import change_lines, changes
 from stair.training.optimizers import Optimizers, check_warmup
-from stair.training.replay import RecordedTurn, SessionReplay
-from stair.training.sessions import in_updates, recorded_sessions
+from stair.training.recorded_sessions import in_updates, recorded_sessions
+from stair.training.session_replay import RecordedTurn, SessionReplay
 from stair.training.student import Student
 from stair.training.workers import Workers, local_device
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stair.checks.sessions import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
+from stair.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.evaluation import Condition
 from stair.conversation.renderer import Renderer
 from stair.protocol.check import Check
@@ -24,8 +24,8 @@ from stair.protocol.invariants import (
     wrongly_captured,
 )
 from stair.records.rows import Rollout, ScheduledTurn, SourceRecord, TrainingTurn
-from stair.sessions.evaluation import evaluation_sessions
-from stair.sessions.training import training_sessions
+from stair.sessions.evaluation_sessions import evaluation_sessions
+from stair.sessions.training_sessions import training_sessions
 
 PROBLEMS = [f"p{number}" for number in range(6)]
 SAMPLES = 2

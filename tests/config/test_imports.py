@@ -5,11 +5,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TWINS = {"card", "engine", "grammar", "measure", "naive", "stage", "study", "units"}
+"""Modules with the same part in several folders."""
+NAMED_AFTER = {"attention", "read_prediction", "training", "turns"}
+"""Modules that have the name of a figure, a table or a section of the configuration, and that of their subject elsewhere."""
 
 
 def lint(project: Path) -> subprocess.CompletedProcess[str]:
@@ -63,3 +68,8 @@ def test_a_new_folder_needs_a_place(project: Path) -> None:
     done = lint(project)
     assert done.returncode == 1
     assert "newcomer" in done.stdout
+
+
+def test_two_modules_of_one_name_are_twins() -> None:
+    names = Counter(path.stem for path in (ROOT / "stair").rglob("*.py") if path.stem != "__init__")
+    assert {name for name, count in names.items() if count > 1} == TWINS | NAMED_AFTER

@@ -18,7 +18,7 @@ from stair.data.choices import LETTERS, ordered_choices
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import rows_as, write_table
-from stair.tiny.datasets import write_benchmark
+from stair.tiny.generated_sets import write_benchmark
 
 ROOT = Path(__file__).parents[2]
 ROWS: list[dict[str, Any]] = [

@@ -19,7 +19,7 @@ from stair.data.training_pool import PoolCounts, clean_pool
 from stair.records.rows import SourceRecord
 from stair.records.schemas import TRAINING_POOL
 from stair.records.tables import rows_as, write_table
-from stair.tiny.datasets import benchmark_problems, write_training_pool
+from stair.tiny.generated_sets import benchmark_problems, write_training_pool
 
 ROOT = Path(__file__).parents[2]
 Records = list[SourceRecord]

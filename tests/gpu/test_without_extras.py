@@ -10,7 +10,12 @@ from tests.gpu.absent import ABSENT, ROOT
 
 MODULES = (
     *("stair.method", "stair.engines.transformers", "stair.backbones.load"),
-    *("stair.training.objective", "stair.training.replay", "stair.training.student", "stair.training.memory"),
+    *(
+        "stair.training.objective",
+        "stair.training.session_replay",
+        "stair.training.student",
+        "stair.training.turn_memory",
+    ),
     *("benchmarks.read", "benchmarks.decode", "benchmarks.loss", "benchmarks.training"),
 )
 

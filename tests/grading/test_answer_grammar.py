@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from stair.grading.answers.grammar import parse_answer
+from stair.grading.answers.known_units import UNITS
 from stair.grading.answers.requested_format import RequestedFormat
 from stair.grading.answers.types import (
     AnswerList,
@@ -19,7 +20,6 @@ from stair.grading.answers.types import (
     TimeOfDay,
     Words,
 )
-from stair.grading.answers.units import UNITS
 from stair.grading.expressions.equality import exact_value
 
 

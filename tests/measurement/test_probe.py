@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from stair.backbones.prefix import Prefix, run
 from stair.conversation.renderer import Exchange, Renderer
 from stair.measurement.categories import Labelled, Turn, label
-from stair.measurement.prefix import Prefix, run
 from stair.measurement.probe import Measured, Probe
 from stair.measurement.turns import Turns
 from stair.measurement.whole import measure_whole

@@ -22,7 +22,7 @@ from stair.protocol.failures import Failed, Failures
 from stair.protocol.runner import run_chains
 from stair.protocol.session import ControllerUse, Protocol, SessionChain
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.sessions.evaluation import evaluation_sessions
+from stair.sessions.evaluation_sessions import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS
 
 Rows = list[dict[str, Any]]

@@ -18,7 +18,7 @@ from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.seeds import seed_of
 from stair.records.tables import read_table, write_table
-from stair.sessions.evaluation import evaluation_sessions
+from stair.sessions.evaluation_sessions import evaluation_sessions
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Rows
 from tests.scored import score

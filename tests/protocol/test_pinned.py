@@ -27,9 +27,9 @@ from stair.records.schemas import RESPONSES, ROLLOUTS
 from stair.records.tables import read_table, write_table
 from stair.records.worklog import WorkLogWriter
 from stair.reporting.from_rows import tables_from
-from stair.rollouts.chain import RolloutChain, RolloutSettings
-from stair.sessions.evaluation import evaluation_sessions
-from stair.sessions.training import training_sessions
+from stair.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.sessions.evaluation_sessions import evaluation_sessions
+from stair.sessions.training_sessions import training_sessions
 from tests.statistics.paper_rows import rows_of_evaluation, write_rows
 
 ROOT = Path(__file__).parents[2]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from stair.jobs.tensor_files import TensorFiles
+from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_CELLS
 from stair.records.tables import write_table
 from stair.replay.analysis.crossing import Crossing
@@ -58,10 +58,10 @@ class Stored:
     def histories(self) -> list[str]:
         return [f"{self.number}h{place:02}" for place in range(len(self.blocks))]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Rows of `REPLAY_HISTORIES`, as far as the analysis reads them."""
+    def rows(self) -> list[ReplayHistory]:
+        """The histories of the design, as far as the analysis reads them."""
         return [
-            dict(group=self.number, history=name, prefix_tokens=[length // 2, length], problem_coverage_block=block)
+            ReplayHistory(self.number, name, "", 0, [], [length // 2, length], 1, block)
             for name, length, block in zip(self.histories, self.lengths, self.blocks, strict=True)
         ]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stair.config import resolve
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 from stair.replay.design.crossed import Design, crossed_design
-from stair.sessions.evaluation import evaluation_sessions
+from stair.sessions.evaluation_sessions import evaluation_sessions
 from tests.replay.design_rules import broken_rules
 
 ROOT = Path(__file__).parents[2]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.records.rows import ReplayHistory
 from stair.replay.design.crossed import Design, crossed_design
 from stair.replay.design.facts import Fact, length_facts, table_facts, text_facts
 from tests.replay.test_crossed_design import PAPER, four_paths, schedule, sizes_of
@@ -67,7 +68,7 @@ def test_the_tiny_runs_numbers() -> None:
 
 def test_lengths_of_histories_by_depth_group_and_coverage() -> None:
     rows = [
-        {"group": group, "problem_coverage_block": block, "prefix_tokens": tokens}
+        ReplayHistory(group, "s-0", "s", 0, [], tokens, 1, block)
         for group, block, tokens in (
             (1, 1, [10, 25, 70]),
             (1, None, [12, 20, 60]),
@@ -94,7 +95,7 @@ def test_lengths_of_histories_by_depth_group_and_coverage() -> None:
 
 
 def test_the_papers_names_of_lengths_are_among_them() -> None:
-    rows = [{"group": group, "problem_coverage_block": 1, "prefix_tokens": [1, 2, 3]} for group in (1, 2)]
+    rows = [ReplayHistory(group, "s-0", "s", 0, [], [1, 2, 3], 1, 1) for group in (1, 2)]
     with PRINTED.open(encoding="utf-8", newline="") as file:
         names = {
             (row["metric"], int(row["group"][-1]))

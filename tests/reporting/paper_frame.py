@@ -12,7 +12,7 @@ from stair.config.resolve import resolve
 from stair.reporting.claims import stage as claims
 from stair.reporting.claims.verdicts import Judged
 from stair.reporting.comparison import stage as comparison
-from stair.reporting.comparison.verdicts import Compared
+from stair.reporting.comparison.compared import Compared
 from stair.reporting.from_rows import tables_from
 from tests.statistics.paper_rows import write_rows
 

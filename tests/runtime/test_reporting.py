@@ -21,7 +21,7 @@ from stair.reporting.latex import latex
 from stair.reporting.layout import markdown
 from stair.reporting.tables import bank_runtime
 from stair.reporting.tidy import tidy_csv
-from stair.runtime.table import Line, write_lines
+from stair.runtime.repetitions import Line, write_lines
 from stair.statistics.grid import Gap
 from tests.runtime.runtime_cases import LINE
 from tests.statistics.paper_rows import PAPER_VALUES

@@ -16,8 +16,8 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.records.worklog import WorkLog
 from stair.runtime import stage
+from stair.runtime.repetitions import read_lines, write_lines
 from stair.runtime.study import Study
-from stair.runtime.table import read_lines, write_lines
 from stair.runtime.units import resolved_sizes
 from tests.runtime.runtime_cases import METHOD, history
 

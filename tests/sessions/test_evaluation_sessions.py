@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stair.sessions.columns import arrange
-from stair.sessions.evaluation import evaluation_sessions
+from stair.sessions.evaluation_sessions import evaluation_sessions
 
 
 def columns_of(problems: list[str], seed: str = "seed") -> dict[int, dict[str, str]]:

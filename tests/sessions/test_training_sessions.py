@@ -17,8 +17,8 @@ from stair.records.rows import Rollout
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table, write_table
 from stair.sessions import stage
-from stair.sessions.training import complete_records, problem_weights, training_sessions
-from stair.training.sessions import in_updates
+from stair.sessions.training_sessions import complete_records, problem_weights, training_sessions
+from stair.training.recorded_sessions import in_updates
 
 ROOT = Path(__file__).parents[2]
 Rows = list[dict[str, Any]]

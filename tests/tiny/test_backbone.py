@@ -12,9 +12,9 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from stair.tiny.architecture import Shape, build, short_chunks
-from stair.tiny.backbone import BackboneSpec, train_backbone, within_bounds
+from stair.tiny.backbone_training import BackboneSpec, train_backbone, within_bounds
 from stair.tiny.conversations import BackbonePrompts
+from stair.tiny.small_architectures import Shape, build, short_chunks
 from tests.tiny.cases import PROMPTS
 
 SHAPE = Shape("qwen3", hidden_size=16, heads=2, kv_heads=2, head_dim=8, ffn=32, linear_head_dim=8)

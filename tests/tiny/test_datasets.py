@@ -14,7 +14,7 @@ from stair.config.resolve import resolve
 from stair.data.benchmarks import question, read_benchmark
 from stair.data.normalisation import identity
 from stair.data.training_pool import clean_pool
-from stair.tiny.datasets import (
+from stair.tiny.generated_sets import (
     AMC23_IN_TRAINING,
     DAPO_PREFIX,
     DAPO_SUFFIX,

@@ -10,8 +10,8 @@ import pytest
 from sympy import Rational, sympify
 
 from stair.grading.extraction import last_boxed
-from stair.tiny.datasets import benchmark_problems
 from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
+from stair.tiny.generated_sets import benchmark_problems
 from stair.tiny.problems import LETTERS, PROFILES, Problem, distinct, draw, lettered, seeded
 
 SIZES = {"math500": 64, "aime2025": 30, "amc23": 40, "gpqa_diamond": 48}

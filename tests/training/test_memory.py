@@ -8,8 +8,8 @@ import torch
 from benchmarks.training import peak_of_tensors
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.conversation.renderer import Renderer
-from stair.training.memory import Turn, turn_memory
-from stair.training.replay import RecordedTurn
+from stair.training.session_replay import RecordedTurn
+from stair.training.turn_memory import Turn, turn_memory
 from tests.conftest import random_model
 from tests.training.training_cases import replaying, student_of
 

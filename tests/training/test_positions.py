@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.conversation.renderer import Exchange, Renderer
-from stair.training.replay import RecordedTurn
+from stair.training.session_replay import RecordedTurn
 from tests.conftest import random_model
 from tests.training.training_cases import KINDS, gradient_of, kept, replaying, session, student_of, training
 

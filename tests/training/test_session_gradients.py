@@ -14,7 +14,7 @@ from stair.method import Reflector
 from stair.training import activations
 from stair.training.loop import UpdateRecord
 from stair.training.objective import ObjectiveParts
-from stair.training.replay import RecordedTurn
+from stair.training.session_replay import RecordedTurn
 from tests.conftest import LAYERS
 from tests.training.training_cases import (
     KINDS,

@@ -16,7 +16,7 @@ from stair.method import Attachment, Bank, BankFree, RowControl, Segment
 from stair.training.loop import Training
 from stair.training.objective import ObjectiveParts
 from stair.training.optimizers import Optimizers
-from stair.training.replay import RecordedTurn, SessionReplay
+from stair.training.session_replay import RecordedTurn, SessionReplay
 from stair.training.student import Student
 from tests.conftest import LAYERS
 

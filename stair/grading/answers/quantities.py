@@ -3,11 +3,11 @@
 import re
 from fractions import Fraction
 
+from stair.grading.answers.known_units import CURRENCY_COMMANDS, DEGREE, UNITS
 from stair.grading.answers.number_words import leading_number
 from stair.grading.answers.token_lists import text_of
 from stair.grading.answers.types import Answer, Quantity, Unit
 from stair.grading.answers.unit_phrases import UnitPhrase, parse_unit_phrase
-from stair.grading.answers.units import CURRENCY_COMMANDS, DEGREE, UNITS
 from stair.grading.expressions.grammar import NotAnExpression, Parser
 from stair.grading.expressions.nodes import Constant, Negative, Node, Number, Product, Sum, Symbol
 from stair.grading.expressions.tokens import Token, TokenKind

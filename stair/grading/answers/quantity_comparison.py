@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from fractions import Fraction
 
+from stair.grading.answers.known_units import DEGREE, PERCENT, RADIAN, UNITS, find_unit, multiply, power
 from stair.grading.answers.requested_format import RequestedFormat
 from stair.grading.answers.types import Quantity, Unit
-from stair.grading.answers.units import DEGREE, PERCENT, RADIAN, UNITS, find_unit, multiply, power
 from stair.grading.expressions.nodes import Constant, Node, Number, Power, Product, Quotient, Symbol, contains
 
 SameValue = Callable[[Node, Node], bool]

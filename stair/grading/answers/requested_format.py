@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from stair.grading.answers.based_numerals import base_number
+from stair.grading.answers.known_units import DEGREE, UNITS, multiply, power
 from stair.grading.answers.types import Unit
-from stair.grading.answers.units import DEGREE, UNITS, multiply, power
 from stair.grading.expressions.normalization import plain_text
 
 _LONGEST = 8_000

@@ -3,10 +3,7 @@ r"""Units as they are written after a number: `\text{cm}^2`, `^\circ`, `\%`, `sq
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stair.grading.answers.negations import is_negation
-from stair.grading.answers.token_lists import closing_index
-from stair.grading.answers.types import Unit
-from stair.grading.answers.units import (
+from stair.grading.answers.known_units import (
     CURRENCY_COMMANDS,
     DEGREE,
     MULTIPLIERS,
@@ -16,6 +13,9 @@ from stair.grading.answers.units import (
     multiply,
     power,
 )
+from stair.grading.answers.negations import is_negation
+from stair.grading.answers.token_lists import closing_index
+from stair.grading.answers.types import Unit
 from stair.grading.expressions.tokens import Token, TokenKind
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stair.records.rows import ReplayHistory
 from stair.replay.analysis.block_intervals import BlockResamples
 from stair.replay.analysis.displacement import displacement
 from stair.replay.states import CoverageName, ReplayStates
@@ -33,18 +33,20 @@ class Crossing:
     """[histories] source blocks."""
 
     @classmethod
-    def of(cls, number: int, states: ReplayStates, histories: Iterable[Mapping[str, Any]]) -> Crossing:
+    def of(cls, number: int, states: ReplayStates, histories: Iterable[ReplayHistory]) -> Crossing:
         """One group's crossing.
 
         Args:
             number: 1 or 2.
             states: the measurements.
-            histories: rows of `REPLAY_HISTORIES`.
+            histories: those of the design.
         """
-        rows = {row["history"]: row for row in histories if row["group"] == number}
+        rows = {row.history: row for row in histories if row.group == number}
         chosen = [rows[name] for name in states.histories(number, COVERAGE)]
-        lengths = tuple(row["prefix_tokens"][states.depth - 1] for row in chosen)
-        return cls(number, states, lengths, tuple(row["problem_coverage_block"] for row in chosen))
+        lengths = tuple(row.prefix_tokens[states.depth - 1] for row in chosen)
+        blocks = tuple(row.problem_coverage_block for row in chosen if row.problem_coverage_block is not None)
+        assert len(blocks) == len(chosen), "the design gives every history of the problem coverage a block"
+        return cls(number, states, lengths, blocks)
 
     @property
     def label(self) -> str:

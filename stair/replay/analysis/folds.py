@@ -76,12 +76,12 @@ class AnchorShuffles:
 
     def _of_pair(self, first: int, second: int) -> npt.NDArray[np.int64]:
         """[seeds, problems] the index of the problem whose neighborhood under `second` replaces each problem's own."""
-        found = np.empty((len(self.seeds), len(self._problems)), np.int64)
+        indices = np.empty((len(self.seeds), len(self._problems)), np.int64)
         for fold in self._folds:
             names = [self._problems[index] for index in fold.anchors]
-            for row, seed in zip(found, self.seeds, strict=True):
+            for row, seed in zip(indices, self.seeds, strict=True):
                 between = self._histories[first], self._histories[second]
                 row[fold.anchors] = fold.anchors[
                     named_permutation(names, seed, *between, exclude_fixed=self._exclude_fixed)
                 ]
-        return found
+        return indices

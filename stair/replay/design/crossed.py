@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from stair.config.crossed_sizes import Sizes
 from stair.replay.design.blocks import source_blocks
+from stair.replay.design.current_problems import choose_problems
 from stair.replay.design.histories import History, spread
-from stair.replay.design.problems import choose_problems
-from stair.replay.design.sessions import choose_groups, choose_part
+from stair.replay.design.source_sessions import choose_groups, choose_part
 
 _ATTEMPTS = 5
 """Searches, each from other sessions, before the design is refused."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from stair.records.rows import ReplayHistory
 from stair.replay.design.crossed import Coverage, Design
 
 _TURNS = {1: "one", 2: "two", 3: "three"}
@@ -59,21 +60,21 @@ def text_facts(design: Design) -> list[Fact]:
     ]
 
 
-def length_facts(histories: Sequence[Mapping[str, Any]]) -> list[Fact]:
+def length_facts(histories: Sequence[ReplayHistory]) -> list[Fact]:
     """Tokens of whole prefixes, template included: median, shortest and longest by depth.
 
     Of the history coverage under the text's own names; of the problem coverage, a part of it, under names that say so.
 
     Args:
-        histories: rows of `REPLAY_HISTORIES`.
+        histories: those of the design, in both groups.
     """
     facts = []
     for ending, rows in (
         ("", histories),
-        (", problem coverage", [row for row in histories if row["problem_coverage_block"] is not None]),
+        (", problem coverage", [row for row in histories if row.problem_coverage_block is not None]),
     ):
         lengths = {
-            group: list(zip(*(row["prefix_tokens"] for row in rows if row["group"] == group), strict=True))
+            group: list(zip(*(row.prefix_tokens for row in rows if row.group == group), strict=True))
             for group in (1, 2)
         }
         depth = len(lengths[1])

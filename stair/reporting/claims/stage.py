@@ -10,11 +10,11 @@ from stair.config.paths import RunPaths
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.records.files import write_text
-from stair.reporting.claims.effects import Evidence, parts_of
-from stair.reporting.claims.files import claims_csv, claims_layout, read_claim_lines
+from stair.reporting.claims.claims_csv import claims_csv, claims_layout, read_claim_lines
+from stair.reporting.claims.parts import Evidence, parts_of
 from stair.reporting.claims.statements import read_claims
 from stair.reporting.claims.verdicts import Judged, judge
-from stair.reporting.comparison.files import structure_line
+from stair.reporting.comparison.comparison_csv import structure_line
 from stair.reporting.comparison.ours import read_ours
 from stair.reporting.comparison.run_facts import stand_ins
 from stair.reporting.comparison.stage import read_responses

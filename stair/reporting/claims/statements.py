@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, TypeAdapter
 
-from stair.config.base import Key, Keys, Positive, Strict, Text, Texts
+from stair.config.field_types import Key, Keys, Positive, Strict, Text, Texts
 
 STATEMENTS = Path(__file__).with_name("claims.yaml")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stair.reporting.claims.effects import Part
+from stair.reporting.claims.parts import Part
 from stair.reporting.claims.statements import Claim
 from stair.statistics.effects import Effect
 from stair.statistics.grid import Gap

@@ -12,11 +12,11 @@ from stair.config.paths import RunPaths
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.records.files import write_text
-from stair.reporting.comparison.files import comparison_csv, summary
+from stair.reporting.comparison.compared import Compared, Known, compare
+from stair.reporting.comparison.comparison_csv import comparison_csv, summary
 from stair.reporting.comparison.ours import read_ours
 from stair.reporting.comparison.printed import printed_values
 from stair.reporting.comparison.run_facts import RunFacts, stand_ins
-from stair.reporting.comparison.verdicts import Compared, Known, compare
 from stair.reporting.from_rows import read_rows
 from stair.reporting.missing import missing_reasons
 from stair.reporting.tables.lora import BASES

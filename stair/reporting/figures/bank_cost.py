@@ -11,7 +11,7 @@ from stair.graph.table_inputs import BANK_COST_FIGURE
 from stair.reporting.figures.figure import Figure
 from stair.reporting.figures.style import DASHES, INK, MUTED, RULE, SERIES, TEXT_WIDTH, THIN, Foot, styled
 from stair.reporting.labels import Labels
-from stair.runtime.table import Line, median_over_histories, read_lines, selected
+from stair.runtime.repetitions import Line, median_over_histories, read_lines, selected
 from stair.statistics.values import Value
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row, rounded
 from stair.reporting.tables.table import Table, comparison_title, gap_reasons, in_words, stacked
-from stair.runtime.table import Line, median_over_histories, paired_increase, read_lines, selected
+from stair.runtime.repetitions import Line, median_over_histories, paired_increase, read_lines, selected
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
-from stair.records.tables import read_table
+from stair.records.tables import rows_as
 from stair.replay.design.crossed import Design
 from stair.replay.design.facts import Fact, length_facts, table_facts, text_facts
 from stair.replay.plan import read_design
@@ -58,7 +59,7 @@ def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
     """The numbers of appendix A.1's text: replays, references, source blocks, and lengths of histories in tokens."""
     assert config.replay is not None
     for model in config.replay.models:
-        histories = read_table(paths.replay_histories(model), REPLAY_HISTORIES)
+        histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
         facts = [*length_facts(histories), *text_facts(_design(config, paths, model))]
         yield from _values(config, model, facts, paper_labels.REPLAY_TEXT)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -12,7 +11,14 @@ from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
 from stair.reporting.tables.history import COMPARED, REFERENCE
 from stair.reporting.tables.table import Table, benchmark_title, notes, sources, stacked
-from stair.statistics.estimates import condition_comparisons, history_intervals, turn_intervals
+from stair.statistics.estimates import (
+    ComparisonRow,
+    IntervalRow,
+    condition_comparisons,
+    history_intervals,
+    records,
+    turn_intervals,
+)
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN
 from stair.statistics.paired import false_discoveries
@@ -67,11 +73,11 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
     for frame in frames:
-        for row in _records(frame):
-            keys = (row["model"], row["benchmark"], row["condition"], row["turn"], row["group"])
+        for row in records(frame, IntervalRow):
+            keys = (row.model, row.benchmark, row.condition, row.turn, row.group)
             for column, name in _ENDS.items():
-                end = Gap(row["gap"]) if row["gap"] else float(row[column])
-                values.append(Value(*keys, f"{row['metric']} {name}", end, "%"))
+                end = Gap(row.gap) if row.gap else float(getattr(row, column))
+                values.append(Value(*keys, f"{row.metric} {name}", end, "%"))
     shown = frames[0]
     average = f"Avg@{responses.samples}"
     for model in responses.models:
@@ -81,13 +87,13 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
             for condition in responses.conditions(model, benchmark):
                 of = of_model[(of_model["benchmark"] == benchmark) & (of_model["condition"] == condition)]
                 turn = MEAN if MEAN in set(of["turn"]) else next(iter(of["turn"]))
-                row = _records(of[of["turn"] == turn])[0]
+                row = records(of[of["turn"] == turn], IntervalRow)[0]
                 cells = [DASH] * 3
-                if not row["gap"]:
+                if not row.gap:
                     cells = [
-                        rounded(row["value"]),
-                        f"{rounded(row['low'], 1)} to {rounded(row['high'], 1)}",
-                        f"{rounded(row['rerun_low'], 1)} to {rounded(row['rerun_high'], 1)}",
+                        rounded(row.value),
+                        f"{rounded(row.low, 1)} to {rounded(row.high, 1)}",
+                        f"{rounded(row.rerun_low, 1)} to {rounded(row.rerun_high, 1)}",
                     ]
                 names = (
                     benchmark_title(labels, benchmark),
@@ -125,16 +131,16 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
                     frames.append(condition_comparisons(responses, model, benchmark, condition, BASE, turns=turns))
     if not frames:
         return None
-    differences = pd.concat(frames, ignore_index=True).reset_index(names="place")
+    differences = pd.concat(frames, ignore_index=True)
     average = f"Avg@{responses.samples}"
     shown = differences[(differences["turn"] == span) & (differences["metric"] == average)]
     again = [condition for condition, repeated in labels.repetitions.items() if repeated == BASE]
     floors = _noise_floors(differences[differences["condition"].isin(again)])
     tested = shown[shown["gap"].isna() & ~shown["condition"].isin(again)]
-    called = dict(zip(tested["place"], false_discoveries(list(tested["p"]), _FALSE_DISCOVERIES), strict=True))
+    called = dict(zip(tested.index, false_discoveries(list(tested["p"]), _FALSE_DISCOVERIES), strict=True))
     values: list[Value] = []
-    for row in _records(differences):
-        keys = (row["model"], row["benchmark"], row["condition"], row["turn"], "")
+    for row in records(differences, ComparisonRow):
+        keys = (row.model, row.benchmark, row.condition, row.turn, "")
         for column, name, unit in (
             ("value", "minus Native", "pp"),
             ("low", "minus Native interval low", "pp"),
@@ -142,25 +148,26 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
             ("detectable", "minus Native detectable", "pp"),
             ("p", "minus Native p", ""),
         ):
-            number = Gap(row["gap"]) if row["gap"] else float(row[column])
-            values.append(Value(*keys, f"{row['metric']} {name}", number, unit))
+            number = Gap(row.gap) if row.gap else float(getattr(row, column))
+            values.append(Value(*keys, f"{row.metric} {name}", number, unit))
         floor = floors.get(_place(row))
-        if floor is not None and row["condition"] not in again:
-            values.append(Value(*keys, f"{row['metric']} minus Native noise floor", floor, "pp"))
+        if floor is not None and row.condition not in again:
+            values.append(Value(*keys, f"{row.metric} minus Native noise floor", floor, "pp"))
     blocks: list[tuple[str, list[Row]]] = []
     for model in responses.models:
         if not (shown["model"] == model).any():
             continue
         rows: list[Row] = []
-        for row in _records(shown[shown["model"] == model]):
+        of_model = shown[shown["model"] == model]
+        for index, row in zip(of_model.index, records(of_model, ComparisonRow), strict=True):
             cells = [DASH] * 5
-            if not row["gap"]:
-                interval = f"{signed(row['low'])} to {signed(row['high'])}"
-                floor = None if row["condition"] in again else floors.get(_place(row))
-                cells = [signed(row["value"]), interval, rounded(row["p"], 3), rounded(row["detectable"])]
+            if not row.gap:
+                interval = f"{signed(row.low)} to {signed(row.high)}"
+                floor = None if row.condition in again else floors.get(_place(row))
+                cells = [signed(row.value), interval, rounded(row.p, 3), rounded(row.detectable)]
                 cells.append(DASH if floor is None else rounded(floor))
-            different = bool(called.get(row["place"], False))
-            names = (benchmark_title(labels, row["benchmark"]), labels.printed_condition(row["condition"]))
+            different = bool(called.get(index, False))
+            names = (benchmark_title(labels, row.benchmark), labels.printed_condition(row.condition))
             rows.append(Row((*(Cell(name) for name in names), *(Cell(text, bold=different) for text in cells))))
         blocks.append((labels.printed_model(model), rows))
     header = (
@@ -188,25 +195,19 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     return Table(table, table, tuple(values), layout, shows)
 
 
-def _place(row: dict[str, Any]) -> tuple[str, str, str, str]:
+def _place(row: ComparisonRow) -> tuple[str, str, str, str]:
     """What two rows must share to be beside each other."""
-    return row["model"], row["benchmark"], row["turn"], row["metric"]
+    return row.model, row.benchmark, row.turn, row.metric
 
 
 def _noise_floors(again: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
     """The greatest difference, either way, of conditions that ask the same again; by `_place`."""
     floors: dict[tuple[str, str, str, str], float] = {}
-    for row in _records(again):
-        if not row["gap"]:
-            floors[_place(row)] = max(floors.get(_place(row), 0.0), abs(float(row["value"])))
+    for row in records(again, ComparisonRow):
+        if not row.gap:
+            floors[_place(row)] = max(floors.get(_place(row), 0.0), abs(row.value))
     return floors
 
 
 def _notes(labels: Labels, responses: Responses, values: Iterable[Value]) -> tuple[str, ...]:
     return notes(labels, responses, values, (b for model in responses.models for b in responses.benchmarks(model)))
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    # pandas turns None into NaN where other rows have a text.
-    records: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment]
-    return [record | {"gap": record["gap"] if isinstance(record["gap"], str) else None} for record in records]

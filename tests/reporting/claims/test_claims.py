@@ -12,8 +12,8 @@ import pytest
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
-from stair.reporting.claims.effects import Evidence, Part, parts_of, seeds_of
-from stair.reporting.claims.files import COLUMNS, claims_csv, read_claim_lines
+from stair.reporting.claims.claims_csv import COLUMNS, claims_csv, read_claim_lines
+from stair.reporting.claims.parts import Evidence, Part, parts_of, seeds_of
 from stair.reporting.claims.stage import layout, write
 from stair.reporting.claims.statements import read_claims
 from stair.reporting.claims.verdicts import Judged, Verdict, judge

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from stair.config.resolve import resolve
-from stair.reporting.comparison.files import COLUMNS, comparison_csv, summary
+from stair.reporting.comparison.compared import Compared, Verdict
+from stair.reporting.comparison.comparison_csv import COLUMNS, comparison_csv, summary
 from stair.reporting.comparison.kinds import SAMPLED
 from stair.reporting.comparison.printed import Place
 from stair.reporting.comparison.run_facts import RunFacts
 from stair.reporting.comparison.stage import write
-from stair.reporting.comparison.verdicts import Compared, Verdict
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import gains, turn_metrics

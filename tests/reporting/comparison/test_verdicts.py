@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from stair.config.resolve import resolve
+from stair.reporting.comparison.compared import Compared, Known, Verdict, compare, spread_key
 from stair.reporting.comparison.kinds import Kind
 from stair.reporting.comparison.ours import Ours, read_ours
 from stair.reporting.comparison.printed import Place, Printed, printed_values
-from stair.reporting.comparison.verdicts import Compared, Known, Verdict, compare, spread_key
 from stair.reporting.labels import Labels
 from stair.reporting.tidy import tidy_csv
 from stair.statistics.replication import Key, Spread

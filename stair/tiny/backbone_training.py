@@ -15,9 +15,9 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from stair.method.storage import share
 from stair.records.csv_table import csv_table
-from stair.tiny.architecture import Shape, build, short_chunks
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded
+from stair.tiny.small_architectures import Shape, build, short_chunks
 from stair.tiny.tokenizer import END_OF_TEXT, IM_END, save_tokenizer, train_tokenizer
 
 _CHUNK = 256  # conversations drawn, sorted by length and cut into batches together

@@ -1,4 +1,8 @@
-"""A source history's states in a model: computed once, extended from depth to depth, shared by batches, never changed."""
+"""The states of a text in a model: computed once, extended or cut, shared by later passes, never changed.
+
+The replay of saved histories extends a prefix from depth to depth and shares it between batches. Training cuts the native
+model's states of an earlier turn to the text that the next turn begins with (appendix B.4).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, LinearAttentionLayer
 
-from stair.backbones.architecture import describe
+from stair.backbones.architecture import Architecture, describe
 from stair.backbones.cached_layer import PrefixLayer
 
 
@@ -36,6 +40,11 @@ class Prefix:
         layers = range(architecture.layers)
         return cls(model, (), tuple((nothing, nothing) if layer in full else None for layer in layers))
 
+    @staticmethod
+    def can_be_cut(architecture: Architecture) -> bool:
+        """Whether every layer is full attention; the recurrent state of a hybrid cannot be cut to fewer tokens."""
+        return len(architecture.full_attention_layers) == architecture.layers
+
     @property
     def nbytes(self) -> int:
         return sum(state.nbytes for pair in self.states if pair is not None for state in pair)
@@ -52,9 +61,27 @@ class Prefix:
         if len(ids) == known:
             return self
         device = next(self.model.parameters()).device
-        cache = self._cache(1, grows=True)
+        cache = self.growing_cache()
         run(self.model, torch.tensor([list(ids[known:])], device=device), cache, known)
+        return self.replaced(ids, cache)
+
+    def growing_cache(self) -> Cache:
+        """Return the states in front of one row, for a pass whose own states are added to them; see `replaced`."""
+        return self._cache(1, grows=True)
+
+    def replaced(self, ids: Sequence[int], cache: Cache) -> Prefix:
+        """Return the prefix of `ids` from the cache of the pass that computed them."""
         return Prefix(self.model, tuple(ids), tuple(_states(layer) for layer in cache.layers))
+
+    def common_tokens(self, ids: Sequence[int], limit: int) -> int:
+        """Return the number of leading tokens of `ids`, at most `limit`, that equal those of this prefix."""
+        known = min(len(self.ids), limit)
+        return next((place for place in range(known) if self.ids[place] != ids[place]), known)
+
+    def cut(self, length: int) -> Prefix:
+        """Return the prefix of the first `length` tokens. The architecture must allow it (`can_be_cut`)."""
+        states = tuple(pair and (pair[0][:, :, :length], pair[1][:, :, :length]) for pair in self.states)
+        return Prefix(self.model, self.ids[:length], states)
 
     def cache(self, rows: int) -> Cache:
         """Return the states in front of `rows` rows, for one pass, which leaves the prefix as it is."""

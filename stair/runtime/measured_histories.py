@@ -18,9 +18,10 @@ from stair.conversation.spans import control_span
 from stair.core import user_message
 from stair.method.capture import capture_length
 from stair.records.keys import ids_digest
+from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.seeds import hash_order, seed_of
-from stair.records.tables import read_table, rows_as
+from stair.records.tables import rows_as
 
 
 class _SavedTurn(NamedTuple):
@@ -118,12 +119,12 @@ def _conversations(config: Config, paths: RunPaths, settings: Runtime) -> tuple[
     """User messages by problem, and problems by session in turn order."""
     prompt = config.prompts[config.benchmarks[settings.benchmark].prompt]
     users = {
-        row["problem_id"]: user_message(prompt, row["problem"])
-        for row in read_table(paths.benchmark(settings.benchmark), BENCHMARK)
+        row.problem_id: user_message(prompt, row.problem)
+        for row in rows_as(paths.benchmark(settings.benchmark), BENCHMARK, BenchmarkProblem)
     }
     problems: dict[str, list[str]] = defaultdict(list)
-    for row in read_table(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS):
-        problems[row["session_id"]].append(row["problem_id"])
+    for turn in rows_as(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS, ScheduledTurn):
+        problems[turn.session_id].append(turn.problem_id)
     return users, problems
 
 

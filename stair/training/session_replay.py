@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from stair.backbones.architecture import describe
+from stair.backbones.prefix import Prefix
 from stair.conversation.renderer import Exchange, Renderer
 from stair.conversation.spans import control_span
 from stair.method import Bank, Segment, capture_length
 from stair.protocol.positions import beyond_context
 from stair.training.activations import checkpointed
-from stair.training.history import NativeHistory
 from stair.training.objective import ObjectiveParts, response_objective
 from stair.training.student import Student, last_hidden
 
@@ -100,8 +100,8 @@ class _Session:
         self.facts = describe(self.model.config.to_dict())
         controller = self.student.controller
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
-        reuse = replay.reuse_history and NativeHistory.supported(self.facts)
-        self.native = NativeHistory() if reuse else None
+        reuse = replay.reuse_history and Prefix.can_be_cut(self.facts)
+        self.native = Prefix.empty(self.model) if reuse else None
         self.beyond_context = 0
 
     def first(self, turn: RecordedTurn) -> None:
@@ -127,7 +127,7 @@ class _Session:
         if self.bank is not None:
             beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
             self.beyond_context += sum(beyond)
-        known = self.native.common_prefix(ids[0].tolist(), span[0]) if self.native is not None else 0
+        known = self.native.common_tokens(ids[0].tolist(), span[0]) if self.native is not None else 0
         with replay.timer("teacher"), student.native():
             teacher = self._native_hidden(ids, len(prompt) - 1, known)
         # An adapter changes the history's states too.
@@ -163,14 +163,13 @@ class _Session:
     def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
         if self.native is None:
             return last_hidden(self.model, ids, start)
-        heads = (self.facts.kv_heads, self.facts.head_dim)
-        cache = self.native.growing(known, self.facts.layers, next(self.model.parameters()), heads)
+        cache = self.native.cut(known).growing_cache()
         hidden = last_hidden(self.model, ids, start, cache)
-        self.native.store(ids[0].tolist(), cache)
+        self.native = self.native.replaced(ids[0].tolist(), cache)
         return hidden
 
     def _student_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
-        prefix = self.native.prefix(known) if self.native is not None else None
+        prefix = self.native.cut(known).cache(1) if self.native is not None and known else None
         return last_hidden(self.model, ids, start, prefix)
 
     def _captured(

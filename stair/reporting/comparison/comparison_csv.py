@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 
+from stair.records.csv_table import csv_table
 from stair.records.markdown import markdown_table
+from stair.reporting.comparison.compared import Compared, Verdict
 from stair.reporting.comparison.kinds import Kind
 from stair.reporting.comparison.printed import Place
-from stair.reporting.comparison.verdicts import Compared, Verdict
 
 COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
 _WORST, _REASONS = 10, 8
@@ -18,22 +17,13 @@ _WORST, _REASONS = 10, 8
 
 def comparison_csv(compared: Sequence[Compared]) -> str:
     """One line for each printed value. Numbers that do not apply are empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for each in compared:
-        numbers = (each.ours, each.low, each.high, each.difference, each.p_value)
-        writer.writerow(
-            [
-                *each.printed.place,
-                each.printed.kind,
-                each.printed.text,
-                *map(_number, numbers),
-                each.verdict,
-                each.reason,
-            ]
-        )
-    return text.getvalue()
+    return csv_table(COLUMNS, map(_line, compared))
+
+
+def _line(each: Compared) -> list[str]:
+    numbers = (each.ours, each.low, each.high, each.difference, each.p_value)
+    printed = each.printed
+    return [*printed.place, printed.kind, printed.text, *map(_number, numbers), each.verdict, each.reason]
 
 
 def _number(value: float | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from stair.records.csv_table import csv_table
 from stair.records.files import write_text
 
 
@@ -60,15 +60,7 @@ _READ: Mapping[str, Any] = {"str": str, "int": int, "float": float}
 
 def write_lines(path: Path, lines: Iterable[Line]) -> None:
     """Write lines at full precision; None is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_KINDS)
-    for line in lines:
-        values = (getattr(line, name) for name in _KINDS)
-        writer.writerow(
-            ["" if value is None else repr(value) if isinstance(value, float) else value for value in values]
-        )
-    write_text(path, text.getvalue())
+    write_text(path, csv_table(tuple(_KINDS), ([getattr(line, name) for name in _KINDS] for line in lines)))
 
 
 def read_lines(path: Path) -> list[Line]:

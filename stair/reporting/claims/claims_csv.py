@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from stair.reporting.claims.effects import Part
+from stair.records.csv_table import csv_table
+from stair.reporting.claims.parts import Part
 from stair.reporting.claims.verdicts import Judged, Verdict
-from stair.reporting.comparison.files import structure_line
+from stair.reporting.comparison.comparison_csv import structure_line
 from stair.reporting.layout import DASH, Cell, Layout, Row, signed
 from stair.statistics.grid import Gap
 
@@ -25,13 +25,10 @@ def claims_csv(judged: Sequence[Judged], note: str) -> str:
 
     `note` ends every reason: it says where models or data are not the paper's.
     """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    for each in judged:
-        for line in _lines(each):
-            writer.writerow(line | {"reason": "; ".join(filter(None, (line["reason"], note)))})
-    return text.getvalue()
+    lines = [line for each in judged for line in _lines(each)]
+    for line in lines:
+        line["reason"] = "; ".join(filter(None, (line["reason"], note)))
+    return csv_table(COLUMNS, ([line.get(column, "") for column in COLUMNS] for line in lines))
 
 
 def _lines(judged: Judged) -> Iterator[Line]:
