@@ -18,23 +18,31 @@ from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_o
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
 
-REPORTED = {"figure": 1, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
-TABLES = {"table": 11, **REPORTED}
-"""All tables: seven of response rows, those of the text and of the replay's design, and two of settings."""
-REPLAY = {"replay_design": 1, "replay_shard": 2, "seal_replay": 1}
+REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
+TABLES = {"table": 12, **REPORTED}
+"""All tables but the four of the controls, whose conditions have labels of their own."""
+ALL_TABLES = {"table": 16, "bank_cost_figure": 1, **REPORTED}
+REPLAY = {"replay_design": 1, "replay_shard": 2, "seal_replay": 1, "replay_statistics": 3}
+RUNTIME = {"measure_runtime": 1, "bank_cost_figure": 1}
 
 
-def evaluated(conditions: int, **more: int) -> dict[str, int]:
-    """The jobs when so many conditions are generated again; histories are replayed where Native is among them."""
+def evaluated(conditions: int, controls: int = 0, **more: int) -> dict[str, int]:
+    """The jobs when so many conditions of the evaluation and of the controls are generated again.
+
+    Histories are replayed where Native is among them; what reading a bank costs is measured anew with any.
+    """
     again = dict.fromkeys(("evaluation_shard", "seal_evaluation", "score_condition"), conditions)
-    replayed = REPLAY if conditions == 3 else {}
-    return {**again, "response_card": 1, "check": 1, **replayed, "table": 9, **REPORTED, **more}
+    if controls:
+        again |= dict.fromkeys(("controls_shard", "seal_controls", "score_controls"), controls)
+    # Without new states, only the overview and the answer transitions have new rows.
+    replayed = REPLAY if conditions == 3 else {"figure": 2}
+    return {**again, "response_card": 1, "check": 1, **RUNTIME, "table": 14, **REPORTED, **replayed, **more}
 
 
 CARDS = {"data_card": 1, "response_card": 1}
 GENERATES = ("train_controller", "evaluation_shard", "seal_evaluation")
-CONTROLLER = {"train_controller": 1, "training_figure": 1, "diagram": 2, **evaluated(1)}
-TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER, "train_controller": 2}
+CONTROLLER = {"train_controller": 1, "training_figure": 1, "diagram": 2, **evaluated(1, 2)}
+TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER, **evaluated(1, 3), "train_controller": 2}
 SESSIONS = {"training_sessions": 1, **TRAINED}
 ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
 
@@ -44,21 +52,24 @@ ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
     [
         ((), {}),
         (("conditions={native: {label: Plain}}",), TABLES),
-        (("note=Another note.",), {**CARDS, "data_report": 1, "training_figure": 1, "diagram": 2, **TABLES}),
+        (("note=Another note.",), {**CARDS, "data_report": 1, "training_figure": 1, "diagram": 2, **ALL_TABLES}),
         (("transformers={batch_width: 4, prefill_width: 2}",), {}),
         (("rollouts={shards: 3}",), {}),
         (("evaluation={shards: 2}",), {}),
         (("evaluation={shards: 2, seed: other}",), evaluated(3, evaluation_shard=6)),
-        ((f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}",), evaluated(3, table=10)),
+        (
+            (f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}",),
+            evaluated(3, 5, table=15),
+        ),
         ((f"models={{{MODEL}: {{rollout_sampling: {{top_k: 10}}}}}}",), ROLLOUTS),
         # How long answers may be is looked at without making training responses anew.
         (
             (f"models={{{MODEL}: {{evaluation_sampling: {{max_new_tokens: 20}}}}}}",),
-            evaluated(3, preflight_limits=1, table=10),
+            evaluated(3, 5, preflight_limits=1, table=15),
         ),
         (("evaluation={seed: other}",), evaluated(3)),
         (("rollouts={seed: other}",), ROLLOUTS),
-        (("sessions={seed: other}",), {**SESSIONS, **evaluated(3, evaluation_sessions=1, table=10)}),
+        (("sessions={seed: other}",), {**SESSIONS, **evaluated(3, 5, evaluation_sessions=1, table=15)}),
         (("training={kl: 0.5}",), TRAINED),
         (("controllers={stair: {seed: other}}",), CONTROLLER),
         (("controllers={stair: {layers: [1, 2]}}",), CONTROLLER),

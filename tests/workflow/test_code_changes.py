@@ -14,22 +14,24 @@ from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_o
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 
-REPORTED = {"figure": 1, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
-SCORES = {"score_condition": 3, "table": 8, **REPORTED}
+REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
+SCORES = {"score_condition": 3, "score_controls": 5, "table": 12, **REPORTED, "figure": 2}
 PROTOCOL = {
     **{"data_report": 1},  # it uses the same module's digests of files
     **{"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, "training_sessions": 1},
     **{"train_controller": 2, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1, "diagram": 2},
     **{"evaluation_shard": 3, "seal_evaluation": 3, "response_card": 1, "check": 1, **SCORES},
-    **{"replay_design": 1, "replay_shard": 2, "seal_replay": 1, "table": 11},
+    **dict.fromkeys(("controls_shard", "seal_controls"), 5),
+    **{"replay_design": 1, "replay_shard": 2, "seal_replay": 1, "replay_statistics": 3},
+    **{"measure_runtime": 1, "bank_cost_figure": 1, "table": 16, "figure": 5},
 }
 EMBEDDED = {
     **{"raw": 2, "backbone": 1, "benchmark": 1, "training_pool": 1, "evaluation_sessions": 1},
     **{"preflight_model": 1, "preflight_limits": 2},
     **PROTOCOL,
-    **{"table": 10},  # all but the table of decoding settings
+    **{"table": 15},  # all but the table of decoding settings
 }
-TABLES = {"table": 11, **REPORTED}
+TABLES = {"table": 16, **REPORTED}
 RAISED = (f"PROTOCOL_VERSION = {PROTOCOL_VERSION}", f"PROTOCOL_VERSION = {PROTOCOL_VERSION + 1}")
 COLOUR = ('"#e8a33d"', '"#e8a33e"')
 CURVES = {"training_figure": 1, "diagram": 1, "provenance": 1, "all": 1}
@@ -69,7 +71,11 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/grading/worker.py", "", "\nADDED = 1\n", SCORES),
         ("stair/grading/extraction.py", "", "\n# A comment.\n", {}),
         ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", TABLES),
-        ("stair/reporting/figures/style.py", *COLOUR, TABLES | {"training_figure": 1, "diagram": 2}),
+        (
+            "stair/reporting/figures/style.py",
+            *COLOUR,
+            TABLES | {"training_figure": 1, "bank_cost_figure": 1, "diagram": 2},
+        ),
         ("stair/reporting/figures/training.py", "Updates", "Update", CURVES),
         ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "all": 1}),
         ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "all": 1}),
@@ -99,8 +105,11 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
     rollouts = {rule: PROTOCOL[rule] for rule in ("rollout_shard", "seal_rollouts", "data_card")}
     for file, before, after, target, expected in (
         ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", {}),
-        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", "tables", {"table": 11}),
-        ("stair/reporting/figures/style.py", *COLOUR, "figures", {"figure": 1, "training_figure": 1, "diagram": 2}),
+        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", "tables", {"table": 16}),
+        (
+            *("stair/reporting/figures/style.py", *COLOUR, "figures"),
+            {"figure": 5, "training_figure": 1, "bank_cost_figure": 1, "diagram": 2},
+        ),
         ("stair/records/keys.py", *RAISED, "rollouts", rollouts),
     ):
         path, ended = package / file, timings(results)

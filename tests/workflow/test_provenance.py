@@ -46,7 +46,7 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     assert generated[f"rollouts/{MODEL}"]["response_tokens"] == sum(rollouts["response_tokens"].to_pylist())
     vanilla, native = (generated[f"responses/{MODEL}/math500/{name}"]["responses"] for name in ("vanilla", "native"))
     assert (vanilla, native) == (32, 96), "a T1 that native shows is vanilla's, and generated once"
-    assert generated["all"]["responses"] == len(rollouts) + 32 + 2 * 96
+    assert generated["all"]["responses"] == len(rollouts) + 32 + 2 * 96 + 5 * 32
     assert told["costs"]["rules"]["backbone"]["seconds"] > 0
     assert list(told["devices"]) == ["cpu"]
 

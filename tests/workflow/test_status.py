@@ -29,11 +29,11 @@ def run(tmp_path: Path) -> tuple[Config, RunPaths]:
         Progress(paths.progress, f"evaluation/qwen3.5-4b/math500/vanilla/{shard}", 10, "responses", done=10)
     going = Progress(paths.progress, "evaluation/qwen3.5-4b/math500/stair/0", 100, "responses", done=20)
     going._start -= 60  # a minute of work
-    going._filed -= 60
+    going._file_time -= 60
     going.done = 50
     going.beat("16 running · 250 tokens/s", {"running": 16, "tokens_per_s": 250.4})
     other = Progress(paths.progress, "evaluation/qwen3.5-4b/math500/stair/1", 100, "responses")
-    other._filed -= 60
+    other._file_time -= 60
     other.beat("4 running · 50 tokens/s", {"running": 4, "tokens_per_s": 50.0})
     return config, paths
 
