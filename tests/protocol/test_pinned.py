@@ -7,6 +7,7 @@ of a response key raises PROTOCOL_VERSION, and then the keys here change with it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,27 @@ def test_a_session(plain: Renderer, tmp_path: Path, reads: bool, keys: list[str]
     found = sealed(tmp_path / "rows.parquet", RESPONSES, [session(plain, tmp_path, reads=reads)], tmp_path)
     assert [row["seed"] for row in found] == SEEDS
     assert digest_of(found) == rows
+
+
+@pytest.mark.parametrize(
+    ("read", "key"),
+    [
+        (ReadSpecification("direct"), "973a508c31e81de6d4888b8846e82fa1b1897a9d9f62e4b39ca503b1ef450e3d"),
+        (ReadSpecification(permutation_seed=2), "c117662663f09597e6dd2ae28eb3081e8d9bcd6792fe3d67a588d97394243596"),
+        (ReadSpecification(limit=2048), "584cfd871831595650eeac325ebebeff24c406227a53769a9dbeb79e4446d654"),
+    ],
+    ids=["direct_read", "kv_permutation", "stair_prefix"],
+)
+def test_the_second_turn_of_a_control(plain: Renderer, tmp_path: Path, read: ReadSpecification, key: str) -> None:
+    """The study's name decides the seed, the read specification the key."""
+    protocol = replace(
+        session(plain, tmp_path, reads=True).protocol,
+        study="shared-t1",
+        turns=2,
+        control=ControllerUse("c" * 64, (1, 3), read),
+    )
+    assert protocol.seed("p1", 1) == 2291328501298991987
+    assert logged(SessionChain(protocol, "s-p0", 1, PROBLEMS), tmp_path, a_turn(True))[1] == key
 
 
 def test_the_order_of_sessions() -> None:
