@@ -188,8 +188,8 @@ def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undist
     assert lock.is_file()
     os.utime(claim, (time.time() - 400,) * 2)
     hinted = run_in(tmp_path, *SNAKEMAKE, "scores", *SNAKEMAKE_CONFIG, check=False)
-    assert "`stair reproduce --target <stage>` takes it away" in hinted.stderr
-    # A start with nothing to do takes the locks away at its end.
+    assert "`stair reproduce --target <stage>`, which removes the lock" in hinted.stderr
+    # A start with nothing to do removes the locks at its end.
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.write_text("results/smoke/checks.csv\n")
     done = run_in(tmp_path, *COMMAND, *SLOW)

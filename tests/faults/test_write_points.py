@@ -84,7 +84,7 @@ def whole(study: Study) -> Callable[[Path], None]:
 
     def job(folder: Path) -> None:
         for shard in range(2):
-            generate(study, folder, (shard, 2))
+            generate(study, folder, Shard(shard, 2))
         seal(study, folder)
 
     return job
@@ -165,7 +165,7 @@ def test_two_then_five_then_one_shard_with_kills_between(
     forked(whole(wide), alone)
 
     def shard(number: int, of: int, kill: Kill | None = None) -> None:
-        forked(lambda place: generate(wide, place, (number, of)), folder, kill)
+        forked(lambda place: generate(wide, place, Shard(number, of)), folder, kill)
 
     shard(0, 2, Kill(40))
     shard(1, 2, Kill(25))
