@@ -62,6 +62,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
             key: {"layers": [1, 3]} for key, item in resolve(ROOT, {"run": str(SMOKE)}).controllers.items() if item.layers
         },
         "rollouts": {"engine": "sglang", "shards": 1},
+        **dict.fromkeys(("replay", "controls", "runtime")),
         # Few at a time, so that there is a middle.
         "sglang": {"environment": str(ENVIRONMENT), "concurrency": 3, "cache_tokens": 4096, "stall_seconds": STALL_SECONDS},
     }  # fmt: skip
