@@ -1,52 +1,28 @@
-"""The SGLang engine's parts that need no server: limits, payloads, answers, ports, the guard over processes."""
+"""The SGLang engine's parts that need no server: limits, payloads, answers, a server that comes up."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
-from stair.config.sglang_arguments import NEUTRAL_OPTIONS, OWN_OPTIONS, decisive_arguments
 from stair.engines.base import Capture, Request, SamplingSettings
-from stair.engines.sglang import guard
-from stair.engines.sglang.client import Asker, Retracted, Transient
+from stair.engines.sglang.client import Retracted, Transient
 from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, Scored, compare, variants
-from stair.engines.sglang.launch import HeldPort, Launch
+from stair.engines.sglang.launch import Launch
 from stair.engines.sglang.server import PortTaken, Server, ServerFailed
-from stair.engines.sglang.service import Patience, Service
 from stair.engines.sglang.supported import check_architecture, check_request, check_sampling
-
-LAW = SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, presence_penalty=1.5, truncation="joint")
-ASKER = Asker(context=100, vocabulary=320, tokens=300)
-
-
-def request(prompt: int = 10, limit: int = 20, **changes: Any) -> Request:
-    base = Request("key", tuple(range(100, 100 + prompt)), LAW, seed=5, max_new_tokens=limit, stop_ids=(0, 1))
-    return replace(base, **changes)
-
-
-def answer(ids: list[int], kind: str, *, prompt: int = 10, **told: Any) -> dict[str, Any]:
-    """An answer of the server, as seen."""
-    reason = {"stop": {"type": "stop", "matched": ids[-1] if ids else None}, "length": {"type": "length"}}.get(kind)
-    meta = {"finish_reason": reason or told.pop("reason"), "prompt_tokens": prompt, "num_retractions": 0, **told}
-    return {"output_ids": ids, "meta_info": meta}
-
+from tests.engines.sglang_cases import ASKER, LAW, answer, request
 
 # ---------------------------------------------------------------- what is refused
 
@@ -294,196 +270,3 @@ with torch.inference_mode():
     folder = Path(__file__).parents[2] / "envs" / "sglang_plain_cpu"
     done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-# ---------------------------------------------------------------- what a server is started with
-
-
-def launch(place: Path, **changes: Any) -> Launch:
-    base = Launch(place, "0.5.23", place, 512, "float32", "cpu", "torch_native", 4, 1, 0.5, 1000)
-    return replace(base, **changes)
-
-
-def test_what_the_run_sets_is_known_by_name(tmp_path: Path) -> None:
-    command = launch(tmp_path).command(1, 2, "me")
-    assert {word for word in command if word.startswith("--")} == set(OWN_OPTIONS)
-    assert not set(OWN_OPTIONS) & set(NEUTRAL_OPTIONS)
-
-
-def test_arguments_that_change_responses_are_told_from_those_that_do_not() -> None:
-    assert (
-        decisive_arguments(()) == decisive_arguments(("--chunked-prefill-size", "2048", "--disable-radix-cache")) == ""
-    )
-    some = ("--quantization", "fp8", "--log-requests", "--kv-cache-dtype=fp8_e5m2")
-    assert decisive_arguments(some) == "--kv-cache-dtype=fp8_e5m2 --quantization fp8"
-    assert decisive_arguments((), 2) == "--tensor-parallel-size 2"
-    for own in (
-        ("--dtype", "bfloat16"),
-        ("--dtype=bfloat16",),
-        ("--dty", "half"),
-        ("--tp", "2"),
-        ("--log-requests", "--port", "9"),
-    ):
-        with pytest.raises(ValueError, match=r"sglang\.arguments: --\w+ is set by the run"):
-            decisive_arguments(own)
-    with pytest.raises(ValueError, match="'2048' is no option"):
-        decisive_arguments(("2048",))
-
-
-@pytest.mark.parametrize(
-    ("facts", "said"),
-    [
-        ({"version": "0.5.22"}, r"is SGLang 0\.5\.22, but sglang\.version is 0\.5\.23"),
-        ({"dtype": "bfloat16"}, "its dtype is bfloat16, but it was started with float32"),
-        ({"enable_deterministic_inference": False}, "its enable_deterministic_inference is False"),
-        ({"sampling_backend": None}, "its sampling_backend is None, but it was started with pytorch"),
-        ({"max_total_num_tokens": 80}, "holds 80 tokens, and one response of this run can need 90"),
-    ],
-)
-def test_a_server_that_is_another_than_was_started_is_refused(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
-    service = Service(launch(tmp_path), ASKER, Patience(), 4, tmp_path / "log", needed=90)
-    sound = launch(tmp_path).promised | {"version": "0.5.23", "max_total_num_tokens": 1000}
-    server = SimpleNamespace(facts=sound | facts)
-    with pytest.raises(ValueError, match=said):
-        asyncio.run(service._look_at(server, request()))  # type: ignore[arg-type]
-
-
-def test_a_job_that_stood_still_itself_does_not_take_its_server_for_stalled(tmp_path: Path) -> None:
-    """A suspended job wakes with a health request that has timed out, though the server is well."""
-    answers = iter([True, None, True, False, False, False, False, False])
-    given: list[bool | None] = []
-
-    async def healthy(client: object, seconds: float) -> bool:
-        given.append(next(answers))
-        if given[-1] is None:
-            time.sleep(2.6)  # the whole process, not this task
-        return bool(given[-1])
-
-    async def watched() -> str:
-        service = Service(launch(tmp_path), ASKER, Patience(stall_seconds=0.5), 4, tmp_path / "log")
-        service._look, service._client = asyncio.Event(), None  # type: ignore[assignment]
-        return await service._watch(SimpleNamespace(alive=lambda: True, healthy=healthy))  # type: ignore[arg-type]
-
-    assert "gave no sign of life" in asyncio.run(watched())
-    assert given[:3] == [True, None, True]
-    assert len(given) > 4
-
-
-# ---------------------------------------------------------------- ports
-
-
-def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_at() -> None:
-    held = HeldPort()
-    assert HeldPort(held.number).number == held.number  # only bound: a server may bind it too
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", held.number))
-    listener.listen()
-    other = HeldPort(held.number)
-    assert other.number != held.number
-    listener.close()
-    for port in (held, other):
-        port.release()
-
-
-# ---------------------------------------------------------------- the guard
-
-FAMILY = """
-import os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-for session in (False, True):  # one slips into a session of its own, and its parent dies at once
-    subprocess.Popen([sys.executable, "-c", "import subprocess, sys; subprocess.Popen([sys.executable, '-c', "
-        "'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'])"],
-        start_new_session=session).wait()
-print("ready", flush=True)
-time.sleep(600)
-"""
-"""A process with two orphans below it; none of them ends when asked to."""
-
-
-def guarded(*command: str) -> tuple[subprocess.Popen[str], int]:
-    """A guarded command, and the lifeline."""
-    lifeline, end = os.pipe()
-    words = [sys.executable, "-I", str(Path(guard.__file__)), str(lifeline), *command]
-    child = subprocess.Popen(words, pass_fds=[lifeline], stdout=subprocess.PIPE, text=True, start_new_session=True)
-    os.close(lifeline)
-    return child, end
-
-
-def family_of(child: subprocess.Popen[str]) -> list[psutil.Process]:
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    family = psutil.Process(child.pid).children(recursive=True)
-    assert len(family) == 3
-    return family
-
-
-def assert_gone(family: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(family, timeout=15)
-    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
-
-
-def stop_all(family: list[psutil.Process], child: subprocess.Popen[str]) -> None:
-    for each in family:
-        each.suspend()
-
-
-def stop_guard_too(family: list[psutil.Process], child: subprocess.Popen[str]) -> None:
-    stop_all(family, child)
-    os.kill(child.pid, signal.SIGSTOP)
-
-
-@pytest.mark.parametrize("before", [lambda *_: None, stop_all], ids=["running", "stopped"])
-def test_a_family_ends_when_the_lifeline_closes(before: Callable[..., None]) -> None:
-    child, end = guarded(sys.executable, "-c", FAMILY)
-    family = family_of(child)
-    before(family, child)
-    os.close(end)
-    assert child.wait(timeout=15) == 0
-    assert_gone(family)
-
-
-@pytest.mark.parametrize("before", [lambda *_: None, stop_guard_too], ids=["running", "stopped with its guard"])
-def test_a_family_ends_when_its_owner_is_killed(before: Callable[..., None]) -> None:
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(Path(guard.__file__)), FAMILY], stdout=subprocess.PIPE, text=True
-    )
-    assert owner.stdout is not None
-    assert owner.stdout.readline() == "ready\n"
-    (leader,) = psutil.Process(owner.pid).children()
-    family = leader.children(recursive=True)
-    assert len(family) == 3
-    for each in family if before is stop_guard_too else ():
-        each.suspend()
-    if before is stop_guard_too:
-        leader.suspend()
-    owner.kill()
-    owner.wait()
-    assert_gone([leader, *family])
-
-
-OWNER = """
-import os, subprocess, sys, time
-lifeline, end = os.pipe()
-subprocess.Popen([sys.executable, "-I", sys.argv[1], str(lifeline), sys.executable, "-c", sys.argv[2]],
-    pass_fds=[lifeline], start_new_session=True)
-os.close(lifeline)
-time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize(("code", "status"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
-def test_the_guard_ends_as_its_command_does(code: str, status: int) -> None:
-    child, end = guarded(sys.executable, "-c", code)
-    assert child.wait(timeout=15) == status
-    os.close(end)
-
-
-def test_what_a_dead_command_leaves_behind_ends_too() -> None:
-    child, end = guarded(sys.executable, "-c", FAMILY)
-    family = family_of(child)
-    time.sleep(0.2)
-    family[0].kill()
-    assert child.wait(timeout=15) == 137
-    assert_gone(family)
-    os.close(end)
