@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.cli.reproduce import warm_process
 from stair.records.keys import PROTOCOL_VERSION
 from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_of, timings
 
@@ -99,6 +100,14 @@ def test_a_change_of_code(
     assert jobs_with(package, finished_run) == expected
 
 
+def run_with(package: Path, folder: Path, *words: str) -> None:
+    """Runs Snakemake on the smoke run with a copy of the code; its jobs fork from one process that has imported the copy."""
+    shell = environment() | {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), *words, "--config", f"run={SMOKE}"]
+    with warm_process(shell):
+        subprocess.run(command, cwd=folder, env=shell, capture_output=True, check=True)
+
+
 def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Path) -> None:
     """One change after another, in one folder: a comment in the engine, a table's layout, a colour, the protocol's version."""
     results = copied_run / "results" / "smoke"
@@ -115,13 +124,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
         path, ended = package / file, timings(results)
         text = path.read_text()
         path.write_text(text.replace(before, after) if before else text + after)
-        subprocess.run(
-            ["snakemake", "--snakefile", str(ROOT / "Snakefile"), target, "--config", f"run={SMOKE}"],
-            cwd=copied_run,
-            env=environment() | {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            check=True,
-        )
+        run_with(package, copied_run, target)
         assert_ran(results, ended, expected)
 
 
@@ -137,12 +140,6 @@ def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, pa
     size, stamp = weights.stat().st_size, weights.stat().st_mtime_ns
     weights.write_bytes(b"\0" * size)
     os.utime(weights, ns=(stamp, stamp))
-    subprocess.run(
-        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--config", f"run={SMOKE}"],
-        cwd=copied_run,
-        env=environment() | {"PYTHONPATH": str(package)},
-        capture_output=True,
-        check=True,
-    )
+    run_with(package, copied_run)
     assert rows.stat().st_mtime_ns > before[0]
     assert responses.stat().st_mtime_ns == before[1]
