@@ -90,7 +90,7 @@ def tables(
 ) -> None:
     """Make tables from scored rows: one table of a run (--run), or all tables of a folder of rows (--responses --out).
 
-    With --run, writes tables/NAME.csv, .md and .tex. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
+    With --run, writes tables/NAME.csv, .md, .tex and .html. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
     MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
     accepted; the number of truncated banks is then not reported.
     """
@@ -184,6 +184,19 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
         figure, rule = build_figure(settings, paths, name), "figure"
     write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
     record_origin(run, rule, name)
+
+
+@commands.command()
+def paper(run: RunOption) -> None:
+    """Set the paper's tables and figures of a run in one PDF. Writes paper.pdf; needs pdfLaTeX.
+
+    Reads tables/*.tex and figures/*.pdf.
+    """
+    from stair.reporting.paper_pdf import write_paper
+
+    settings, paths = open_run(run)
+    count = write_paper(settings, paths)
+    print(f"{paths.paper}: {count} tables and figures")
 
 
 @commands.command()

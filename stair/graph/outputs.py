@@ -45,7 +45,7 @@ from stair.records import schemas
 
 Job = tuple[str, ...]
 
-TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex"), (".pdf", ".png", ".csv")
+TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex", ".html"), (".pdf", ".png", ".csv")
 
 
 # ---------------------------------------------------------------- which jobs a run has, with restored outputs

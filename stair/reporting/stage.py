@@ -1,4 +1,4 @@
-"""The tables stage: from scored rows to CSV, Markdown and LaTeX."""
+"""The tables stage: from scored rows to CSV, Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from stair.records.schemas import BENCHMARK
 from stair.records.tables import read_table
 from stair.reporting.answer_form_notes import with_answer_forms
 from stair.reporting.figures.figure import Figure
+from stair.reporting.html_table import html_table
 from stair.reporting.labels import Labels
 from stair.reporting.latex import latex
 from stair.reporting.layout import markdown
@@ -202,7 +203,8 @@ def _rows_shown(name: str, shows: Mapping[str, table_inputs.Shows], config: Conf
 
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:
-    """Writes a table's three forms."""
+    """Writes a table's four forms."""
     write_text(path(".csv"), tidy_csv(table.artifact, table.values, labels))
     write_text(path(".md"), markdown(table.layout))
     write_text(path(".tex"), latex(table.layout))
+    write_text(path(".html"), html_table(table.layout))
