@@ -187,6 +187,20 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
 
 
 @commands.command()
+def report(run: RunOption) -> None:
+    """Write the report: one page with the run's outcome, scope, cost, tables and figures. Writes report.html.
+
+    Reads tables/*.html, figures/*.png, comparison.csv, claims.csv and provenance.json. The page needs no network.
+    """
+    from stair.reporting.report.stage import write_report
+
+    settings, paths = open_job(run, "report")
+    write_report(settings, paths)
+    record_origin(run, "report")
+    print(paths.report)
+
+
+@commands.command()
 def paper(run: RunOption) -> None:
     """Set the paper's tables and figures of a run in one PDF. Writes paper.pdf; needs pdfLaTeX.
 

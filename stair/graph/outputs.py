@@ -336,10 +336,31 @@ def _compared(run: Run) -> Inputs:
     }
 
 
+def _reported(run: Run) -> Inputs:
+    """What the report shows: every table and figure, the comparison, the claims, and the facts of the run."""
+    targets = ("tables", "figures", "comparison", "claims", "provenance")
+    parts: Inputs = {}
+    for output in (output for output in OUTPUTS.values() if output.target in targets):
+        files = [file for job in output.jobs(run) for file in output.files(run, *job)]
+        shown = [file for file in files if file.suffix in _ON_PAGE[output.target or ""]]
+        parts[output.target or ""] = [*parts.get(output.target or "", []), *shown]
+    return parts
+
+
+_ON_PAGE = {
+    "tables": (".html",),
+    "figures": (".png",),
+    "comparison": (".csv",),
+    "claims": (".csv",),
+    "provenance": (".json",),
+}
+"""The forms of a target's files that the report shows."""
+
+
 def _results(run: Run) -> Inputs:
     """The files of every job from which nothing else is made: the run is finished when they are."""
     # Responses and controllers are made with a small backbone, though its weights are no part of the lineage.
-    outputs = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
+    outputs = [output for output in OUTPUTS.values() if output.name not in ("provenance", "report", "backbone")]
     jobs = [(output, job) for output in outputs for job in output.jobs(run)]
     used = {file for output, job in jobs for group in output.made_from(run, *job).values() for file in group}
     last: Inputs = {}
@@ -352,7 +373,7 @@ def _results(run: Run) -> Inputs:
 
 # ---------------------------------------------------------------- the table
 
-_MEASURING = ("runtime", "tables", "figures", "provenance")
+_MEASURING = ("runtime", "tables", "figures", "provenance", "report")
 """The targets of a run that only measures."""
 
 
@@ -765,6 +786,16 @@ OUTPUTS: dict[str, OutputKind] = {
             files=lambda run: [run.paths.provenance],
             made_from=_results,
             settings=lambda run: settings.provenance(run.config),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "report",
+            rules=("report",),
+            target="report",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.report],
+            made_from=_reported,
+            settings=lambda run: settings.report(run.config),
             stage_writes_manifest=False,
         ),
     )

@@ -27,6 +27,7 @@ _HEAD = (
     r"\usepackage[textwidth=5.5in,textheight=9in]{geometry}",
     r"\usepackage{graphicx}",
     *PREAMBLE,
+    r"\setlength{\belowcaptionskip}{6pt}",
     r"\newsavebox{\stairtable}",
     r"\let\stairtabular\tabular\let\endstairtabular\endtabular",
     r"\renewenvironment{tabular}[1]{\begin{lrbox}{\stairtable}\stairtabular{#1}}{\endstairtabular\end{lrbox}%",
