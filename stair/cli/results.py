@@ -230,13 +230,24 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
 @commands.command()
 def export(
     run: RunOption,
-    out: Annotated[Path, typer.Option(help="A new folder.", metavar="FOLDER")],
+    out: Annotated[Path, typer.Option(help="A new folder, or an archive: a name that ends with .tar.gz.", metavar="PATH")],
 ) -> None:
-    """Write a copy of a run for publication: scored rows, tables, figures, reports.
+    """Write a copy of a run for publication: scored rows, controllers, statistics, tables, figures, manifests.
 
-    For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay.
+    For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay. `stair
+    from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
     """
+    from tempfile import TemporaryDirectory
+
+    from stair.records.packing import pack
     from stair.reporting.export import export as write
 
-    count = write(*open_run(run), out)
-    print(f"{out}: {count} scored rows")
+    settings, paths = open_run(run)
+    if not out.name.endswith(".tar.gz"):
+        print(f"{out}: {write(settings, paths, out)} scored rows")
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".stair-export-", dir=out.parent) as folder:
+        count = write(settings, paths, Path(folder))
+        pack(Path(folder), out, f"stair-{settings.run}")
+    print(f"{out}: {count} scored rows, {out.stat().st_size / 1e6:.1f} MB")
