@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-
 from stair.cli.reproduce import project_root, reproduce
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve

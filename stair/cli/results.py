@@ -90,9 +90,9 @@ def tables(
 ) -> None:
     """Make tables from scored rows: one table of a run (--run), or all tables of a folder of rows (--responses --out).
 
-    With --run, writes tables/NAME.csv, .md, .tex and .html. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
-    MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
-    accepted; the number of truncated banks is then not reported.
+    With --run, writes tables/NAME.csv, .md, .tex and .html. With --responses, reads
+    evaluation/MODEL/BENCHMARK/CONDITION.parquet (or MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other
+    stage. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
     """
     from stair.reporting.stage import build, labels_of, write
 
@@ -230,7 +230,9 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
 @commands.command()
 def export(
     run: RunOption,
-    out: Annotated[Path, typer.Option(help="A new folder, or an archive: a name that ends with .tar.gz.", metavar="PATH")],
+    out: Annotated[
+        Path, typer.Option(help="A new folder, or an archive: a name that ends with .tar.gz.", metavar="PATH")
+    ],
 ) -> None:
     """Write a copy of a run for publication: scored rows, controllers, statistics, tables, figures, manifests.
 

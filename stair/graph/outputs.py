@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stair.config.paths import BACKBONE_FILES, shared_t1
+from stair.config.paths import BACKBONE_FILES, RunPaths, shared_t1
 from stair.config.replay import Replay
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.runtime import Runtime
@@ -61,9 +61,7 @@ def needs_training_data(run: Run, model: str) -> bool:
     if run.include_unneeded:
         return True
     controllers = [key for key in run.config.controllers if model in run.config.trained(key)]
-    if not controllers or not all(
-        is_restored(run, "controller", model, controller) for controller in controllers
-    ):
+    if not controllers or not all(is_restored(run, "controller", model, controller) for controller in controllers):
         return True
     return is_restored(run, "rollouts", model) or run.paths.rollouts(model).is_file()
 
@@ -202,6 +200,12 @@ def shared_t1_run(run: Run) -> Run:
 def answering_models(run: Run) -> list[str]:
     """The models that answer a benchmark."""
     return [model for model in run.config.models if run.config.benchmarks_of(model)]
+
+
+def carded_models(run: Run) -> list[Job]:
+    """The models whose responses all exist, for their data cards."""
+    jobs = answered(run)
+    return [(model,) for model in answering_models(run) if _of(model, jobs) == _of(model, evaluated(run))]
 
 
 def checked_prompts(run: Run) -> list[Job]:
@@ -722,7 +726,7 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("response_card",),
             target="evaluation",
             wildcards=("model",),
-            jobs=lambda run: [(model,) for model in answering_models(run) if _of(model, answered(run)) == _of(model, evaluated(run))],
+            jobs=carded_models,
             files=lambda run, model: [run.paths.response_card(model)],
             made_from=lambda run, model: {
                 "responses": [run.paths.responses(*job) for job in _of(model, evaluated(run))]

@@ -49,7 +49,9 @@ def write_paper(config: Config, paths: RunPaths) -> int:
     parts = [each for each in shown(config, paths) if each.in_paper]
     absent = [file for file in (_file(each, paths) for each in parts) if not file.is_file()]
     if absent:
-        raise ValueError(f"{absent[0]} does not exist; make the tables and figures first: make reproduce RUN={config.run}")
+        raise ValueError(
+            f"{absent[0]} does not exist; make the tables and figures first: make reproduce RUN={config.run}"
+        )
     with tempfile.TemporaryDirectory(prefix="stair-paper-") as folder:
         place = Path(folder)
         for each in parts:

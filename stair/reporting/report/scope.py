@@ -46,13 +46,16 @@ def scope_of(config: Config, paths: RunPaths) -> Scope:
     copied = sum("restored_from" in output or "reused_from" in output for output in outputs)
     return Scope(
         models=tuple((model.label, _source(model, facts["models"][key])) for key, model in config.models.items()),
-        benchmarks=tuple((item.label, _source(item, facts["data_sets"][key])) for key, item in config.benchmarks.items()),
+        benchmarks=tuple(
+            (item.label, _source(item, facts["data_sets"][key])) for key, item in config.benchmarks.items()
+        ),
         conditions=tuple(condition.label for condition in config.conditions.values()),
         study=tuple(condition.label for condition in config.shared_t1().conditions.values()),
         machines=tuple(map(_machine, facts["hardware"])),
         devices=tuple(f"{device}: {len(names)} tables of responses" for device, names in facts["devices"].items()),
         versions=tuple(
-            f"{name} {version}" for name, version in (facts["versions"][0]["versions"] if facts["versions"] else {}).items()
+            f"{name} {version}"
+            for name, version in (facts["versions"][0]["versions"] if facts["versions"] else {}).items()
         ),
         sealed=" to ".join(filter(None, dict.fromkeys((facts["sealed"]["first"], facts["sealed"]["last"])))),
         jobs=f"{duration(seconds)} in {jobs:,} jobs",
