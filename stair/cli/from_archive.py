@@ -25,7 +25,8 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
         SystemExit: 1 where an output was rejected or a file differs.
     """
     root = project_root()
-    with opened(archive, root, ("tables",)) as folder:
+    # The results' folder has room for a run.
+    with opened(archive, Path("results"), ("tables",)) as folder:
         name = run or _run_of(folder, archive)
         config = resolve(root, {"run": name})
         paths = RunPaths.of(config)

@@ -203,6 +203,7 @@ def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path
     if not archive.is_file():
         raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
     unpacked = partial_path(beside / "archive")
+    unpacked.mkdir(parents=True, exist_ok=True)  # an archive may be empty
     try:
         try:
             if zipfile.is_zipfile(archive):

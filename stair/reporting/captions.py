@@ -19,7 +19,7 @@ _FIGURES = {
     "attention": "Attention mass by source category and layer, in the design with three-turn histories and problem coverage.",
     "neighborhood": "Overlap of neighborhoods across histories by their size, in original and in whitened coordinates, with "
     "the shuffled control.",
-    "read_prediction": "Historical reads as predictors of the next MLP. (A) Incremental test R² of the earlier-assistant "
+    "read_prediction": "Historical reads as predictors of the next MLP. (A) Incremental R2 of the earlier-assistant "
     "read, by layer. (B) Additions of equal width at the first measured layer.",
     "training_scope": "Training. (a) The read acts on the current prompt; the loss of the response reaches it through the "
     "prompt. (b) T1 provides history, T2--T4 are supervised; each bank contains the turns before.",

@@ -16,9 +16,6 @@ from stair.reporting.labels import Labels
 from stair.reporting.latex import PREAMBLE, escaped
 from stair.reporting.paper_order import Shown, shown
 
-INSTALL = "apt-get install --no-install-recommends texlive-latex-recommended"
-"""Debian's and Ubuntu's smallest set of packages that sets these tables."""
-
 _LATEX = "pdflatex"
 
 # A table that is wider than the page is scaled to it. The last lines keep dates, ids and versions out of the PDF.
@@ -45,7 +42,7 @@ def write_paper(config: Config, paths: RunPaths) -> int:
         ValueError: pdfLaTeX is not installed or fails, or a table or figure does not exist.
     """
     if shutil.which(_LATEX) is None:
-        raise ValueError(f"{_LATEX} is not installed; on Debian and Ubuntu: {INSTALL}")
+        raise ValueError(f"{_LATEX} is not installed; on Debian and Ubuntu, as root: envs/debian.sh latex")
     parts = [each for each in shown(config, paths) if each.in_paper]
     absent = [file for file in (_file(each, paths) for each in parts) if not file.is_file()]
     if absent:

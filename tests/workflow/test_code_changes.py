@@ -77,6 +77,8 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
             TABLES | {"training_figure": 1, "bank_cost_figure": 1, "diagram": 2},
         ),
         ("stair/reporting/figures/training.py", "Updates", "Update", CURVES),
+        ("stair/reporting/report/page.html.jinja", "Time and cost", "Cost and time", {"report": 1, "all": 1}),
+        ("stair/reporting/report/style.css", "1.7rem", "1.8rem", {"report": 1, "all": 1}),
         ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "report": 1, "all": 1}),
         ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "report": 1, "all": 1}),
         ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card": 1, "provenance": 1, "report": 1, "all": 1}),
