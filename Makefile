@@ -1,5 +1,8 @@
 # make reproduce   the tiny run, from generated problems to tables and the paper's claims (RUN=name for another, GO=1 to start an expensive one)
 #                  ENGINE=sglang generates the Qwen3 backbone's training responses with SGLang's server
+# make paper       the paper's tables and figures of a finished run in one PDF (RUN=name; needs pdfLaTeX)
+# make archive     what a finished run's tables and figures are made from, in one file (RUN=name, OUT=file)
+# make from-archive FILE=file   makes every table and figure of an archive again, without a model or the network
 # make test        the test suite
 # make test-workflow     whole small runs: the graph, changes, reuse, verification
 # make test-faults       kills and damages real runs
@@ -17,11 +20,14 @@ ENGINE ?=
 PYTHON ?= python3
 export TORCH_INDEX ?=
 
+# The run's folder; RUN may be the path of an overlay.
+NAME = $(patsubst %.yml,%,$(patsubst %.yaml,%,$(notdir $(RUN))))
+
 VENV := .venv
 # The environment is built again when the lock or the package's metadata changes.
 READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh envs/install.py envs/precompile.py pyproject.toml | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
+.PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
 help:
 	@sed -n '/^RUN/q; s/^# //p' Makefile
 
@@ -57,6 +63,17 @@ ifeq ($(ENGINE),sglang)
 	@device=$$($(VENV)/bin/stair config --run $(RUN) --key sglang.device) && $(MAKE) --no-print-directory sglang-env DEVICE=$$device
 endif
 	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go) $(if $(ENGINE),--set 'rollouts={engine: $(ENGINE)}')
+
+paper: $(READY)
+	@$(VENV)/bin/stair paper --run results/$(NAME)
+
+archive: $(READY)
+	@$(VENV)/bin/stair export --run results/$(NAME) --out $(or $(OUT),results/$(NAME).tar.gz)
+
+# The archive names its run; RUN names the overlay where that is a file of the user.
+from-archive: $(READY)
+	$(if $(FILE),,$(error name the archive: make from-archive FILE=...))
+	@$(VENV)/bin/stair from-archive "$(FILE)" $(if $(findstring command,$(origin RUN)),--run $(RUN))
 
 tiny-backbones: $(READY)
 	@$(VENV)/bin/stair reproduce --run tiny-backbones --target backbones

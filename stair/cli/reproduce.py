@@ -241,3 +241,4 @@ def _show(config: Config, paths: RunPaths) -> None:
         console.print(terminal(layout(paths.claims(), config), console.width))
         written += f", {paths.claims()}, {paths.comparison('.md')}"
     console.print(f"Made: {written}; everything is in {paths.folder}")
+    console.print(f"The whole run on one page: {paths.report}")

@@ -90,9 +90,9 @@ def tables(
 ) -> None:
     """Make tables from scored rows: one table of a run (--run), or all tables of a folder of rows (--responses --out).
 
-    With --run, writes tables/NAME.csv, .md and .tex. With --responses, reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or
-    MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other stage. Rows without the column bank_tokens are
-    accepted; the number of truncated banks is then not reported.
+    With --run, writes tables/NAME.csv, .md, .tex and .html. With --responses, reads
+    evaluation/MODEL/BENCHMARK/CONDITION.parquet (or MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other
+    stage. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
     """
     from stair.reporting.stage import build, labels_of, write
 
@@ -187,6 +187,33 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
 
 
 @commands.command()
+def report(run: RunOption) -> None:
+    """Write the report: one page with the run's outcome, scope, cost, tables and figures. Writes report.html.
+
+    Reads tables/*.html, figures/*.png, comparison.csv, claims.csv and provenance.json. The page needs no network.
+    """
+    from stair.reporting.report.stage import write_report
+
+    settings, paths = open_job(run, "report")
+    write_report(settings, paths)
+    record_origin(run, "report")
+    print(paths.report)
+
+
+@commands.command()
+def paper(run: RunOption) -> None:
+    """Set the paper's tables and figures of a run in one PDF. Writes paper.pdf; needs pdfLaTeX.
+
+    Reads tables/*.tex and figures/*.pdf.
+    """
+    from stair.reporting.paper_pdf import write_paper
+
+    settings, paths = open_run(run)
+    count = write_paper(settings, paths)
+    print(f"{paths.paper}: {count} tables and figures")
+
+
+@commands.command()
 def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
     """Print a table of a finished run in the terminal."""
     from rich.console import Console
@@ -203,13 +230,26 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
 @commands.command()
 def export(
     run: RunOption,
-    out: Annotated[Path, typer.Option(help="A new folder.", metavar="FOLDER")],
+    out: Annotated[
+        Path, typer.Option(help="A new folder, or an archive: a name that ends with .tar.gz.", metavar="PATH")
+    ],
 ) -> None:
-    """Write a copy of a run for publication: scored rows, tables, figures, reports.
+    """Write a copy of a run for publication: scored rows, controllers, statistics, tables, figures, manifests.
 
-    For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay.
+    For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay. `stair
+    from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
     """
+    from tempfile import TemporaryDirectory
+
+    from stair.records.packing import pack
     from stair.reporting.export import export as write
 
-    count = write(*open_run(run), out)
-    print(f"{out}: {count} scored rows")
+    settings, paths = open_run(run)
+    if not out.name.endswith(".tar.gz"):
+        print(f"{out}: {write(settings, paths, out)} scored rows")
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".stair-export-", dir=out.parent) as folder:
+        count = write(settings, paths, Path(folder))
+        pack(Path(folder), out, f"stair-{settings.run}")
+    print(f"{out}: {count} scored rows, {out.stat().st_size / 1e6:.1f} MB")

@@ -199,8 +199,8 @@ def sessions(
     if model is not None:
         stage.training(*open_job(run, "training_sessions", model), model)
         record_origin(run, "training_sessions", model)
-    elif benchmark is not None:
-        stage.evaluation(*open_job(run, "evaluation_sessions", benchmark), benchmark)
+    elif benchmark is not None and not copied_existing(run, "evaluation_sessions", benchmark, runs=False):
+        stage.evaluation(*open_run(run), benchmark)
         record_origin(run, "evaluation_sessions", benchmark)
 
 
@@ -381,7 +381,9 @@ def scores(
     from stair.evaluation.scores import score_condition
 
     output = "shared_t1_scores" if controls else "scores"
-    settings, paths = open_job(run, output, model, benchmark, condition)
+    if copied_existing(run, output, model, benchmark, condition, runs=False):
+        return
+    settings, paths = open_run(run)
     paths = paths.shared_t1 if controls else paths
     score_condition(
         paths.benchmark(benchmark),
@@ -401,6 +403,8 @@ def check(run: RunOption) -> None:
     from stair.graph.outputs import trained_models
     from stair.graph.run import Run
 
+    if copied_existing(run, "check", runs=False):
+        return
     settings, paths = open_run(run)
     checks = run_checks(settings, paths, trained_models(Run(settings, paths)))
     record_origin(run, "check")

@@ -175,6 +175,24 @@ def restore(
 
 
 @commands.command()
+def from_archive(
+    archive: Annotated[Path, typer.Argument(help="What `stair export` wrote: a .tar.gz or a folder.")],
+    run: Annotated[
+        str | None, typer.Option(help="The archive's run, where its overlay is a file of yours (default: its name).")
+    ] = None,
+    cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
+) -> None:
+    """Make every table and figure of an archived run again, without a model, a GPU or the network.
+
+    Restores the archive below results/RUN/restored and runs the rest of the workflow. Compares tables, figures, comparison
+    and claims with the archive's, byte for byte. Exits with 1 if an output is rejected or a file differs.
+    """
+    from stair.cli.from_archive import from_archive as start
+
+    start(archive, run, cores)
+
+
+@commands.command()
 def compact(run: RunOption) -> None:
     """Merge the files of each work log, without torn lines and duplicates, and remove leftovers of dead processes.
 

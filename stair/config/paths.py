@@ -181,6 +181,16 @@ class RunPaths:
         """The paper's claims, tested on the run."""
         return self.folder / f"claims{suffix}"
 
+    @property
+    def report(self) -> Path:
+        """The page that shows the whole run."""
+        return self.folder / "report.html"
+
+    @property
+    def paper(self) -> Path:
+        """The paper's tables and figures of the run in one PDF, where LaTeX is installed."""
+        return self.folder / "paper.pdf"
+
     def table(self, name: str, suffix: str = ".csv") -> Path:
         """A table."""
         return self.folder / "tables" / f"{name}{suffix}"

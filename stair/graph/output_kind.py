@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from stair.graph.origin import has_settings
 from stair.graph.run import Run, manifest_beside
 from stair.graph.settings import Settings, digest
 
@@ -70,6 +69,10 @@ class OutputKind:
     """Whether `stair restore` takes it from an archive; all others are computed in moments from these."""
     restorable_alone: bool = False
     """Whether it is restored even if its generated inputs exist neither here nor in the archive: no job makes them then."""
+    only_without_inputs: bool = False
+    """Whether it is restored only then: with its inputs it is computed again in moments."""
+    archived: bool = False
+    """Whether `stair export` writes it, with its manifest: what tables and figures are made from without a GPU."""
     work: str = ""
     """The work folder and the progress file of a job that reports how far it is: `training/{model}/{controller}`."""
     shards: Shards | None = None
@@ -108,12 +111,3 @@ class OutputKind:
         if self.manifest is not None:
             return [Piece(tuple(files), self.manifest(run, *name))]
         return [Piece((file,), manifest_beside(file)) for file in files]
-
-    def is_restored(self, run: Run, *name: str) -> bool:
-        """Whether an archive's outputs of a job are in the run's folder and were made under the current settings."""
-        if not self.restorable or run.archive is None:
-            return False
-        if (self.name, *name) not in run.restored_jobs:
-            manifest = self.pieces(run.archive, *name)[0].manifest
-            run.restored_jobs[self.name, *name] = has_settings(manifest, lambda: self.settings(run, *name))
-        return run.restored_jobs[self.name, *name]

@@ -6,16 +6,18 @@ rules, a folder, a settings function and its entries here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from stair.config.paths import BACKBONE_FILES, shared_t1
+from stair.config.paths import BACKBONE_FILES, RunPaths, shared_t1
 from stair.config.replay import Replay
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.runtime import Runtime
 from stair.config.training import CONTROLLER_FILES
 from stair.graph import settings
+from stair.graph.origin import BEHIND, has_settings, recorded_origin
 from stair.graph.output_kind import Inputs, OutputKind, Shards
 from stair.graph.run import Run, manifest_beside
 from stair.graph.table_inputs import (
@@ -45,7 +47,7 @@ from stair.records import schemas
 
 Job = tuple[str, ...]
 
-TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex"), (".pdf", ".png", ".csv")
+TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex", ".html"), (".pdf", ".png", ".csv")
 
 
 # ---------------------------------------------------------------- which jobs a run has, with restored outputs
@@ -59,11 +61,9 @@ def needs_training_data(run: Run, model: str) -> bool:
     if run.include_unneeded:
         return True
     controllers = [key for key in run.config.controllers if model in run.config.trained(key)]
-    if not controllers or not all(
-        OUTPUTS["controller"].is_restored(run, model, controller) for controller in controllers
-    ):
+    if not controllers or not all(is_restored(run, "controller", model, controller) for controller in controllers):
         return True
-    return OUTPUTS["rollouts"].is_restored(run, model) or run.paths.rollouts(model).is_file()
+    return is_restored(run, "rollouts", model) or run.paths.rollouts(model).is_file()
 
 
 def trained_models(run: Run) -> list[str]:
@@ -76,9 +76,8 @@ def used_models(run: Run) -> list[str]:
 
     def used(model: str) -> bool:
         names = ("rollouts", "controller", "responses", "shared_t1", "replay_design", "replay", "runtime")
-        outputs = [OUTPUTS[name] for name in names]
-        jobs = [(output, job) for output in outputs for job in output.jobs(run) if job[0] == model]
-        return any(not output.is_restored(run, *job) for output, job in jobs)
+        jobs = [(name, job) for name in names for job in OUTPUTS[name].jobs(run) if job[0] == model]
+        return any(not is_restored(run, name, *job) for name, job in jobs)
 
     return [model for model in run.config.models if run.include_unneeded or used(model)]
 
@@ -87,20 +86,110 @@ def generated_sets(run: Run) -> list[Job]:
     """The data sets that the run generates: not one whose table is restored from an archive."""
     config = run.config
     benchmarks = [
-        k for k, item in config.benchmarks.items() if item.tiny is not None and not _is_restored(run, "benchmark", k)
+        key
+        for (key,) in needed_benchmarks(run)
+        if config.benchmarks[key].tiny is not None and not _is_restored(run, "benchmark", key)
     ]
-    pool_needed = any(not _is_restored(run, "training_pool", model) for model in trained_models(run))
+    pool_needed = any(not _is_restored(run, "training_pool", model) for (model,) in needed_pools(run))
     pool = ["training_pool"] if config.training_pool.tiny is not None and pool_needed else []
     return [(name,) for name in (*pool, *benchmarks)]
 
 
+def is_restored(run: Run, output: str, *name: str) -> bool:
+    """Whether an archive's outputs of a job are in the run's folder and were made under the current settings.
+
+    The settings of all jobs behind them count too, where the archive records these: their outputs may not exist.
+    """
+    kind = OUTPUTS[output]
+    if not kind.restorable or run.archive is None:
+        return False
+    if (output, *name) not in run.restored_jobs:
+        manifest = kind.pieces(run.archive, *name)[0].manifest
+        restored = has_settings(manifest, lambda: kind.settings(run, *name))
+        origin = recorded_origin(manifest) or {}
+        run.restored_jobs[output, *name] = restored and other_job_behind(run, origin) is None
+    return run.restored_jobs[output, *name]
+
+
+def other_job_behind(run: Run, origin: Mapping[str, Any]) -> str | None:
+    """The first job behind an archived output whose settings are not the current ones; None where all are."""
+    for job, digest in origin.get(BEHIND, ()):
+        if _settings_digest(run, *job) != digest:
+            return " ".join(job)
+    return None
+
+
+def _settings_digest(run: Run, output: str, *name: str) -> str | None:
+    job = (output, *name)
+    if job not in run.digests:
+        try:
+            run.digests[job] = OUTPUTS[output].settings_digest(run, *name)
+        except (KeyError, TypeError, AssertionError):
+            run.digests[job] = None
+    return run.digests[job]
+
+
 def _is_restored(run: Run, output: str, *name: str) -> bool:
-    return not run.include_unneeded and OUTPUTS[output].is_restored(run, *name)
+    return not run.include_unneeded and is_restored(run, output, *name)
+
+
+def needed_pools(run: Run) -> list[Job]:
+    """The models whose training problems are made or restored."""
+    return [
+        (model,)
+        for model in run.config.models
+        if needs_training_data(run, model) or _is_restored(run, "training_pool", model)
+    ]
+
+
+def needed_benchmarks(run: Run) -> list[Job]:
+    """The benchmarks whose tables are made: not one that only restored outputs were made from."""
+    if run.include_unneeded or run.archive is None:
+        return [(key,) for key in run.config.benchmarks]
+    users = [
+        (output, job)
+        for output in OUTPUTS.values()
+        if output.restorable and output.name != "benchmark"
+        for job in output.jobs(run)
+        if not is_restored(run, output.name, *job)
+    ]
+    used = {file for output, job in users for group in output.made_from(run, *job).values() for file in group}
+    return [
+        (key,)
+        for key in run.config.benchmarks
+        if (file := run.paths.benchmark(key)) in used or file.is_file() or is_restored(run, "benchmark", key)
+    ]
+
+
+def answered(run: Run) -> list[Job]:
+    """`evaluated` without the jobs of which an archive has the scored rows alone."""
+    return [job for job in evaluated(run) if not _scores_alone(run, run.paths, "responses", "scores", job)]
+
+
+def answered_shared_t1(run: Run) -> list[Job]:
+    """As `answered`, of the study with a shared T1 history."""
+    jobs = evaluated(shared_t1_run(run))
+    return [job for job in jobs if not _scores_alone(run, run.paths.shared_t1, "shared_t1", "shared_t1_scores", job)]
+
+
+def _scores_alone(run: Run, paths: RunPaths, responses: str, scores: str, job: Job) -> bool:
+    here = _is_restored(run, responses, *job) or paths.responses(*job).is_file()
+    return not here and _is_restored(run, scores, *job)
+
+
+def _has_all_data(run: Run) -> bool:
+    """Whether every data set that the data report describes is made."""
+    config = run.config
+    return len(trained_models(run)) == len(config.models) and len(needed_benchmarks(run)) == len(config.benchmarks)
 
 
 def evaluated(run: Run) -> list[Job]:
     """Every (model, benchmark, condition) of the evaluation, one condition after the other."""
     return [(*pair, condition) for condition in run.config.conditions for pair in run.config.evaluated(condition)]
+
+
+def _of(model: str, jobs: Iterable[Job]) -> list[Job]:
+    return [job for job in jobs if job[0] == model]
 
 
 def shared_t1_run(run: Run) -> Run:
@@ -111,6 +200,12 @@ def shared_t1_run(run: Run) -> Run:
 def answering_models(run: Run) -> list[str]:
     """The models that answer a benchmark."""
     return [model for model in run.config.models if run.config.benchmarks_of(model)]
+
+
+def carded_models(run: Run) -> list[Job]:
+    """The models whose responses all exist, for their data cards."""
+    jobs = answered(run)
+    return [(model,) for model in answering_models(run) if _of(model, jobs) == _of(model, evaluated(run))]
 
 
 def checked_prompts(run: Run) -> list[Job]:
@@ -242,7 +337,8 @@ def _runtime_from(run: Run, model: str) -> Inputs:
 
 def _checked(run: Run) -> Inputs:
     inputs: Inputs = {"benchmarks": _every_benchmark(run)}
-    for model in trained_models(run):
+    # The checks of an archive have read the training data of all models.
+    for model in run.config.models if _is_restored(run, "check") else trained_models(run):
         for group, files in _training_data(run, model).items():
             inputs[group] = [*inputs.get(group, []), *files]
     inputs["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
@@ -255,7 +351,7 @@ def _shown(run: Run, places: Iterable[Place]) -> Inputs:
     places = list(places)
     benchmarks = [key for key in run.config.benchmarks if key in {place.benchmark for place in places}]
     return {
-        "benchmarks": [run.paths.benchmark(key) for key in benchmarks],
+        "sessions": [run.paths.evaluation_sessions(key) for key in benchmarks],
         "rows": [run.paths.evaluation(*place) for place in places],
         "checks": [run.paths.checks],
     }
@@ -336,10 +432,31 @@ def _compared(run: Run) -> Inputs:
     }
 
 
+def _reported(run: Run) -> Inputs:
+    """What the report shows: every table and figure, the comparison, the claims, and the facts of the run."""
+    targets = ("tables", "figures", "comparison", "claims", "provenance")
+    parts: Inputs = {}
+    for output in (output for output in OUTPUTS.values() if output.target in targets):
+        files = [file for job in output.jobs(run) for file in output.files(run, *job)]
+        shown = [file for file in files if file.suffix in _ON_PAGE[output.target or ""]]
+        parts[output.target or ""] = [*parts.get(output.target or "", []), *shown]
+    return parts
+
+
+_ON_PAGE = {
+    "tables": (".html",),
+    "figures": (".png",),
+    "comparison": (".csv",),
+    "claims": (".csv",),
+    "provenance": (".json",),
+}
+"""The forms of a target's files that the report shows."""
+
+
 def _results(run: Run) -> Inputs:
     """The files of every job from which nothing else is made: the run is finished when they are."""
     # Responses and controllers are made with a small backbone, though its weights are no part of the lineage.
-    outputs = [output for output in OUTPUTS.values() if output.name not in ("provenance", "backbone")]
+    outputs = [output for output in OUTPUTS.values() if output.name not in ("provenance", "report", "backbone")]
     jobs = [(output, job) for output in outputs for job in output.jobs(run)]
     used = {file for output, job in jobs for group in output.made_from(run, *job).values() for file in group}
     last: Inputs = {}
@@ -352,7 +469,7 @@ def _results(run: Run) -> Inputs:
 
 # ---------------------------------------------------------------- the table
 
-_MEASURING = ("runtime", "tables", "figures", "provenance")
+_MEASURING = ("runtime", "tables", "figures", "provenance", "report")
 """The targets of a run that only measures."""
 
 
@@ -393,7 +510,7 @@ OUTPUTS: dict[str, OutputKind] = {
             rules=("benchmark",),
             target="data",
             wildcards=("benchmark",),
-            jobs=lambda run: [(key,) for key in run.config.benchmarks],
+            jobs=needed_benchmarks,
             files=lambda run, benchmark: [run.paths.benchmark(benchmark)],
             made_from=lambda run, benchmark: {"source": [run.paths.dataset_file(run.config, benchmark)]},
             settings=lambda run, benchmark: settings.benchmark(run.config, benchmark),
@@ -410,24 +527,29 @@ OUTPUTS: dict[str, OutputKind] = {
             made_from=lambda run, benchmark: {"benchmark": [run.paths.benchmark(benchmark)]},
             settings=lambda run, benchmark: settings.sessions(run.config),
             schema=schemas.EVALUATION_SESSIONS,
+            restorable=True,
+            restorable_alone=True,
+            only_without_inputs=True,
+            archived=True,
         ),
         OutputKind(
             "training_pool",
             rules=("training_pool",),
             target="data",
             wildcards=("model",),
-            jobs=lambda run: [(model,) for model in trained_models(run)],
+            jobs=needed_pools,
             files=lambda run, model: [run.paths.training_pool(model), run.paths.cleaning(model)],
             made_from=_pool_from,
             settings=lambda run, model: settings.training_pool(run.config, model),
             schema=schemas.TRAINING_POOL,
             restorable=True,
+            archived=True,
         ),
         OutputKind(
             "data_report",
             rules=("data_report",),
             target="data",
-            jobs=lambda run: [()] if len(trained_models(run)) == len(run.config.models) else [],
+            jobs=lambda run: [()] if _has_all_data(run) else [],
             files=lambda run: [
                 run.paths.data_report(".md"),
                 run.paths.data_report(".json"),
@@ -518,13 +640,14 @@ OUTPUTS: dict[str, OutputKind] = {
             restorable=True,
             restorable_alone=True,
             work="training/{model}/{controller}",
+            archived=True,
         ),
         OutputKind(
             "responses",
             rules=("seal_evaluation",),
             target="evaluation",
             wildcards=("model", "benchmark", "condition"),
-            jobs=evaluated,
+            jobs=answered,
             files=lambda run, model, benchmark, condition: [run.paths.responses(model, benchmark, condition)],
             made_from=_responses_from,
             settings=lambda run, model, benchmark, condition: settings.evaluation(
@@ -551,13 +674,17 @@ OUTPUTS: dict[str, OutputKind] = {
             settings=lambda run, model, benchmark, condition: settings.scores(run.config, benchmark),
             schema=schemas.SCORED,
             constant=("model", "benchmark", "condition"),
+            restorable=True,
+            restorable_alone=True,
+            only_without_inputs=True,
+            archived=True,
         ),
         OutputKind(
             "shared_t1",
             rules=("seal_controls",),
             target="controls",
             wildcards=("model", "benchmark", "condition"),
-            jobs=lambda run: evaluated(shared_t1_run(run)),
+            jobs=answered_shared_t1,
             files=lambda run, model, benchmark, condition: [run.paths.shared_t1.responses(model, benchmark, condition)],
             made_from=lambda run, *job: _responses_from(shared_t1_run(run), *job),
             settings=lambda run, model, benchmark, condition: settings.controls(
@@ -589,16 +716,20 @@ OUTPUTS: dict[str, OutputKind] = {
             settings=lambda run, model, benchmark, condition: settings.scores(run.config, benchmark),
             schema=schemas.SCORED,
             constant=("model", "benchmark", "condition"),
+            restorable=True,
+            restorable_alone=True,
+            only_without_inputs=True,
+            archived=True,
         ),
         OutputKind(
             "response_card",
             rules=("response_card",),
             target="evaluation",
             wildcards=("model",),
-            jobs=lambda run: [(model,) for model in answering_models(run)],
+            jobs=carded_models,
             files=lambda run, model: [run.paths.response_card(model)],
             made_from=lambda run, model: {
-                "responses": [run.paths.responses(*job) for job in evaluated(run) if job[0] == model]
+                "responses": [run.paths.responses(*job) for job in _of(model, evaluated(run))]
             },
             settings=lambda run, model: settings.response_card(run.config, model),
         ),
@@ -613,6 +744,8 @@ OUTPUTS: dict[str, OutputKind] = {
             settings=lambda run, model: settings.replay_design(run.config, model),
             uses_model=True,
             restorable=True,
+            restorable_alone=True,
+            archived=True,
         ),
         OutputKind(
             "replay",
@@ -646,6 +779,7 @@ OUTPUTS: dict[str, OutputKind] = {
             schema=schemas.REPLAY_STATISTICS,
             restorable=True,
             restorable_alone=True,
+            archived=True,
         ),
         OutputKind(
             "runtime",
@@ -660,6 +794,8 @@ OUTPUTS: dict[str, OutputKind] = {
             restorable=True,
             random_weights=lambda run: _runtime(run).synthetic is not None,
             work="runtime/{model}",
+            restorable_alone=True,
+            archived=True,
         ),
         OutputKind(
             "check",
@@ -670,6 +806,10 @@ OUTPUTS: dict[str, OutputKind] = {
             made_from=_checked,
             settings=lambda run: settings.checks(run.config),
             stage_writes_manifest=False,
+            restorable=True,
+            restorable_alone=True,
+            only_without_inputs=True,
+            archived=True,
         ),
         OutputKind(
             "table",
@@ -765,6 +905,16 @@ OUTPUTS: dict[str, OutputKind] = {
             files=lambda run: [run.paths.provenance],
             made_from=_results,
             settings=lambda run: settings.provenance(run.config),
+            stage_writes_manifest=False,
+        ),
+        OutputKind(
+            "report",
+            rules=("report",),
+            target="report",
+            jobs=lambda run: [()],
+            files=lambda run: [run.paths.report],
+            made_from=_reported,
+            settings=lambda run: settings.report(run.config),
             stage_writes_manifest=False,
         ),
     )

@@ -29,8 +29,9 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
     Outputs are described by their manifests; an output without one is null. Times are UTC.
     """
     outputs = [(artifact, _manifest(artifact)) for artifact in Artifacts(config, paths).all]
-    # provenance.json is an output too, and cannot contain its own checksum.
-    outputs = [(artifact, manifest) for artifact, manifest in outputs if artifact.output.name != "provenance"]
+    # provenance.json cannot contain its own checksum, and the report shows it.
+    own = ("provenance", "report")
+    outputs = [(artifact, manifest) for artifact, manifest in outputs if artifact.output.name not in own]
     manifests = [manifest for _, manifest in outputs if manifest is not None]
     return {
         "run": config.run,

@@ -19,6 +19,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN, as_recorded
+from stair.graph.outputs import other_job_behind
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.graph.verify import Verification, differences
 from stair.records.files import link_or_copy, partial_path, write_json
@@ -57,14 +58,15 @@ def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
     # All outputs that the run could have, also those that the graph leaves out after a restore.
     outputs = Artifacts(config, paths, include_unneeded=True)
     restorable = [artifact for artifact in outputs.all if artifact.output.restorable]
-    folders = list(dict.fromkeys(artifact.files[0].relative_to(paths.folder).parts[0] for artifact in restorable))
-    with _opened(archive, paths.folder, folders) as folder:
+    places = [artifact.files[0].relative_to(paths.folder).parts for artifact in restorable]
+    folders = list(dict.fromkeys(parts[0] for parts in places if len(parts) > 1))
+    with opened(archive, paths.folder, folders) as folder:
         restorer = _Restorer(config, paths, RunPaths(folder), archive, outputs)
         jobs = dict.fromkeys((artifact.output.name, artifact.name) for artifact in restorable)
         outcomes = [outcome for output, name in jobs for outcome in restorer.restore_job(output, name)]
     if not outcomes:
         raise ValueError(
-            f"{archive}contains no output of the run '{config.run}' with its manifest; it must be laid out as a run's folder "
+            f"{archive} contains no output of the run '{config.run}' with its manifest; it must be laid out as a run's folder "
             f"({', '.join(folders)})"
         )
     return outcomes
@@ -83,6 +85,8 @@ class _Restorer:
         artifacts = self._all.of(output, *name)
         if not any(self._in_archive(artifact.manifest).is_file() for artifact in artifacts):
             return []
+        if artifacts[0].output.only_without_inputs and all(map(self._is_available, artifacts[0].inputs)):
+            return []
         outcomes = [self._compare(artifact) for artifact in artifacts]
         rejected = [outcome for outcome in outcomes if outcome.reason]
         for outcome in outcomes:
@@ -95,6 +99,10 @@ class _Restorer:
     def _in_archive(self, file: Path) -> Path:
         """The path in the archive of one of this run's files."""
         return self._source.folder / file.relative_to(self._paths.folder)
+
+    def _is_available(self, file: Path) -> bool:
+        """Whether an input is here or in the archive."""
+        return file.is_file() or self._in_archive(file).is_file()
 
     def _manifest(self, artifact: Artifact) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(self._in_archive(artifact.manifest).read_text(encoding="utf-8"))
@@ -137,6 +145,8 @@ class _Restorer:
         for key in sorted(recorded["settings"].keys() | now.keys()):
             if changes := differences(key, recorded["settings"].get(key), now.get(key)):
                 return f"made under other settings: {changes[0]}"
+        if (job := other_job_behind(artifact.run, recorded)) is not None:
+            return f"{job}, behind it, was made under other settings"
         for model in artifact.models:
             contents = self._contents(model)
             if contents is None:
@@ -185,7 +195,7 @@ class _Restorer:
 
 
 @contextmanager
-def _opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path]:
+def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path]:
     """The folder of an archive, unpacked where it is one file."""
     if archive.is_dir():
         yield _root(archive, archive, folders)
@@ -193,6 +203,7 @@ def _opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Pat
     if not archive.is_file():
         raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
     unpacked = partial_path(beside / "archive")
+    unpacked.mkdir(parents=True, exist_ok=True)  # an archive may be empty
     try:
         try:
             if zipfile.is_zipfile(archive):

@@ -19,7 +19,9 @@ class Run:
     include_unneeded: bool = False
     """Whether to include training data that no job needs because the controllers were restored from an archive."""
     restored_jobs: dict[tuple[str, ...], bool] = field(default_factory=dict, init=False, repr=False)
-    """Cache of `OutputKind.is_restored`, by output and job."""
+    """Cache of `outputs.is_restored`, by output and job."""
+    digests: dict[tuple[str, ...], str | None] = field(default_factory=dict, init=False, repr=False)
+    """Cache of the digests of jobs' settings, by output and job; None for a job that the configuration does not have."""
 
     @cached_property
     def archive(self) -> Run | None:

@@ -449,6 +449,20 @@ def claims(config: Config) -> Settings:
     return decisive | {CODE: digest_of([modules_digest(_CLAIMS, leave_out=_CONFIGURATION), statements])}
 
 
+def report(config: Config) -> Settings:
+    """The report page: names of what was run, and the code with its template and style."""
+    decisive: Settings = {"run": config.run, "note": config.note}
+    for key, model in config.models.items():
+        decisive |= chosen(f"models.{key}", model, "label", "repository", "path", "tiny")
+    for key, benchmark in config.benchmarks.items():
+        decisive |= chosen(f"benchmarks.{key}", benchmark, "label", "repository", "path", "tiny")
+    decisive |= _conditions(config, "label") | _of_controls(_conditions(config.shared_t1(), "label"))
+    folder = Path(__file__).parents[1] / "reporting/report"
+    page = [folder / "page.html.jinja", folder / "style.css"]
+    code = [modules_digest("stair.reporting.report.stage", leave_out=_CONFIGURATION), *map(file_digest, page)]
+    return decisive | chosen("evaluation", config.evaluation, "samples") | {CODE: digest_of(code)}
+
+
 _COMPARISON, _CLAIMS = "stair.reporting.comparison.stage", "stair.reporting.claims.stage"
 
 

@@ -1,7 +1,8 @@
-"""A run's results for others: scored rows, tables, figures and reports, without text that may not be published."""
+"""A run's results for others: what tables and figures are made from, without text that may not be published."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,18 +11,23 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
+from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.data.publishing import text_digest
 from stair.grading.choice_letters import choice_letter
+from stair.graph.artifacts import Artifact, Artifacts
+from stair.graph.jobs_behind import JobsBehind
+from stair.graph.origin import BEHIND, ORIGIN
+from stair.graph.recorded_origin import name_in_run
 from stair.records.files import write_json
-from stair.records.manifest import manifest_path, missing_responses
+from stair.records.keys import file_digest
 from stair.records.schemas import SCORED
 from stair.records.tables import write_table
 
 _COPIED = (
     RESOLVED, "checks.csv", "tables", "figures", "preflight", "sessions", "data/report.md", "data/report.json",
     "data/counts.csv", "data/near_duplicates.csv", "comparison.csv", "comparison.md", "claims.csv", "claims.md",
+    "provenance.json", "report.html",
 )  # fmt: skip
 """What holds no text of a data set that asks for that; the data report leaves it out by itself."""
 
@@ -36,29 +42,18 @@ _ROWS = 1024
 def export(config: Config, paths: RunPaths, out: Path) -> int:
     """Writes what may be published of a run to a folder; returns how many scored rows it has.
 
-    `stair tables --responses OUT --out DIR` gives every table again from it.
+    `stair tables --responses OUT --out DIR` gives every table again from it, `stair from-archive OUT` every figure too.
 
     Raises:
         ValueError: the folder exists and is not empty, or nothing has been scored.
     """
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty; name a new folder")
-    withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
-    sources = [
-        files.evaluation(model, benchmark, condition)
-        for settings, files in ((config, paths), shared_t1(config, paths))
-        for condition in settings.conditions
-        for model, benchmark in settings.evaluated(condition)
-    ]
-    present = [path for path in sources if path.is_file()]
-    if not present:
+    artifacts = Artifacts(config, paths, include_unneeded=True)
+    archived = [each for each in artifacts.all if each.output.archived and all(map(Path.is_file, each.files))]
+    if not any(each.output.schema is SCORED for each in archived):
         raise ValueError(f"{paths.folder} has no scored rows; run the workflow up to 'scores' first")
-    count = 0
-    for path in present:
-        target = out / path.relative_to(paths.folder)
-        count += write_table(target, SCORED, publishable(_rows(path), withheld))
-        if missing := missing_responses(path):
-            write_json(manifest_path(target), {"missing": missing})
+    withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
     for name in _COPIED:
         source = paths.folder / name
         if source.is_dir():
@@ -66,7 +61,32 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
         elif source.is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, out / name)
+    behind, count = JobsBehind(artifacts), 0
+    for each in archived:
+        if each.output.name == "training_pool" and not config.training_pool.publish_text:
+            continue
+        for file in each.files:
+            target = out / file.relative_to(paths.folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if each.output.schema is SCORED and each.values["benchmark"] in withheld:
+                write_table(target, SCORED, publishable(_rows(file), withheld))
+            else:
+                shutil.copyfile(file, target)
+            if each.output.schema is SCORED:
+                count += pq.read_metadata(target).num_rows
+        _write_manifest(each, paths, out, behind)
     return count
+
+
+def _write_manifest(artifact: Artifact, paths: RunPaths, out: Path, behind: JobsBehind) -> None:
+    """An output's manifest, with the checksums of the exported files and the jobs behind it."""
+    if not artifact.manifest.is_file():
+        return
+    manifest = json.loads(artifact.manifest.read_text(encoding="utf-8"))
+    if origin := manifest.get(ORIGIN):
+        files = {name_in_run(file, paths): file_digest(out / file.relative_to(paths.folder)) for file in artifact.files}
+        manifest[ORIGIN] = {**origin, "files": files, BEHIND: behind.of(artifact)}
+    write_json(out / artifact.manifest.relative_to(paths.folder), manifest)
 
 
 def publishable(rows: Iterable[Mapping[str, Any]], withheld: Collection[str]) -> Iterator[dict[str, Any]]:

@@ -70,6 +70,7 @@ def latex(layout: Layout) -> str:
         *([rf"\renewcommand{{\arraystretch}}{{{layout.stretch}}}"] if layout.stretch else []),
         rf"\caption{{{escaped(layout.caption)}}}",
         rf"\label{{{layout.label}}}",
+        *([rf"\{layout.size}"] if layout.size else []),
         rf"\begin{{tabular}}{{{_edged(layout, layout.columns)}}}",
         r"\toprule",
     ]

@@ -68,6 +68,8 @@ class Layout:
     """LaTeX's space beside each column, in points."""
     stretch: float | None = None
     """LaTeX's row height, in line heights."""
+    size: str | None = None
+    """LaTeX's type size (`footnotesize`) of a table that is wide or long."""
     width: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The tables stage: from scored rows to CSV, Markdown and LaTeX."""
+"""The tables stage: from scored rows to CSV, Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from stair.graph.table_inputs import (
 from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path
-from stair.records.schemas import BENCHMARK
+from stair.records.schemas import EVALUATION_SESSIONS
 from stair.records.tables import read_table
 from stair.reporting.answer_form_notes import with_answer_forms
 from stair.reporting.figures.figure import Figure
+from stair.reporting.html_table import html_table
 from stair.reporting.labels import Labels
 from stair.reporting.latex import latex
 from stair.reporting.layout import markdown
@@ -58,9 +59,11 @@ def scored_rows(paths: RunPaths, places: Sequence[Place], more: Sequence[str] = 
 
 def _responses(config: Config, paths: RunPaths, places: Sequence[Place], rows: pd.DataFrame) -> Responses:
     """A run's scored rows as grids over its benchmarks' problems."""
+    # Every problem opens one session of the schedule.
     problems = {
-        benchmark: [row["problem_id"] for row in read_table(paths.benchmark(benchmark), BENCHMARK, ["problem_id"])]
+        benchmark: {row["problem_id"] for row in read_table(file, EVALUATION_SESSIONS, ["problem_id"])}
         for benchmark in dict.fromkeys(place.benchmark for place in places)
+        if (file := paths.evaluation_sessions(benchmark))
     }
     files = [paths.evaluation(*place) for place in places]
     return Responses.from_frame(
@@ -202,7 +205,8 @@ def _rows_shown(name: str, shows: Mapping[str, table_inputs.Shows], config: Conf
 
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:
-    """Writes a table's three forms."""
+    """Writes a table's four forms."""
     write_text(path(".csv"), tidy_csv(table.artifact, table.values, labels))
     write_text(path(".md"), markdown(table.layout))
     write_text(path(".tex"), latex(table.layout))
+    write_text(path(".html"), html_table(table.layout))

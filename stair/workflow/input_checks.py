@@ -15,6 +15,8 @@ from stair.data.benchmarks import wanted_columns as benchmark_columns
 from stair.data.reading import check_columns
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.choice import engine_choice
+from stair.graph.outputs import used_models
+from stair.graph.run import Run
 from stair.hub.revisions import check_fetched
 from stair.protocol.backbone import sampling_settings
 from stair.records.files import read_mapping
@@ -32,6 +34,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     _check_sizes(config, paths)
     _check_reuse(config, paths)
     check_fetched(config, paths)
+    used = used_models(Run(config, paths))
     for model in config.models:
         _check_engine(config, paths, model)
         for key, controller in config.controllers.items():
@@ -43,7 +46,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
                 reported = (analysis.reported_layer,)
                 _check_layers(config, paths, model, "replay.analysis.reported_layer", reported)
         _check_template(config, paths, model)
-        if config.models[model].path is not None:
+        if config.models[model].path is not None and model in used:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:

@@ -53,7 +53,7 @@ STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
     (("check",), ("checks.csv",), 1),
     (
         ("tables", "--name", "continuous_summary"),
-        tuple(f"tables/continuous_summary{suffix}" for suffix in (".csv", ".md", ".tex")),
+        tuple(f"tables/continuous_summary{suffix}" for suffix in (".csv", ".md", ".tex", ".html")),
         2,
     ),
     (("figures", "--name", "overview"), ("figures/overview.csv", "figures/overview.png", "figures/overview.pdf"), 4),

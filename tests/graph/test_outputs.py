@@ -61,7 +61,7 @@ def test_every_result_leads_to_the_summary(config: Config) -> None:
     asked = {(artifact.output.name, artifact.name) for artifact in artifacts if artifact.output.target is not None}
     # What is made with a small backbone waits for its weights and has no edge to them.
     small = {("backbone", (key,)) for key, model in config.models.items() if model.tiny is not None}
-    assert asked - jobs == {("provenance", ())} | small
+    assert asked - jobs == {("report", ())} | small
 
 
 def test_nothing_that_generates_or_trains_is_made_from_a_scored_file(config: Config) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from stair.reporting.latex import PREAMBLE
+from tests.programs import needs
 
-needs_latex = pytest.mark.skipif(
-    shutil.which("pdflatex") is None,
-    reason="pdflatex is not installed (Debian: apt-get install texlive-latex-recommended)",
-)
+needs_latex = needs("pdflatex", "latex")
 
 
 def compiled(table: str, folder: Path) -> str:

@@ -13,7 +13,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.records.manifest import manifest_path
-from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
 from stair.reporting.answer_form_notes import CHOICE_TEXT, SEVERAL_BOXES
 from stair.reporting.stage import build
@@ -58,6 +58,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
         reference = "2" if settings.kind == "integer" else "B"
         row = dict(problem_id="p", source_id="0", problem="?", reference=reference, kind=settings.kind, choices=choices)
         write_table(paths.benchmark(benchmark), BENCHMARK, [row])
+        schedule = [{"session_id": "s", "turn": 1, "problem_id": row["problem_id"]}]
+        write_table(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, schedule)
     for condition in config.conditions:
         for model, benchmark in config.evaluated(condition):
             rows = response_rows(model, benchmark, condition)

@@ -133,7 +133,7 @@ def test_notes_tell_of_left_out_problems_and_of_the_run(gapped: Table) -> None:
 
 def test_the_csv_is_tidy_with_empty_values_for_gaps(gapped: Table, tmp_path: Path) -> None:
     write(gapped, LABELS, lambda suffix: tmp_path / f"table{suffix}")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv", "table.md", "table.tex"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv", "table.html", "table.md", "table.tex"]
     with open(tmp_path / "table.csv", newline="") as handle:
         found = list(csv.DictReader(handle))
     assert (

@@ -70,7 +70,7 @@ def test_shapes_only_measures() -> None:
     assert tables_of(config) == {}
     run = Run(config, RunPaths.of(config))
     asked = {output.name for output in OUTPUTS.values() for _ in output.jobs(run)}
-    assert asked == {"runtime", "table", "bank_cost_figure", "provenance"}
+    assert asked == {"runtime", "table", "bank_cost_figure", "provenance", "report"}
     assert [name for (name,) in OUTPUTS["table"].jobs(run)] == ["bank_runtime", "in_text"]
     inputs = {artifact.output.name for artifact in Artifacts(config, run.paths).all}
     assert inputs == asked, "a table pulls other stages in"

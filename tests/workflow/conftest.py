@@ -102,7 +102,7 @@ def contents(folder: Path, *patterns: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): _results_of(path) for path in sorted(paths)}
 
 
-_MEASURED = {f"{table}{suffix}" for table in ("bank_runtime", "in_text") for suffix in (".csv", ".md", ".tex")}
+_MEASURED = {f"{table}{suffix}" for table in ("bank_runtime", "in_text") for suffix in (".csv", ".md", ".tex", ".html")}
 _MEASURED -= {"in_text.csv"}
 
 
@@ -126,6 +126,7 @@ RESULTS = (
     "tables/*.csv",
     "tables/*.md",
     "tables/*.tex",
+    "tables/*.html",
 )
 """What must be the same, byte for byte, however often a run was cut off."""
 

@@ -18,7 +18,7 @@ from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_o
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
 
-REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
+REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "report": 1, "all": 1}
 TABLES = {"table": 12, **REPORTED}
 """All tables but the four of the controls, whose conditions have labels of their own."""
 ALL_TABLES = {"table": 16, "bank_cost_figure": 1, **REPORTED}

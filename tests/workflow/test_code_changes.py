@@ -15,7 +15,7 @@ from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_o
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 
-REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
+REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "report": 1, "all": 1}
 SCORES = {"score_condition": 3, "score_controls": 5, "table": 12, **REPORTED, "figure": 2}
 PROTOCOL = {
     **{"data_report": 1},  # it uses the same module's digests of files
@@ -35,7 +35,7 @@ EMBEDDED = {
 TABLES = {"table": 16, **REPORTED}
 RAISED = (f"PROTOCOL_VERSION = {PROTOCOL_VERSION}", f"PROTOCOL_VERSION = {PROTOCOL_VERSION + 1}")
 COLOUR = ('"#e8a33d"', '"#e8a33e"')
-CURVES = {"training_figure": 1, "diagram": 1, "provenance": 1, "all": 1}
+CURVES = {"training_figure": 1, "diagram": 1, "provenance": 1, "report": 1, "all": 1}
 
 
 @pytest.fixture
@@ -78,9 +78,11 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
             TABLES | {"training_figure": 1, "bank_cost_figure": 1, "diagram": 2},
         ),
         ("stair/reporting/figures/training.py", "Updates", "Update", CURVES),
-        ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "all": 1}),
-        ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "all": 1}),
-        ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card": 1, "provenance": 1, "all": 1}),
+        ("stair/reporting/report/page.html.jinja", "Time and cost", "Cost and time", {"report": 1, "all": 1}),
+        ("stair/reporting/report/style.css", "1.7rem", "1.8rem", {"report": 1, "all": 1}),
+        ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "report": 1, "all": 1}),
+        ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "report": 1, "all": 1}),
+        ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card": 1, "provenance": 1, "report": 1, "all": 1}),
         ("stair/engines/transformers/engine.py", "", "\nADDED = 1\n", {}),
         ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
         ("stair/training/loop.py", "", "\nADDED = 1\n", {}),

@@ -50,6 +50,7 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
         "comparison": 1,
         "claims": 1,
         "provenance": 1,
+        "report": 1,
         "all": 1,
     }
     assert jobs_of(snakemake(copied_run, "-n")) == expected
@@ -60,7 +61,7 @@ def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path
 def test_a_table_runs_again_when_rows_that_it_shows_change(copied_run: Path) -> None:
     rows = copied_run / "results/smoke/evaluation/qwen3-4b-instruct/math500/stair.parquet"
     pq.write_table(pq.read_table(rows), rows, compression="gzip")
-    expected = {"table": 7, "figure": 1, "comparison": 1, "claims": 1, "provenance": 1, "all": 1}
+    expected = {"table": 7, "figure": 1, "comparison": 1, "claims": 1, "provenance": 1, "report": 1, "all": 1}
     assert jobs_of(snakemake(copied_run, "-n")) == expected, "native_accuracy shows Vanilla and Native"
 
 

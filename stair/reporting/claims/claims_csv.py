@@ -69,7 +69,7 @@ def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | N
     rows = []
     for line in lines:
         verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
-        effect = f"{_signed(float(line['effect']))} {line['unit']}".rstrip() if line["effect"] else DASH
+        effect = shown_effect(line)
         decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
         rows.append(Row(tuple(Cell(text) for text in (line["claim"], line["title"], verdict, effect, decides))))
     return Layout(
@@ -80,6 +80,11 @@ def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | N
         tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),
         columns="lllrr",
     )
+
+
+def shown_effect(line: Line) -> str:
+    """The effect of a line with its unit, as tables print it."""
+    return f"{_signed(float(line['effect']))} {line['unit']}".rstrip() if line["effect"] else DASH
 
 
 def _signed(value: float) -> str:

@@ -115,6 +115,7 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
         _notes(labels, responses, values),
         columns="lllrcc",
         separation=3,
+        size="footnotesize",
     )
     return Table(table, table, tuple(values), layout, sources(responses, lambda key: True))
 
@@ -188,6 +189,7 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         _notes(labels, responses, values),
         columns="llrcrrr",
         separation=3,
+        size="footnotesize",
     )
     compared = {tuple(keys) for keys in differences[["model", "benchmark", "condition"]].to_numpy()}
     compared |= {(model, benchmark, BASE) for model, benchmark, _ in compared}

@@ -1,0 +1,81 @@
+"""`stair from-archive`: every table and figure of an archived run again, without models or network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from stair.cli.reproduce import project_root, reproduce
+from stair.config.paths import RunPaths
+from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
+from stair.graph.outputs import OUTPUTS, trained_models, used_models
+from stair.graph.restore import opened, restore
+from stair.graph.run import Run
+from stair.records.files import write_text_if_changed
+
+_COMPARED = ("tables", "figures", "comparison", "claims")
+"""The targets whose files are compared with the archive's."""
+
+
+def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
+    """Restores an archive, makes everything that follows from it, and compares tables and figures with the archive's.
+
+    Raises:
+        ValueError: the archive cannot be read, belongs to another run, or lacks what a table or figure needs.
+        SystemExit: 1 where an output was rejected or a file differs.
+    """
+    root = project_root()
+    # The results' folder has room for a run.
+    with opened(archive, Path("results"), ("tables",)) as folder:
+        name = run or _run_of(folder, archive)
+        config = resolve(root, {"run": name})
+        paths = RunPaths.of(config)
+        archived = _run_of(folder, archive)
+        if archived != config.run:
+            raise ConfigError(f"{archive} is an archive of the run '{archived}', not of '{config.run}'")
+        write_text_if_changed(paths.resolved, dump(config))
+        outcomes = restore(config, paths, folder)
+        rejected = [outcome for outcome in outcomes if outcome.reason]
+        for outcome in rejected:
+            print(f"not restored: {outcome.name}: {outcome.reason}", file=sys.stderr)
+        if rejected:
+            raise SystemExit(1)
+        print(f"{sum(outcome.restored for outcome in outcomes)} outputs of {archive} restored in {paths.folder}")
+        restored = Run(config, paths)
+        if lacking := [*used_models(restored), *trained_models(restored)]:
+            raise ValueError(
+                f"{archive} lacks outputs of {lacking[0]} that only a model can make; to generate them: "
+                f"make reproduce RUN={name}"
+            )
+        reproduce(name, go=True, target="all", cores=cores, settings=[])
+        _compare(restored, RunPaths(folder))
+
+
+def _run_of(folder: Path, archive: Path) -> str:
+    """The name of an archive's run."""
+    try:
+        name = read_yaml(folder / RESOLVED, dumped=True).get("run")
+    except ConfigError:
+        name = None
+    if not isinstance(name, str):
+        raise ValueError(f"{archive} has no {RESOLVED} that names its run; make it with: make archive RUN=name")
+    return name
+
+
+def _compare(run: Run, archive: RunPaths) -> None:
+    """Prints which tables and figures are those of the archive byte for byte; exits with 1 where some are not."""
+    files = [
+        file
+        for output in OUTPUTS.values()
+        if output.target in _COMPARED
+        for job in output.jobs(run)
+        for file in output.files(run, *job)
+    ]
+    names = [file.relative_to(run.paths.folder) for file in files]
+    known = [name for name in names if (archive.folder / name).is_file()]
+    other = [name for name in known if (archive.folder / name).read_bytes() != (run.paths.folder / name).read_bytes()]
+    print(f"{len(known) - len(other)} of {len(known)} files of tables, figures and comparison are those of the archive")
+    for name in other:
+        print(f"differs from the archive's: {run.paths.folder / name}", file=sys.stderr)
+    if other:
+        raise SystemExit(1)

@@ -1,0 +1,154 @@
+"""The outcome of a run for its report: claims, counts of compared values, and what is missing with the reasons."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.reporting import paper_labels
+from stair.reporting.claims.claims_csv import read_claim_lines, shown_effect
+from stair.reporting.claims.verdicts import Verdict as ClaimVerdict
+from stair.reporting.comparison.compared import Verdict
+from stair.reporting.comparison.comparison_csv import structure_line
+from stair.reporting.comparison.run_facts import stand_ins
+from stair.reporting.layout import DASH
+from stair.reporting.paper_order import HISTORY, TURNS
+
+_CLASSES = {
+    ClaimVerdict.HOLDS: "good",
+    ClaimVerdict.FAILS: "bad",
+    ClaimVerdict.UNDECIDED: "open",
+    ClaimVerdict.NOT_RUN: "none",
+}
+
+
+@dataclass(frozen=True)
+class ClaimLine:
+    """A claim of the paper and its verdict on the run."""
+
+    number: str
+    title: str
+    section: str
+    quote: str
+    verdict: str
+    style: str
+    """The class of the verdict's mark."""
+    effect: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Claims:
+    """All claims, and how many have each verdict."""
+
+    lines: tuple[ClaimLine, ...]
+    counts: tuple[tuple[str, str, int], ...]
+    """Verdict, class of its mark, number of claims."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How many of the paper's printed values have each verdict, by where the paper prints them."""
+
+    verdicts: tuple[str, ...]
+    rows: tuple[tuple[str, str | None, tuple[int, ...]], ...]
+    """The paper's label, the anchor of our table or figure of it, the counts."""
+    total: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Numbers of one artifact that the run lacks for one reason."""
+
+    where: str
+    reason: str
+    count: int
+
+
+def structure_note(config: Config) -> str:
+    """One line on a run whose models or data stand for the paper's; empty for any other run."""
+    foreign = stand_ins(config)
+    return structure_line(foreign) if foreign else ""
+
+
+def claims_of(config: Config, paths: RunPaths) -> Claims | None:
+    """The claims of a run; None for a run without them."""
+    if not paths.claims().is_file():
+        return None
+    # The page says it once.
+    note = structure_note(config)
+    lines = tuple(
+        ClaimLine(
+            line["claim"],
+            line["title"],
+            line["section"],
+            line["quote"],
+            line["verdict"],
+            _CLASSES[ClaimVerdict(line["verdict"])],
+            shown_effect(line).replace(DASH, "–"),
+            line["reason"].removesuffix(note).removesuffix("; "),
+        )
+        for line in read_claim_lines(paths.claims())
+    )
+    counts = Counter(line.verdict for line in lines)
+    return Claims(lines, tuple((verdict.value, _CLASSES[verdict], counts[verdict]) for verdict in ClaimVerdict))
+
+
+def comparison_of(paths: RunPaths, names: Collection[str]) -> Comparison | None:
+    """The counts of compared values; `names` are the tables and figures on the page."""
+    if not paths.comparison().is_file():
+        return None
+    verdicts = tuple(verdict.value for verdict in Verdict)
+    rows = []
+    for artifact, lines in groupby(_lines(paths.comparison()), lambda line: line["artifact"]):
+        counts = Counter(line["verdict"] for line in lines)
+        rows.append((artifact, _anchor(artifact, names), tuple(counts[verdict] for verdict in verdicts)))
+    total = tuple(sum(row[2][column] for row in rows) for column in range(len(verdicts)))
+    return Comparison(verdicts, tuple(rows), total)
+
+
+def gaps_of(paths: RunPaths) -> tuple[Gap, ...]:
+    """Printed values that the run lacks, by artifact and reason."""
+    if not paths.comparison().is_file():
+        return ()
+    missing = [line for line in _lines(paths.comparison()) if line["verdict"] == Verdict.NOT_RUN]
+    counts = Counter((line["artifact"], line["reason"]) for line in missing)
+    return tuple(Gap(artifact, reason, count) for (artifact, reason), count in counts.items())
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+_ANCHORS = {
+    **{paper_labels.history(model): f"table-{HISTORY}{model}" for model in paper_labels.MODELS},
+    **{paper_labels.turns(model): f"table-{TURNS}{model}" for model in paper_labels.MODELS},
+    paper_labels.SUMMARY: "table-continuous_summary",
+    paper_labels.POOLED: "table-history_correctness_summary",
+    paper_labels.TRANSITIONS: "table-native_accuracy",
+    paper_labels.LORA: "table-lora_comparison",
+    paper_labels.LORA_TURNS: "table-lora_turns",
+    paper_labels.SHARED_T1: "table-shared_t1",
+    paper_labels.BANK_PREFIXES: "table-bank_prefix_accuracy",
+    paper_labels.BANK_RUNTIME: "table-bank_runtime",
+    paper_labels.REPLAY_DESIGN: "table-replay_design",
+    paper_labels.CONTROLLERS: "table-controller_configuration",
+    paper_labels.DECODING: "table-evaluation_decoding",
+    paper_labels.HISTORICAL_COMPUTATION: "figure-historical_computation",
+    paper_labels.ATTENTION: "figure-attention",
+    paper_labels.NEIGHBORHOOD: "figure-neighborhood",
+    paper_labels.READ_PREDICTION: "figure-read_prediction",
+}
+"""The place on the page of each artifact; numbers of the text are in the table in_text."""
+
+
+def _anchor(artifact: str, names: Collection[str]) -> str | None:
+    anchor = _ANCHORS.get(artifact, "table-in_text")
+    return anchor if anchor.partition("-")[2] in names else None

@@ -1,0 +1,147 @@
+"""From an archive of the finished tiny run: every table and figure, byte for byte, without network, backbones or responses.
+
+`make reproduce` comes first; then `make test-reproduced`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run
+from stair.graph.artifacts import Artifacts
+
+pytestmark = [pytest.mark.reproduced, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "results" / "tiny"
+NOWHERE = "http://127.0.0.1:9"
+CLONED = ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs", "Snakefile", "config.yaml")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    assert (FOLDER / "report.html").is_file(), "the tiny run has not ended: run `make reproduce` first"
+    archive = tmp_path_factory.mktemp("archive") / "tiny.tar.gz"
+    call(ROOT, "stair", "export", "--run", "results/tiny", "--out", str(archive))
+    return archive
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's code and workflow alone: no backbones, no results."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in CLONED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command with the folder's own code; the network leads nowhere."""
+    proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), NOWHERE)
+    environment = os.environ | proxies | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done
+
+
+def alone() -> tuple[str, ...]:
+    """The words before a command that take all networks away, where this machine can."""
+    words = ("unshare", "--net")
+    able = (
+        shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+    )
+    return words if able else ()
+
+
+def test_every_table_and_figure_is_made_again(archive: Path, clone: Path) -> None:
+    done = call(clone, *alone(), "stair", "from-archive", str(archive))
+    again = clone / "results/tiny"
+    config, paths = load_run(FOLDER), RunPaths(FOLDER)
+    compared = 0
+    for artifact in Artifacts(config, paths).all:
+        if artifact.output.target in ("tables", "figures", "comparison", "claims", "scores"):
+            for file in artifact.files:
+                # Rows of a benchmark whose text is withheld have digests in place of texts.
+                if artifact.output.target == "scores" and artifact.values["benchmark"] == "gpqa_diamond":
+                    continue
+                assert (again / file.relative_to(FOLDER)).read_bytes() == file.read_bytes(), file
+                compared += 1
+    assert compared > 150
+    assert "files of tables, figures and comparison are those of the archive" in done.stdout
+    for name in (
+        "responses",
+        "rollouts",
+        "raw",
+        "data/benchmarks",
+        "work/evaluation",
+        "replay/qwen3-4b-instruct/states",
+    ):
+        assert not (again / name).exists(), name
+    assert not (clone / "backbones").exists()
+    text = (again / "report.html").read_text(encoding="utf-8")
+    assert "outputs were copied from an archive or another run" in text
+
+    assert "0 missing, 0 damaged, 0 stale" in call(clone, "stair", "verify", "--run", "results/tiny").stdout
+    assert "Nothing to be done" in call(clone, "snakemake", "-n", "--config", "run=tiny").stdout
+    # A change of what an absent input was made with is not hidden by the rows that were made from it.
+    changed = call(clone, "stair", "why", "results/tiny/tables/continuous_summary.csv", "--run", "results/tiny").stdout
+    assert "evaluation/qwen3.5-9b/gpqa_diamond/stair.parquet" in changed
+
+
+def test_the_same_run_gives_the_same_archive(archive: Path, tmp_path: Path) -> None:
+    call(ROOT, "stair", "export", "--run", "results/tiny", "--out", str(tmp_path / "again.tar.gz"))
+    assert (tmp_path / "again.tar.gz").read_bytes() == archive.read_bytes()
+    with tarfile.open(archive) as packed:
+        members = packed.getmembers()
+    assert [member.name for member in members] == sorted(member.name for member in members)
+    assert {(member.mtime, member.uid, member.gid, member.uname, member.mode) for member in members} == {
+        (0, 0, 0, "", 0o644)
+    }
+
+
+def test_an_archive_has_no_text_that_may_not_be_published(archive: Path, tmp_path: Path) -> None:
+    config, paths = load_run(FOLDER), RunPaths(FOLDER)
+    secrets = texts(config, paths)
+    assert len(secrets) > 100
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 300
+    for path in files:
+        if path.suffix == ".parquet":
+            rows = [
+                row for row in pq.read_table(path).to_pylist() if row.get("benchmark", "gpqa_diamond") == "gpqa_diamond"
+            ]
+            content = " ".join(str(value) for row in rows for value in row.values())
+        else:
+            content = path.read_bytes().decode("utf-8", errors="ignore")
+        content = " ".join(content.split())
+        found = [secret for secret in secrets if secret in content]
+        assert not found, (path, found[0])
+
+
+def texts(config: Config, paths: RunPaths) -> set[str]:
+    """Questions of the benchmarks whose text is withheld, and responses that are long enough to quote them."""
+    withheld = [key for key, item in config.benchmarks.items() if not item.publish_text]
+    assert withheld == ["gpqa_diamond"]
+    found: set[str] = set()
+    for benchmark in withheld:
+        found |= {" ".join(row["problem"].split()) for row in pq.read_table(paths.benchmark(benchmark)).to_pylist()}
+        for model in config.models:
+            rows = pq.read_table(paths.responses(model, benchmark, "native"), columns=["response"]).to_pylist()
+            found |= {" ".join(row["response"].split()) for row in rows if len(row["response"]) > 40}
+    return found
