@@ -12,9 +12,7 @@ from pathlib import Path
 def part(lock: str, names: list[str], *, without: bool = False) -> str:
     """The entries of the packages that match one of the names; with `without`, those that match none."""
     entries = re.finditer(r"^([A-Za-z0-9._-]+)==.*\n(?:    --hash.*\n)*", lock, flags=re.M)
-    return "".join(
-        entry[0] for entry in entries if any(fnmatch(entry[1], name) for name in names) is not without
-    )
+    return "".join(entry[0] for entry in entries if any(fnmatch(entry[1], name) for name in names) is not without)
 
 
 if __name__ == "__main__":

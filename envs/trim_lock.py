@@ -6,5 +6,7 @@ from pathlib import Path
 
 path = Path(sys.argv[1])
 text = re.sub(r"^torch==[^\n]*\\\n(?:    --hash[^\n]*\n)+", "", path.read_text(), flags=re.M)
-head = "# The CPU environment, made by `make lock`; torch is installed by its own step before this (envs/pipeline.sh).\n"
+head = (
+    "# The CPU environment, made by `make lock`; torch is installed by its own step before this (envs/pipeline.sh).\n"
+)
 path.write_text(head + text)

@@ -72,7 +72,7 @@ def test_every_locked_package_has_a_wheel_for_linux(tmp_path: Path, python: str)
 
 
 def test_a_part_of_a_lock() -> None:
-    lock = "# head\na==1 ; python_version < '4' \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\nnvidia-b==2 \\\n    --hash=sha256:3\n"
     one = "a==1 ; python_version < '4' \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\n"
+    lock = "# head\n" + one + "nvidia-b==2 \\\n    --hash=sha256:3\n"
     assert part(lock, ["a"]) == one == part(lock, ["nvidia-*"], without=True)
     assert part(lock, [], without=True) == lock.removeprefix("# head\n")
