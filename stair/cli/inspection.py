@@ -54,19 +54,33 @@ def status(
     run: RunOption,
     json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
-    """Show the progress of a run's long jobs, shard by shard: state, speed, responses under way, time left.
+    """Show the state of a run's jobs: running and pending ones, those to come, and failures with the end of their log.
 
-    Reads work/progress of the run and changes nothing. The jobs may run on other machines.
+    Reads the outputs, work/progress, work/jobs.jsonl and, where jobs were submitted to Slurm, its queue. Changes nothing. The
+    jobs may run on other machines.
     """
     import json
+    import sys
 
-    from stair.workflow.status import as_json, job_states, table
+    from stair.workflow.slurm_queue import EMPTY, QueueError, slurm_queue
+    from stair.workflow.status import job_states, uses_slurm
+    from stair.workflow.status_table import as_json, failure_lines, table
 
-    jobs = job_states(*open_run(run))
+    settings, paths = open_run(run)
+    queue, fault = EMPTY, None
+    if uses_slurm(paths):
+        try:
+            queue = slurm_queue(Path.cwd())
+        except QueueError as error:
+            fault = f"Slurm's queue is unknown: {error}"
+            print(f"warning: {fault}", file=sys.stderr)
+    jobs = job_states(settings, paths, queue=queue)
     if json_:
-        print(json.dumps(as_json(jobs), indent=2))
+        print(json.dumps(as_json(jobs) | {"queue_error": fault}, indent=2))
         return
     from rich.console import Console
 
     console = Console()
     console.print(table(jobs))
+    for line in failure_lines(jobs):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -20,6 +21,8 @@ from stair.graph.outputs import OUTPUTS
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
+from stair.workflow.driver_claim import holds_run
+from stair.workflow.journal import Journal
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
 """The progress file's name, for the rules whose jobs write one."""
@@ -27,6 +30,8 @@ _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in ou
 _DEFAULT_SECONDS = 3.0
 _STOPPED = ": stopped by SIG"
 """Part of the last line of a job that was stopped."""
+_SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\d+)")
+"""A message of Snakemake's Slurm executor; a group's job is named by its last job's digest."""
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.5, 10.0
 
 
@@ -48,6 +53,8 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         self._plain = ColorizingTextHandler(nocolor=self.common_settings.nocolor, stream=sys.stderr)
         self._jobs: dict[int, _Job] = {}
+        self._groups: dict[str, list[int]] = {}
+        self._book: Journal | None = None
         self._counts: dict[str, int] = {}
         self._finished: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -113,11 +120,20 @@ class LogHandler(LogHandlerBase):
         if event == LogEvent.JOB_INFO:
             log = getattr(record, "log", None) or []
             wildcards = dict(getattr(record, "wildcards", None) or {})
-            self._jobs[record.jobid] = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
+            started = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
+            self._jobs[record.jobid] = started  # type: ignore[attr-defined]
+            if (journal := self._journal()) and _is_work(started):
+                journal.started(started.rule, started.wildcards, started.log)
+            return True
+        if event == LogEvent.GROUP_INFO:
+            members = list(getattr(record, "jobs", ()))
+            self._groups |= {member.uuid(): [other.jobid for other in members] for member in members}
             return True
         if event == LogEvent.JOB_FINISHED:
             job = self._jobs.pop(getattr(record, "job_id", getattr(record, "jobid", -1)), None)
             if job is not None:
+                if (journal := self._journal()) and _is_work(job):
+                    journal.write("finished", job.rule, job.wildcards)
                 self._finished[job.rule] = self._finished.get(job.rule, 0) + 1
                 if job.rule in self._counts and job.rule != "all" and _is_work(job):
                     self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
@@ -126,6 +142,9 @@ class LogHandler(LogHandlerBase):
             self._error(record)
             return True
         if event in (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED):
+            return True
+        if submitted := _SUBMITTED.search(record.getMessage()):
+            self._submitted(submitted[1], submitted[2])
             return True
         if f"returned non-zero exit status {EXIT_AGAIN}" in record.getMessage():
             return True  # a job that was stopped; JOB_ERROR has shown it
@@ -142,10 +161,34 @@ class LogHandler(LogHandlerBase):
         logs = [str(path) for path in (getattr(record, "log", None) or (job.log if job else []))]
         name = job.name if job else getattr(record, "rule_name", "a job")
         reason = next((line for path in logs if (line := _last_line(Path(path)))), "no message in its log")
+        if job is not None and (journal := self._journal()):
+            event = "stopped" if _STOPPED in reason else "failed"
+            facts = {
+                "logs": [os.path.abspath(path) for path in logs],
+                "message": getattr(record, "rule_msg", None) or "",
+            }
+            journal.write(event, job.rule, job.wildcards, **facts)
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
             self._print_line(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
+
+    def _submitted(self, job_id: str, number: str) -> None:
+        """Records Slurm's number of a job, or of a group's jobs."""
+        ids = [int(job_id)] if job_id.isdigit() else self._groups.get(job_id, [])
+        if journal := self._journal():
+            for job in (self._jobs[one] for one in ids if one in self._jobs):
+                journal.write("submitted", job.rule, job.wildcards, slurm=number)
+
+    def _journal(self) -> Journal | None:
+        """The run's journal, in the process that drives the run; a job of a cluster starts a Snakemake too.
+
+        The last events come after the driver has released its claim.
+        """
+        run = driven_run.current
+        if self._book is None and run is not None and holds_run():
+            self._book = Journal(run.paths)
+        return self._book
 
     # ---------------------------------------------------------------- progress
 
