@@ -22,6 +22,7 @@ from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
 from stair.workflow.driver_claim import holds_run
+from stair.workflow.job_logs import NOT_STARTED, explain, logs_since
 from stair.workflow.journal import Journal
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
@@ -30,7 +31,7 @@ _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in ou
 _DEFAULT_SECONDS = 3.0
 _STOPPED = ": stopped by SIG"
 """Part of the last line of a job that was stopped."""
-_SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\d+)")
+_SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\d+)(?: \(log: (.*)\))?")
 """A message of Snakemake's Slurm executor; a group's job is named by its last job's digest."""
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.5, 10.0
 
@@ -41,6 +42,8 @@ class _Job:
     wildcards: dict[str, str]
     log: list[str]
     started: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
+    """Seconds since the epoch, to compare with the times of logs."""
 
     @property
     def name(self) -> str:
@@ -54,6 +57,7 @@ class LogHandler(LogHandlerBase):
         self._plain = ColorizingTextHandler(nocolor=self.common_settings.nocolor, stream=sys.stderr)
         self._jobs: dict[int, _Job] = {}
         self._groups: dict[str, list[int]] = {}
+        self._cluster_logs: dict[int, list[str]] = {}
         self._book: Journal | None = None
         self._counts: dict[str, int] = {}
         self._finished: dict[str, int] = {}
@@ -138,13 +142,19 @@ class LogHandler(LogHandlerBase):
                 if job.rule in self._counts and job.rule != "all" and _is_work(job):
                     self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
             return True
+        if event == LogEvent.GROUP_ERROR:
+            # An error of each of its jobs follows, without the cluster's log.
+            aux = [str(path) for path in getattr(record, "aux_logs", None) or []]
+            members = [info["jobid"] for info in getattr(record, "job_error_info", [])]
+            self._cluster_logs |= dict.fromkeys(members, aux)
+            return True
         if event == LogEvent.JOB_ERROR:
             self._error(record)
             return True
         if event in (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED):
             return True
         if submitted := _SUBMITTED.search(record.getMessage()):
-            self._submitted(submitted[1], submitted[2])
+            self._submitted(*submitted.groups())
             return True
         if f"returned non-zero exit status {EXIT_AGAIN}" in record.getMessage():
             return True  # a job that was stopped; JOB_ERROR has shown it
@@ -160,7 +170,11 @@ class LogHandler(LogHandlerBase):
         job = self._jobs.pop(getattr(record, "jobid", -1), None)
         logs = [str(path) for path in (getattr(record, "log", None) or (job.log if job else []))]
         name = job.name if job else getattr(record, "rule_name", "a job")
-        reason = next((line for path in logs if (line := _last_line(Path(path)))), "no message in its log")
+        logs += [path for path in self._cluster_logs.get(getattr(record, "jobid", -1), []) if path not in logs]
+        written = logs_since(job.began if job else 0.0, map(Path, logs))
+        empty = "no message in its log" if written else NOT_STARTED
+        explanation = explain(written)
+        reason = explanation.line if explanation else empty
         if job is not None and (journal := self._journal()):
             event = "stopped" if _STOPPED in reason else "failed"
             facts = {
@@ -173,12 +187,13 @@ class LogHandler(LogHandlerBase):
         else:
             self._print_line(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
 
-    def _submitted(self, job_id: str, number: str) -> None:
-        """Records Slurm's number of a job, or of a group's jobs."""
+    def _submitted(self, job_id: str, number: str, log: str | None) -> None:
+        """Records Slurm's number and log of a job, or of a group's jobs."""
         ids = [int(job_id)] if job_id.isdigit() else self._groups.get(job_id, [])
         if journal := self._journal():
             for job in (self._jobs[one] for one in ids if one in self._jobs):
-                journal.write("submitted", job.rule, job.wildcards, slurm=number)
+                logs = [os.path.abspath(path) for path in (*job.log, *([log] if log else []))]
+                journal.write("submitted", job.rule, job.wildcards, slurm=number, logs=logs)
 
     def _journal(self) -> Journal | None:
         """The run's journal, in the process that drives the run; a job of a cluster starts a Snakemake too.
@@ -265,15 +280,3 @@ class LogHandler(LogHandlerBase):
 def _is_work(job: _Job) -> bool:
     """Whether a job runs a command: targets only gather other jobs."""
     return bool(job.log)
-
-
-def _last_line(path: Path) -> str:
-    """The last line of a job's log, or its error."""
-    try:
-        lines = [
-            line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
-        ]
-    except OSError:
-        return ""
-    errors = [line for line in lines if line.startswith("stair: error:")]
-    return (errors or lines or [""])[-1].removeprefix("stair: error: ")

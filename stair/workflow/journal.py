@@ -39,6 +39,8 @@ class Entry:
     """started, finished, failed, or stopped by a signal."""
     time: float
     """Seconds since the epoch."""
+    began: float = 0.0
+    """When the last attempt started."""
     logs: tuple[Path, ...] = ()
     """The job's log; after a failure on a cluster, the cluster's log too."""
     comment: str = ""
@@ -91,6 +93,7 @@ def read_journal(paths: RunPaths) -> dict[JobName, Entry]:
         entries[name] = Entry(
             event=before.event if event == "submitted" else event,
             time=before.time if event == "submitted" else when,
+            began=when if event == "started" else before.began,
             logs=tuple(Path(log) for log in content.get("logs", ())) or before.logs,
             comment=content.get("comment", before.comment),
             slurm=str(content.get("slurm", "" if event == "started" else before.slurm)),

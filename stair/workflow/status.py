@@ -17,6 +17,7 @@ from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.jobs.claims import living
 from stair.workflow.driver_claim import DRIVER
+from stair.workflow.job_logs import NOT_STARTED, explain, logs_since
 from stair.workflow.journal import Entry, JobName, job_name, read_journal
 from stair.workflow.slurm_queue import EMPTY, ENDED_BADLY, WAITING, Queue, QueueEntry
 
@@ -25,10 +26,6 @@ STATES: tuple[State, ...] = ("done", "running", "pending", "failed", "quiet", "w
 
 QUIET_SECONDS = 120.0
 """A job without an update for so long counts as quiet: it ended early, or its machine is gone."""
-
-_TAIL = 5
-"""Lines of a failed job's log."""
-_TAIL_BYTES = 20_000
 
 
 @dataclass(frozen=True)
@@ -187,11 +184,12 @@ class _States:
 
     def _failed(self, place: _Place, entry: Entry, reason: str, slurm: str = "") -> Job:
         """The log's last lines; a job that never began has those of the cluster's log only."""
-        log, tail = "", tuple[str, ...]()
-        for path in entry.logs:
-            log, tail = str(path), _tail(path)
-            if tail:
-                break
+        written = logs_since(entry.began, entry.logs)
+        if not written:
+            reason = f"{NOT_STARTED}. {reason}".strip()
+        explanation = explain(written)
+        log = str(explanation.log if explanation else written[0] if written else "")
+        tail = explanation.tail if explanation else ()
         return Job(place.name, "failed", slurm=slurm or entry.slurm, reason=reason, log=log, tail=tail)
 
 
@@ -202,17 +200,6 @@ def _with(job: Job | None, place: _Place, state: State) -> Job:
 def _began(entry: Entry) -> bool:
     """Whether a started job has opened its log since."""
     try:
-        return any(log.stat().st_mtime >= entry.time - 1 for log in entry.logs)
-    except OSError:
+        return entry.logs[0].stat().st_mtime >= entry.time - 1
+    except (OSError, IndexError):
         return False
-
-
-def _tail(path: Path) -> tuple[str, ...]:
-    """The last lines of a log that have text."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines = file.read().decode("utf-8", errors="replace").splitlines()
-    except OSError:
-        return ()
-    return tuple([line.rstrip() for line in lines if line.strip()][-_TAIL:])

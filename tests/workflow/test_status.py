@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from stair.config.resolve import dump, resolve
 from stair.jobs.claims import Claim
 from stair.jobs.progress import Progress
 from stair.workflow.driver_claim import DRIVER
+from stair.workflow.job_logs import explain
 from stair.workflow.journal import Journal, journal_path
 from stair.workflow.slurm_queue import EMPTY, Queue, parse_queue
 from stair.workflow.status import QUIET_SECONDS, Job, job_states
@@ -149,6 +151,36 @@ def test_a_job_that_slurm_ended(submitted: tuple[Config, RunPaths]) -> None:
     assert ended.tail == tuple(f"line {number}" for number in range(4, 9))
     told = failure_lines([ended])
     assert told[1].startswith(f"failed: {SHARD} (Slurm 71 OUT_OF_MEMORY)") and told[-1] == "  | line 8"
+
+
+def test_slurms_own_lines_explain_a_failure(submitted: tuple[Config, RunPaths], tmp_path: Path) -> None:
+    """The job's own log is empty, and Snakemake's lines come last in Slurm's."""
+    lines = (
+        "Building DAG of jobs...",
+        "slurmstepd-one: error: StepId=6.0 exceeded memory limit (527151104 > 524288000), being killed",
+        "srun: error: one: task 0: Killed",
+        "Exiting because a job execution failed. Look above for error messages",
+    )
+    log = tmp_path / "6.log"
+    log.write_text("\n".join(lines))
+    log_of(submitted[1]).parent.mkdir(parents=True)
+    log_of(submitted[1]).write_text("5 responses of an earlier attempt\n")
+    os.utime(log_of(submitted[1]), (0, time.time() - 3600))
+    job = {"logs": [str(log_of(submitted[1])), str(log)], "message": "SLURM-job '71' failed"}
+    Journal(submitted[1]).write("failed", "evaluation_shard", WILDCARDS, **job)
+    failed = state_of(submitted)
+    assert (failed.log, failed.tail) == (str(log), lines[1:3])
+    explanation = explain([log])
+    assert explanation is not None and explanation.line == lines[2]
+    os.utime(log_of(submitted[1]))
+    assert state_of(submitted).log == str(log), "the attempt's own log ends with its progress"
+    log_of(submitted[1]).write_text("stair: error: the disk is full\n")
+    assert state_of(submitted).tail == ("stair: error: the disk is full",)
+    os.utime(log_of(submitted[1]), (0, time.time() - 3600))
+    log.unlink()
+    refused = state_of(submitted)
+    assert (refused.state, refused.log, refused.tail) == ("failed", "", ())
+    assert "its command did not start" in refused.reason
 
 
 def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: tuple[Config, RunPaths]) -> None:
