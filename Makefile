@@ -11,29 +11,37 @@
 # make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), with the torch of PYTHON; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
 # make lint        formatting, types, imports, the workflow's style
-# make env         the locked environment in .venv; every other target builds it first
+# make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); every other target builds it first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
-# make lock        renews the lock file from pyproject.toml (lock-sglang: those of SGLang's server)
+# make lock        renews the lock file from pyproject.toml (then lock-cuda: the GPU's; lock-sglang: those of SGLang's server)
 RUN ?= tiny
 GO ?=
 ENGINE ?=
 PYTHON ?= python3
 export TORCH_INDEX ?=
+export FLASH_ATTN_WHEEL ?=
+export CAUSAL_CONV1D_WHEEL ?=
 
 # The run's folder; RUN may be the path of an overlay.
 NAME = $(patsubst %.yml,%,$(patsubst %.yaml,%,$(notdir $(RUN))))
 
 VENV := .venv
+# The device of the pipeline's environment: DEVICE of `make env`, else the one that it was built for.
+BUILT := $(shell cat $(VENV)/.device 2>/dev/null || echo cpu)
+ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUILT))
 # The environment is built again when the lock or the package's metadata changes.
-READY := $(VENV)/.ready-$(shell cat envs/cpu.lock envs/cpu.sh envs/install.py envs/precompile.py pyproject.toml | cksum | tr ' ' '-')
+ENV_FILES := $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh envs/lock_part.py envs/install.py envs/precompile.py pyproject.toml
+READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell cat $(ENV_FILES) | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow lint lock lock-sglang
+.PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow \
+  lint lock lock-cuda lock-sglang
 help:
 	@sed -n '/^RUN/q; s/^# //p' Makefile
 
 $(READY):
-	@PYTHON=$(PYTHON) envs/cpu.sh
+	@PYTHON=$(PYTHON) DEVICE=$(ENV_DEVICE) envs/pipeline.sh
 	@rm -f $(VENV)/.ready-*
+	@echo $(ENV_DEVICE) > $(VENV)/.device
 	@touch $@
 
 env: $(READY)
@@ -120,6 +128,12 @@ lock: $(READY)
 	echo "# What only tests need: kernels are compiled, and run in Triton's interpreter, without a GPU; made by \`make lock\`." > envs/test.lock
 	echo "triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'" | $(VENV)/bin/uv pip compile - --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet >> envs/test.lock
+
+# The versions of the CPU's lock, so that both environments compute with the same packages.
+lock-cuda: $(READY)
+	echo "# The CUDA environment (Linux, x86-64), made by \`make lock-cuda\` from pyproject.toml and envs/cuda.in." > envs/cuda.lock
+	$(VENV)/bin/uv pip compile pyproject.toml envs/cuda.in --extra pipeline --extra dev --config-file envs/cuda-uv.toml \
+	  --constraint envs/cpu.lock --universal --python-version 3.11 $(UV_LOCK) >> envs/cuda.lock
 
 UV_LOCK := --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
 lock-sglang: $(READY)

@@ -8,7 +8,7 @@ import traceback
 
 import typer
 
-from stair.cli import results, stages, start, upkeep
+from stair.cli import inspection, results, stages, start, upkeep
 from stair.cli.context import watch_driver
 from stair.jobs.interruption import EXIT_AGAIN, Interrupted, listen
 
@@ -22,7 +22,7 @@ app = typer.Typer(
         "resolved configuration (RESULTS/RUN/config.resolved.yaml) and no other part of the configuration."
     ),
 )
-for group in (start, stages, results, upkeep):
+for group in (start, inspection, stages, results, upkeep):
     app.add_typer(group.commands)
 
 

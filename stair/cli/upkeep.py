@@ -1,4 +1,4 @@
-"""Commands about a run's files: progress, verification, lineage, provenance, costs, archives and compaction."""
+"""Commands about a run's files: verification, lineage, provenance, costs, archives and compaction."""
 
 from __future__ import annotations
 
@@ -13,29 +13,6 @@ from stair.cli.options import RunOption
 from stair.jobs.progress import duration
 
 commands = typer.Typer()
-
-
-@commands.command()
-def status(
-    run: RunOption,
-    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
-) -> None:
-    """Show the progress of a run's long jobs, shard by shard: state, speed, responses under way, time left.
-
-    Reads work/progress of the run and changes nothing. The jobs may run on other machines.
-    """
-    import json
-
-    from stair.workflow.status import as_json, job_states, table
-
-    jobs = job_states(*open_run(run))
-    if json_:
-        print(json.dumps(as_json(jobs), indent=2))
-        return
-    from rich.console import Console
-
-    console = Console()
-    console.print(table(jobs))
 
 
 @commands.command()

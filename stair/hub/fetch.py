@@ -114,7 +114,9 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
         raise ValueError(
             "hub access is off in this process (TRANSFORMERS_OFFLINE?); fetch from a shell where it is not set"
         )
-    plans = _plans(incomplete, lock, lock_path)
+    plans, faults = download_plans(incomplete, lock, lock_path)
+    if faults:
+        raise ValueError("; ".join(faults))
     _print_sizes(plans)
     _check_space(plans, Path(config.hub.cache))
     total, fetched = sum(plan.missing_bytes for plan in plans), 0
@@ -209,8 +211,10 @@ def _set_times(source: Source, files: Files) -> None:
             os.utime(source.folder / name, ns=(marked, marked))
 
 
-def _plans(sources: list[Source], lock: dict[str, dict[str, Any]], lock_path: Path) -> list[DownloadPlan]:
-    """The files of each source at its locked or configured commit; one error names every source without access."""
+def download_plans(
+    sources: list[Source], lock: dict[str, dict[str, Any]], lock_path: Path
+) -> tuple[list[DownloadPlan], list[str]]:
+    """The files of each source at its locked or configured commit, and one line for every source without access."""
     from huggingface_hub import HfApi
 
     api, plans, faults = HfApi(), [], []
@@ -222,9 +226,7 @@ def _plans(sources: list[Source], lock: dict[str, dict[str, Any]], lock_path: Pa
             plans.append(_one_line_errors(source, revision, lambda: _plan(api, source, locked)))  # noqa: B023
         except ValueError as error:
             faults.append(str(error))
-    if faults:
-        raise ValueError("; ".join(faults))
-    return plans
+    return plans, faults
 
 
 def _plan(api: Any, source: Source, locked: str | None) -> DownloadPlan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -20,6 +21,9 @@ from stair.graph.outputs import OUTPUTS
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
+from stair.workflow.driver_claim import holds_run
+from stair.workflow.job_logs import NOT_STARTED, explain, logs_since
+from stair.workflow.journal import Journal
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
 """The progress file's name, for the rules whose jobs write one."""
@@ -27,6 +31,8 @@ _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in ou
 _DEFAULT_SECONDS = 3.0
 _STOPPED = ": stopped by SIG"
 """Part of the last line of a job that was stopped."""
+_SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\d+)(?: \(log: (.*)\))?")
+"""A message of Snakemake's Slurm executor; a group's job is named by its last job's digest."""
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.5, 10.0
 
 
@@ -36,6 +42,8 @@ class _Job:
     wildcards: dict[str, str]
     log: list[str]
     started: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
+    """Seconds since the epoch, to compare with the times of logs."""
 
     @property
     def name(self) -> str:
@@ -48,6 +56,9 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         self._plain = ColorizingTextHandler(nocolor=self.common_settings.nocolor, stream=sys.stderr)
         self._jobs: dict[int, _Job] = {}
+        self._groups: dict[str, list[int]] = {}
+        self._cluster_logs: dict[int, list[str]] = {}
+        self._book: Journal | None = None
         self._counts: dict[str, int] = {}
         self._finished: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -113,19 +124,37 @@ class LogHandler(LogHandlerBase):
         if event == LogEvent.JOB_INFO:
             log = getattr(record, "log", None) or []
             wildcards = dict(getattr(record, "wildcards", None) or {})
-            self._jobs[record.jobid] = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
+            started = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
+            self._jobs[record.jobid] = started  # type: ignore[attr-defined]
+            if (journal := self._journal()) and _is_work(started):
+                journal.started(started.rule, started.wildcards, started.log)
+            return True
+        if event == LogEvent.GROUP_INFO:
+            members = list(getattr(record, "jobs", ()))
+            self._groups |= {member.uuid(): [other.jobid for other in members] for member in members}
             return True
         if event == LogEvent.JOB_FINISHED:
             job = self._jobs.pop(getattr(record, "job_id", getattr(record, "jobid", -1)), None)
             if job is not None:
+                if (journal := self._journal()) and _is_work(job):
+                    journal.write("finished", job.rule, job.wildcards)
                 self._finished[job.rule] = self._finished.get(job.rule, 0) + 1
                 if job.rule in self._counts and job.rule != "all" and _is_work(job):
                     self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
+            return True
+        if event == LogEvent.GROUP_ERROR:
+            # An error of each of its jobs follows, without the cluster's log.
+            aux = [str(path) for path in getattr(record, "aux_logs", None) or []]
+            members = [info["jobid"] for info in getattr(record, "job_error_info", [])]
+            self._cluster_logs |= dict.fromkeys(members, aux)
             return True
         if event == LogEvent.JOB_ERROR:
             self._error(record)
             return True
         if event in (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED):
+            return True
+        if submitted := _SUBMITTED.search(record.getMessage()):
+            self._submitted(*submitted.groups())
             return True
         if f"returned non-zero exit status {EXIT_AGAIN}" in record.getMessage():
             return True  # a job that was stopped; JOB_ERROR has shown it
@@ -141,11 +170,40 @@ class LogHandler(LogHandlerBase):
         job = self._jobs.pop(getattr(record, "jobid", -1), None)
         logs = [str(path) for path in (getattr(record, "log", None) or (job.log if job else []))]
         name = job.name if job else getattr(record, "rule_name", "a job")
-        reason = next((line for path in logs if (line := _last_line(Path(path)))), "no message in its log")
+        logs += [path for path in self._cluster_logs.get(getattr(record, "jobid", -1), []) if path not in logs]
+        written = logs_since(job.began if job else 0.0, map(Path, logs))
+        empty = "no message in its log" if written else NOT_STARTED
+        explanation = explain(written)
+        reason = explanation.line if explanation else empty
+        if job is not None and (journal := self._journal()):
+            event = "stopped" if _STOPPED in reason else "failed"
+            facts = {
+                "logs": [os.path.abspath(path) for path in logs],
+                "message": getattr(record, "rule_msg", None) or "",
+            }
+            journal.write(event, job.rule, job.wildcards, **facts)
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
             self._print_line(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
+
+    def _submitted(self, job_id: str, number: str, log: str | None) -> None:
+        """Records Slurm's number and log of a job, or of a group's jobs."""
+        ids = [int(job_id)] if job_id.isdigit() else self._groups.get(job_id, [])
+        if journal := self._journal():
+            for job in (self._jobs[one] for one in ids if one in self._jobs):
+                logs = [os.path.abspath(path) for path in (*job.log, *([log] if log else []))]
+                journal.write("submitted", job.rule, job.wildcards, slurm=number, logs=logs)
+
+    def _journal(self) -> Journal | None:
+        """The run's journal, in the process that drives the run; a job of a cluster starts a Snakemake too.
+
+        The last events come after the driver has released its claim.
+        """
+        run = driven_run.current
+        if self._book is None and run is not None and holds_run():
+            self._book = Journal(run.paths)
+        return self._book
 
     # ---------------------------------------------------------------- progress
 
@@ -222,15 +280,3 @@ class LogHandler(LogHandlerBase):
 def _is_work(job: _Job) -> bool:
     """Whether a job runs a command: targets only gather other jobs."""
     return bool(job.log)
-
-
-def _last_line(path: Path) -> str:
-    """The last line of a job's log, or its error."""
-    try:
-        lines = [
-            line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
-        ]
-    except OSError:
-        return ""
-    errors = [line for line in lines if line.startswith("stair: error:")]
-    return (errors or lines or [""])[-1].removeprefix("stair: error: ")

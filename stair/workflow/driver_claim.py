@@ -32,6 +32,11 @@ def claim_run(paths: RunPaths) -> None:
     _held.append(claim)
 
 
+def holds_run() -> bool:
+    """Whether this process drives a run."""
+    return bool(_held)
+
+
 def release_run() -> None:
     """Releases the claims of this process."""
     while _held:

@@ -1,24 +1,28 @@
-"""The progress of a run's long jobs, from their progress files; jobs may run on other machines."""
+"""The state of every job of a run: from its outputs, progress files, claims, the driver's journal and Slurm's queue."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.graph import job_inputs
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
-from stair.jobs.progress import duration
+from stair.jobs.claims import living
+from stair.workflow.driver_claim import DRIVER
+from stair.workflow.job_logs import NOT_STARTED, explain, logs_since
+from stair.workflow.journal import Entry, JobName, job_name, read_journal
+from stair.workflow.slurm_queue import EMPTY, ENDED_BADLY, WAITING, Queue, QueueEntry
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-State = Literal["waiting", "running", "quiet", "done"]
+State = Literal["waiting", "pending", "running", "quiet", "failed", "done"]
+STATES: tuple[State, ...] = ("done", "running", "pending", "failed", "quiet", "waiting")
 
 QUIET_SECONDS = 120.0
 """A job without an update for so long counts as quiet: it ended early, or its machine is gone."""
@@ -26,10 +30,10 @@ QUIET_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Job:
-    """A job with a progress file."""
+    """A job of the run."""
 
     name: str
-    """Stage, model, benchmark, condition, shard."""
+    """Stage, model, benchmark, condition, shard; or the rule with its wildcards."""
     state: State
     done: int = 0
     total: int = 0
@@ -41,87 +45,161 @@ class Job:
     """Since the job started this time."""
     seconds_left: float | None = None
     note: str = ""
+    slurm: str = ""
+    """Slurm's number of the job, with its state."""
+    reason: str = ""
+    """Why it waits in the queue, or what Snakemake or Slurm reports on its failure."""
+    log: str = ""
+    tail: tuple[str, ...] = ()
+    """The last lines of a failed job's log."""
 
 
-def job_states(config: Config, paths: RunPaths, now: float | None = None) -> list[Job]:
-    """The state of every job of a run with a progress file, in the order of the graph; `now` is seconds since the epoch."""
-    return [_job(paths, name, time.time() if now is None else now) for name in _names(Run(config, paths))]
+@dataclass(frozen=True)
+class _Place:
+    """A job in the graph."""
+
+    name: str
+    journal: tuple[JobName, ...]
+    """Its names in the journal: an output may have a rule for each kind."""
+    files: tuple[Path, ...]
+    progress: Path | None = None
+    claim: Path | None = None
 
 
-def _names(run: Run) -> Iterator[str]:
-    """The names of progress files: one for each shard of an output that has shards."""
+def job_states(config: Config, paths: RunPaths, now: float | None = None, queue: Queue = EMPTY) -> list[Job]:
+    """The state of every job of a run, in the order of the graph.
+
+    Args:
+        config: the run.
+        paths: its files.
+        now: seconds since the epoch.
+        queue: Slurm's.
+    """
+    states = _States(paths, time.time() if now is None else now, queue)
+    return [states.of(place) for place in _places(Run(config, paths))]
+
+
+def uses_slurm(paths: RunPaths) -> bool:
+    """Whether jobs of the run were submitted to Slurm."""
+    return any(entry.slurm for entry in read_journal(paths).values())
+
+
+def _places(run: Run) -> Iterator[_Place]:
+    """Every job: the shards of an output before the output itself."""
     for output in OUTPUTS.values():
-        for name in output.jobs(run) if output.work else ():
-            if output.shards is None:
-                yield output.work_of(*name)
+        for name in output.jobs(run):
+            files = tuple(output.files(run, *name))
+            values = dict(zip(output.wildcards, name, strict=True))
+            journal = tuple(job_name(rule, values) for rule in output.rules)
+            if output.shards is not None:
+                work = output.work_of(*name)
+                done = all(file.exists() for file in files)
+                markers = job_inputs.markers(run, output, *name)
+                for shard, marker in enumerate(markers):
+                    numbers = {"shard": str(shard), "of": str(len(markers))}
+                    yield _Place(
+                        f"{work}/{shard}",
+                        (job_name(output.shards.rule, values | numbers),),
+                        files if done else (marker,),
+                        run.paths.progress_of(f"{work}/{shard}"),
+                        marker.with_name(f".{marker.stem}.claim"),
+                    )
+            if output.work and output.shards is None:
+                yield _Place(output.work_of(*name), journal, files, run.paths.progress_of(output.work_of(*name)))
             else:
-                yield from (f"{output.work_of(*name)}/{shard}" for shard in range(output.shards.count(run, *name)))
+                yield _Place("/".join((output.rules[0], *name)), journal, files)
 
 
-def _job(paths: RunPaths, name: str, now: float) -> Job:
+class _States:
+    """Reads the state of jobs at one moment."""
+
+    def __init__(self, paths: RunPaths, now: float, queue: Queue) -> None:
+        self._paths, self._now, self._queue = paths, now, queue
+        self._journal = read_journal(paths)
+
+    @cached_property
+    def _driven(self) -> bool:
+        return living(self._paths.work() / f".{DRIVER}.claim") is not None
+
+    def of(self, place: _Place) -> Job:
+        """The state of a job. Its outputs come first, then what the queue says, then the journal of a living driver."""
+        if all(file.exists() for file in place.files):
+            return self._finished(place)
+        entries = [self._journal[name] for name in place.journal if name in self._journal]
+        entry = max(entries, key=lambda entry: entry.time, default=None)
+        job = self._progress(place)
+        if job is not None and job.state in ("running", "done"):
+            return job
+        started = entry is not None and entry.event == "started"
+        queued = self._queue.find(entry.slurm, entry.comment) if entry is not None and started else None
+        if queued is not None:
+            return self._in_queue(place, entry, queued)
+        if place.claim is not None and living(place.claim) is not None:
+            return _with(job, place, "running")
+        if entry is not None and started and self._driven:
+            return _with(job, place, "running" if not entry.slurm or _began(entry) else "pending")
+        if entry is not None and entry.event == "failed":
+            return self._failed(place, entry, entry.message)
+        return job or Job(place.name, "waiting")
+
+    def _finished(self, place: _Place) -> Job:
+        """A job with its outputs; its progress file has the counts."""
+        job = self._progress(place)
+        if job is None:
+            return Job(place.name, "done")
+        return Job(place.name, "done", job.total, job.total, job.unit, seconds=job.seconds)
+
+    def _progress(self, place: _Place) -> Job | None:
+        """A job by its progress file; None without one."""
+        if place.progress is None:
+            return None
+        try:
+            progress: dict[str, Any] = json.loads(place.progress.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        done, total, fresh = progress["done"], progress["total"], progress.get("fresh", 0)
+        alive = self._now - progress["updated"] < QUIET_SECONDS
+        state: State = "done" if done >= total else "running" if alive else "quiet"
+        facts = progress.get("facts", {})
+        left = progress["seconds"] / fresh * (total - done) if state == "running" and fresh else None
+        return Job(
+            name=place.name,
+            state=state,
+            done=done,
+            total=total,
+            unit=progress["unit"],
+            tokens_per_s=facts.get("tokens_per_s") if state == "running" else None,
+            running=facts.get("running") if state == "running" else None,
+            seconds=progress["seconds"],
+            seconds_left=left,
+            note=progress["note"] if state == "running" else "",
+        )
+
+    def _in_queue(self, place: _Place, entry: Entry | None, queued: QueueEntry) -> Job:
+        slurm = f"{queued.number} {queued.state}"
+        if queued.state in ENDED_BADLY and entry is not None:
+            return self._failed(place, entry, f"Slurm reports {queued.state} {queued.reason}".strip(), slurm)
+        state: State = "pending" if queued.state in WAITING else "running"
+        return Job(place.name, state, slurm=slurm, reason=queued.reason if state == "pending" else queued.node)
+
+    def _failed(self, place: _Place, entry: Entry, reason: str, slurm: str = "") -> Job:
+        """The log's last lines; a job that never began has those of the cluster's log only."""
+        written = logs_since(entry.began, entry.logs)
+        if not written:
+            reason = f"{NOT_STARTED}. {reason}".strip()
+        explanation = explain(written)
+        log = str(explanation.log if explanation else written[0] if written else "")
+        tail = explanation.tail if explanation else ()
+        return Job(place.name, "failed", slurm=slurm or entry.slurm, reason=reason, log=log, tail=tail)
+
+
+def _with(job: Job | None, place: _Place, state: State) -> Job:
+    return Job(place.name, state, job.done, job.total, job.unit, seconds=job.seconds) if job else Job(place.name, state)
+
+
+def _began(entry: Entry) -> bool:
+    """Whether a started job has opened its log since."""
     try:
-        progress = json.loads(paths.progress_of(name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return Job(name, "waiting")
-    done, total, fresh = progress["done"], progress["total"], progress.get("fresh", 0)
-    state: State = "done" if done >= total else "running" if now - progress["updated"] < QUIET_SECONDS else "quiet"
-    facts = progress.get("facts", {})
-    left = progress["seconds"] / fresh * (total - done) if state == "running" and fresh else None
-    return Job(
-        name=name,
-        state=state,
-        done=done,
-        total=total,
-        unit=progress["unit"],
-        tokens_per_s=facts.get("tokens_per_s") if state == "running" else None,
-        running=facts.get("running") if state == "running" else None,
-        seconds=progress["seconds"],
-        seconds_left=left,
-        note=progress["note"] if state == "running" else "",
-    )
-
-
-def _sums(jobs: Iterable[Job]) -> dict[str, Any]:
-    """All jobs together: counts by state, the running ones' speed, and when the last of them ends."""
-    jobs = list(jobs)
-    states = Counter(job.state for job in jobs)
-    left = [job.seconds_left for job in jobs if job.seconds_left is not None]
-    return {
-        "jobs": {state: states[state] for state in ("done", "running", "quiet", "waiting")},
-        "tokens_per_s": round(sum(job.tokens_per_s or 0.0 for job in jobs), 1),
-        "running": sum(job.running or 0 for job in jobs),
-        "seconds_left": max(left, default=None),
-    }
-
-
-def as_json(jobs: list[Job]) -> dict[str, Any]:
-    """The sums and every job, for programs."""
-    return _sums(jobs) | {"shards": [asdict(job) for job in jobs]}
-
-
-def table(jobs: list[Job]) -> Table:
-    """Running and quiet jobs, and a last line for all, for the terminal."""
-    from rich.table import Table
-
-    sums = _sums(jobs)
-    table = Table(box=None, pad_edge=False)
-    for title in ("job", "state", "done", "running", "tokens/s", "left"):
-        table.add_column(title, justify="left" if title in ("job", "state") else "right", overflow="fold")
-    for job in jobs:
-        if job.state in ("running", "quiet"):
-            table.add_row(
-                job.name,
-                "no news" if job.state == "quiet" else "running",
-                f"{job.done} of {job.total} {job.unit}",
-                "" if job.running is None else str(job.running),
-                "" if job.tokens_per_s is None else f"{job.tokens_per_s:.0f}",
-                "" if job.seconds_left is None else duration(job.seconds_left),
-            )
-    count = sums["jobs"]
-    totals = f"{count['done']} of {len(jobs)} jobs done, {count['running']} running, {count['waiting']} to come"
-    if count["quiet"]:
-        totals += f", {count['quiet']} without news for {duration(QUIET_SECONDS)} or more"
-    left = "" if sums["seconds_left"] is None else duration(sums["seconds_left"])
-    speed = f"{sums['tokens_per_s']:.0f}" if count["running"] else ""
-    table.add_row(totals, "", "", str(sums["running"]) if count["running"] else "", speed, left)
-    return table
+        return entry.logs[0].stat().st_mtime >= entry.time - 1
+    except (OSError, IndexError):
+        return False

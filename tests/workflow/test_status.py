@@ -1,9 +1,12 @@
-"""`stair status`: what running jobs have told, over all shards of a run."""
+"""`stair status`: the state of every job, from outputs, progress files, the driver's journal and Slurm's queue."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,15 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
+from stair.jobs.claims import Claim
 from stair.jobs.progress import Progress
-from stair.workflow.status import QUIET_SECONDS, Job, as_json, job_states
-from tests.workflow.conftest import environment
+from stair.workflow.driver_claim import DRIVER
+from stair.workflow.job_logs import explain
+from stair.workflow.journal import Journal, journal_path
+from stair.workflow.slurm_queue import EMPTY, Queue, parse_queue
+from stair.workflow.status import QUIET_SECONDS, Job, job_states
+from stair.workflow.status_table import as_json, failure_lines
+from tests.workflow.conftest import environment, run_in, snakemake
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,8 +68,8 @@ def test_all_shards_together(run: tuple[Config, RunPaths]) -> None:
     sums = as_json(job_states(*run))
     assert (sums["tokens_per_s"], sums["running"]) == (300.4, 20)
     assert sums["seconds_left"] == pytest.approx(100, rel=0.05)
-    assert (sums["jobs"]["done"], sums["jobs"]["running"], sums["jobs"]["quiet"]) == (2, 2, 0)
-    assert sum(sums["jobs"].values()) == len(sums["shards"])
+    assert (sums["counts"]["done"], sums["counts"]["running"], sums["counts"]["quiet"]) == (2, 2, 0)
+    assert sum(sums["counts"].values()) == len(sums["jobs"])
 
 
 def test_a_job_that_fell_silent_is_not_counted_as_running(run: tuple[Config, RunPaths]) -> None:
@@ -92,3 +101,171 @@ def test_in_the_terminal_and_as_json(run: tuple[Config, RunPaths]) -> None:
     assert lines[-1].startswith("2 of ")
     assert "2 running" in lines[-1]
     assert json.loads(told("--json"))["tokens_per_s"] == 300.4
+
+
+# ---------------------------------------------------------------- the driver's journal and Slurm's queue
+
+SHARD = "evaluation/qwen3-4b-instruct/math500/native/1"
+WILDCARDS = {"model": "qwen3-4b-instruct", "benchmark": "math500", "condition": "native", "shard": "1", "of": "2"}
+COMMENT = "rule_evaluation_shard_wildcards_qwen3-4b-instruct_math500_native_1_2"
+
+
+def log_of(paths: RunPaths) -> Path:
+    return paths.log("evaluation", "qwen3-4b-instruct", "math500", "native-1-of-2")
+
+
+@pytest.fixture
+def submitted(run: tuple[Config, RunPaths]) -> tuple[Config, RunPaths]:
+    """A shard was submitted as Slurm's job 71."""
+    journal = Journal(run[1])
+    journal.started("evaluation_shard", WILDCARDS, [str(log_of(run[1]))])
+    journal.write("submitted", "evaluation_shard", WILDCARDS, slurm="71")
+    return run
+
+
+def queue(*lines: str) -> Queue:
+    return parse_queue("\n".join(lines), Path.cwd())
+
+
+def state_of(run: tuple[Config, RunPaths], queue: Queue = EMPTY) -> Job:
+    return {job.name: job for job in job_states(*run, queue=queue)}[SHARD]
+
+
+def test_a_job_in_the_queue(submitted: tuple[Config, RunPaths]) -> None:
+    here = os.getcwd()
+    pending = state_of(
+        submitted, queue(f"71|PENDING|Resources|0:00||{here}|{COMMENT}", f"72|RUNNING|None|5:00|n1|{here}|x")
+    )
+    assert (pending.state, pending.slurm, pending.reason) == ("pending", "71 PENDING", "Resources")
+    running = state_of(submitted, queue(f"71|RUNNING|None|1:10|node3|{here}|{COMMENT}"))
+    assert (running.state, running.reason) == ("running", "node3")
+
+
+def test_a_job_that_slurm_ended(submitted: tuple[Config, RunPaths]) -> None:
+    """The driver is gone, so the queue alone knows of it."""
+    log_of(submitted[1]).parent.mkdir(parents=True)
+    log_of(submitted[1]).write_text("\n".join(f"line {number}" for number in range(9)) + "\n\n")
+    ended = state_of(submitted, queue(f"71|OUT_OF_MEMORY|OutOfMemory|1:10|node3|{os.getcwd()}|{COMMENT}"))
+    assert (ended.state, ended.slurm) == ("failed", "71 OUT_OF_MEMORY")
+    assert "OUT_OF_MEMORY" in ended.reason
+    assert ended.tail == tuple(f"line {number}" for number in range(4, 9))
+    told = failure_lines([ended])
+    assert told[1].startswith(f"failed: {SHARD} (Slurm 71 OUT_OF_MEMORY)") and told[-1] == "  | line 8"
+
+
+def test_slurms_own_lines_explain_a_failure(submitted: tuple[Config, RunPaths], tmp_path: Path) -> None:
+    """The job's own log is empty, and Snakemake's lines come last in Slurm's."""
+    lines = (
+        "Building DAG of jobs...",
+        "slurmstepd-one: error: StepId=6.0 exceeded memory limit (527151104 > 524288000), being killed",
+        "srun: error: one: task 0: Killed",
+        "Exiting because a job execution failed. Look above for error messages",
+    )
+    log = tmp_path / "6.log"
+    log.write_text("\n".join(lines))
+    log_of(submitted[1]).parent.mkdir(parents=True)
+    log_of(submitted[1]).write_text("5 responses of an earlier attempt\n")
+    os.utime(log_of(submitted[1]), (0, time.time() - 3600))
+    job = {"logs": [str(log_of(submitted[1])), str(log)], "message": "SLURM-job '71' failed"}
+    Journal(submitted[1]).write("failed", "evaluation_shard", WILDCARDS, **job)
+    failed = state_of(submitted)
+    assert (failed.log, failed.tail) == (str(log), lines[1:3])
+    explanation = explain([log])
+    assert explanation is not None and explanation.line == lines[2]
+    os.utime(log_of(submitted[1]))
+    assert state_of(submitted).log == str(log), "the attempt's own log ends with its progress"
+    log_of(submitted[1]).write_text("stair: error: the disk is full\n")
+    assert state_of(submitted).tail == ("stair: error: the disk is full",)
+    os.utime(log_of(submitted[1]), (0, time.time() - 3600))
+    log.unlink()
+    refused = state_of(submitted)
+    assert (refused.state, refused.log, refused.tail) == ("failed", "", ())
+    assert "its command did not start" in refused.reason
+
+
+def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: tuple[Config, RunPaths]) -> None:
+    """Of the jobs of one comment the newest counts, and none that was submitted from another folder."""
+    Journal(run[1]).started("evaluation_shard", WILDCARDS, [])
+    here = os.getcwd()
+    lines = (f"9|FAILED|NonZeroExitCode|0:01|n1|{here}|{COMMENT}", f"10|PENDING|Priority|0:00||{here}|{COMMENT}")
+    assert state_of(run, queue(*lines)).slurm == "10 PENDING"
+    assert state_of(run, queue(*reversed(lines))).slurm == "10 PENDING"
+    assert state_of(run, queue(f"11|RUNNING|None|0:01|n1|/elsewhere|{COMMENT}")).state == "waiting"
+
+
+def test_without_an_answer_of_the_queue_the_log_tells(submitted: tuple[Config, RunPaths]) -> None:
+    assert state_of(submitted).state == "waiting", "its driver is gone, and no queue has it"
+    with Claim(submitted[1].work(), DRIVER):
+        assert state_of(submitted).state == "pending"
+        log_of(submitted[1]).parent.mkdir(parents=True)
+        log_of(submitted[1]).touch()
+        assert state_of(submitted).state == "running"
+
+
+def test_a_shard_that_holds_its_claim_runs(run: tuple[Config, RunPaths]) -> None:
+    """A command that was started by hand, while it loads the model."""
+    with Claim(run[1].work("evaluation", "qwen3-4b-instruct", "math500", "native"), "shard-1-of-2"):
+        assert state_of(run).state == "running"
+    assert state_of(run).state == "waiting"
+
+
+def test_a_second_attempt_and_a_torn_line(submitted: tuple[Config, RunPaths]) -> None:
+    paths = submitted[1]
+    journal = Journal(paths)
+    journal.write("failed", "evaluation_shard", WILDCARDS, logs=["/none"], message="SLURM status is: 'TIMEOUT'")
+    failed = state_of(submitted)
+    assert (failed.state, failed.slurm, failed.tail) == ("failed", "71", ())
+    assert "TIMEOUT" in failed.reason
+    journal.started("evaluation_shard", WILDCARDS, [str(log_of(paths))])
+    with open(journal_path(paths), "a") as file:
+        file.write('{"event": "failed", "job": ["evaluation_sh')
+    with Claim(paths.work(), DRIVER):
+        assert state_of(submitted).state == "running", "it has no number yet"
+    paths.shard("1", "2", "evaluation", "qwen3-4b-instruct", "math500", "native").parent.mkdir(parents=True)
+    paths.shard("1", "2", "evaluation", "qwen3-4b-instruct", "math500", "native").touch()
+    assert state_of(submitted).state == "done", "its output is there"
+
+
+@pytest.mark.skipif(not os.access("/usr/bin/squeue", os.X_OK), reason="Slurm's client is not installed")
+def test_slurm_that_does_not_answer_is_a_warning(submitted: tuple[Config, RunPaths]) -> None:
+    shell = environment() | {"SLURM_CONF": "/nowhere/slurm.conf"}
+    command = ["stair", "status", "--run", str(submitted[1].folder), "--json"]
+    done = subprocess.run(command, env=shell, capture_output=True, text=True, timeout=60, check=True)
+    assert "warning: Slurm's queue is unknown: squeue" in done.stderr
+    content = json.loads(done.stdout)
+    assert content["queue_error"] in done.stderr
+    assert {job["name"]: job["state"] for job in content["jobs"]}[SHARD] == "waiting"
+
+
+# ---------------------------------------------------------------- a real run
+
+
+def test_failures_of_a_real_run(copied_run: Path) -> None:
+    """A scored file is damaged and two tables are gone: their jobs fail, and succeed when the file is whole again."""
+    results = copied_run / "results" / "smoke"
+
+    def states() -> dict[str, dict[str, str]]:
+        told = run_in(copied_run, "stair", "status", "--run", "results/smoke", "--json").stdout
+        return {job["name"]: job for job in json.loads(told)["jobs"]}
+
+    assert Counter(job["state"] for job in states().values()).keys() == {"done"}
+    (scored,) = (results / "evaluation").rglob("native.parquet")
+    whole, times = scored.read_bytes(), scored.stat()
+    scored.write_bytes(whole[: len(whole) // 2])
+    os.utime(scored, ns=(times.st_atime_ns, times.st_mtime_ns))
+    for suffix in (".csv", ".md", ".tex"):
+        (results / "tables" / f"native_accuracy{suffix}").unlink()
+    assert states()["table/native_accuracy"]["state"] == "waiting"
+    assert snakemake(copied_run, "tables", check=False).returncode == 1
+    failed = {name: job for name, job in states().items() if job["state"] == "failed"}
+    assert "table/native_accuracy" in failed
+    job = failed["table/native_accuracy"]
+    assert job["log"] == str(results / "logs" / "tables" / "native_accuracy.log")
+    assert job["tail"] and job["tail"][-1] == Path(job["log"]).read_text().strip().splitlines()[-1]
+    told = run_in(copied_run, "stair", "status", "--run", "results/smoke").stdout
+    assert "failed: table/native_accuracy" in told and f"  | {job['tail'][-1]}" in told
+    assert f"{len(failed)} failed" in told
+    scored.write_bytes(whole)
+    os.utime(scored, ns=(times.st_atime_ns, times.st_mtime_ns))
+    snakemake(copied_run, "tables")
+    assert Counter(job["state"] for job in states().values()).keys() == {"done"}

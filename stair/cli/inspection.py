@@ -1,0 +1,86 @@
+"""Commands that inspect a machine before a run, and a run while it works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stair.cli.context import open_run
+from stair.cli.options import RunOption
+
+commands = typer.Typer()
+
+
+@commands.command()
+def doctor(
+    run: Annotated[
+        str | None,
+        typer.Option(help="Also check what this run needs: a run of workflow/runs, an overlay, or a run's folder."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
+) -> None:
+    """Report what this machine can run: one line for each finding, and a remedy for each warning and error.
+
+    Checks GPUs, packages against the lock file, and Slurm. With --run, also each model's attention path, SGLang's environment,
+    access to the hub for missing downloads, and free disk. Changes nothing. Exits with 1 if there is an error.
+    """
+    import json
+
+    from stair.cli.reproduce import project_root
+    from stair.config.resolve import RESOLVED, load_run, resolve
+    from stair.doctor.examination import as_json, examine, summary
+
+    root = project_root()
+    config = None
+    if run is not None:
+        folder = Path(run)
+        config = load_run(folder) if (folder / RESOLVED).is_file() else resolve(root, {"run": run})
+    findings = []
+    for finding in examine(root, config):
+        findings.append(finding)
+        if not json_:
+            print(f"{finding.level:8}{finding.topic:11}{finding.text}", flush=True)
+            if finding.level != "ok":
+                print(f"{'':19}remedy: {finding.remedy}", flush=True)
+    print(json.dumps(as_json(findings), indent=2) if json_ else summary(findings))
+    if any(finding.level == "error" for finding in findings):
+        raise SystemExit(1)
+
+
+@commands.command()
+def status(
+    run: RunOption,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
+) -> None:
+    """Show the state of a run's jobs: running and pending ones, those to come, and failures with the end of their log.
+
+    Reads the outputs, work/progress, work/jobs.jsonl and, where jobs were submitted to Slurm, its queue. Changes nothing. The
+    jobs may run on other machines.
+    """
+    import json
+    import sys
+
+    from stair.workflow.slurm_queue import EMPTY, QueueError, slurm_queue
+    from stair.workflow.status import job_states, uses_slurm
+    from stair.workflow.status_table import as_json, failure_lines, table
+
+    settings, paths = open_run(run)
+    queue, fault = EMPTY, None
+    if uses_slurm(paths):
+        try:
+            queue = slurm_queue(Path.cwd())
+        except QueueError as error:
+            fault = f"Slurm's queue is unknown: {error}"
+            print(f"warning: {fault}", file=sys.stderr)
+    jobs = job_states(settings, paths, queue=queue)
+    if json_:
+        print(json.dumps(as_json(jobs) | {"queue_error": fault}, indent=2))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(table(jobs))
+    for line in failure_lines(jobs):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

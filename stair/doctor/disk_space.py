@@ -1,0 +1,109 @@
+"""Free disk against the downloads and the replay of a run."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.replay import Replay
+from stair.doctor.attention_paths import architecture_of
+from stair.doctor.finding import Finding
+from stair.hub.fetch import DownloadPlan
+from stair.hub.revisions import Source, read_lock
+from stair.jobs.tensor_files import gigabytes
+from stair.replay.design.crossed import Batch
+from stair.replay.design.histories import History
+from stair.replay.units import Shapes, Unit
+
+_SPARE = 5_000_000_000
+"""Bytes for work logs, captured states, tables and figures, and for the system."""
+
+
+def free_bytes(folder: Path) -> tuple[int, int]:
+    """The free bytes of the file system that a folder is or will be on, and the device's number."""
+    existing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
+    return shutil.disk_usage(existing).free, existing.stat().st_dev
+
+
+def replay_bytes(settings: Replay, shapes: Shapes) -> int:
+    """The size of the states of one model's replay, by the sizes of its design."""
+    many, few = settings.history_coverage, settings.problem_coverage
+    history = History("", 0, ())
+
+    def batches(first: int, last: int, *, history: History | None, reads: bool) -> Iterator[Unit]:
+        for start in range(first, last, settings.batch_problems):
+            problems = ("",) * (min(start + settings.batch_problems, last) - start)
+            yield Unit(1, Batch(history, 0, problems), reads)
+
+    def size(history: History | None, reads: bool, *, whole: bool) -> int:
+        units = list(batches(0, many.current_problems, history=history, reads=reads))
+        if whole:
+            units += batches(many.current_problems, few.current_problems, history=history, reads=reads)
+        return shapes.nbytes(units)
+
+    group = size(None, True, whole=True)
+    group += few.histories * size(history, True, whole=True)
+    group += (many.histories - few.histories) * size(history, False, whole=False)
+    return group * len(settings.groups)
+
+
+def disk_findings(
+    config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan]
+) -> Iterator[Finding]:
+    """The needed and the free space of the results and of the cache, which may be on one disk."""
+    downloads = _download_bytes(config, paths, missing, plans)
+    states = 0
+    for model in config.replay.models if config.replay else ():
+        architecture = architecture_of(config, paths, model)
+        if config.replay is not None and architecture is not None:
+            shapes = Shapes(architecture, config.replay.layers, config.replay.depth)
+            present = sum(file.stat().st_size for file in paths.replay_states(model).rglob("*") if file.is_file())
+            states += max(0, replay_bytes(config.replay, shapes) - present)
+    places = {"results": (paths.folder, states, f"{gigabytes(states)} of replayed states" if states else "")}
+    if downloads:
+        places["hub.cache"] = (Path(config.hub.cache), downloads, f"{gigabytes(downloads)} of downloads")
+    disks: dict[int, list[str]] = {}
+    for key, (folder, _, _) in places.items():
+        disks.setdefault(free_bytes(folder)[1], []).append(key)
+    for keys in disks.values():
+        folder = places[keys[0]][0]
+        free, needed = free_bytes(folder)[0], sum(places[key][1] for key in keys) + _SPARE
+        parts = [part for key in keys if (part := places[key][2])] + [f"{gigabytes(_SPARE)} for logs and tables"]
+        text = f"{folder}: {gigabytes(free)} free, {gigabytes(needed)} needed ({', '.join(parts)})"
+        if needed <= free:
+            yield Finding("disk", "ok", text)
+        else:
+            short = needed - _SPARE > free
+            key = keys[-1] if short else keys[0]
+            remedy = f"make room, or set {key} in the overlay to a folder on a larger disk"
+            yield Finding("disk", "error" if short else "warning", text, remedy)
+
+
+def _download_bytes(config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan]) -> int:
+    """As the hub reports it, else as the lock file records it, else by the parameters of the published shapes."""
+    known = {plan.source.name: plan.missing_bytes for plan in plans}
+    lock = read_lock(Path(config.hub.lock))
+    total = 0
+    for source in missing:
+        if source.name in known:
+            total += known[source.name]
+        elif source.locked_as in lock:
+            total += sum(facts["bytes"] for facts in lock[source.locked_as]["files"].values())
+        elif not source.dataset:
+            total += _weights(config, paths, source.name.removeprefix("models."))
+    return total
+
+
+def _weights(config: Config, paths: RunPaths, model: str) -> int:
+    """About the bytes of a model in bfloat16: its tables of tokens, attention, and MLPs of four times the model's width."""
+    shape = architecture_of(config, paths, model)
+    if shape is None:
+        return 0
+    heads = (shape.query_heads + 2 * shape.kv_heads + shape.query_heads) * shape.head_dim
+    layer = shape.hidden_size * (heads + 3 * 4 * shape.hidden_size)
+    tables = 1 if shape.tied_embeddings else 2
+    return 2 * (shape.layers * layer + tables * math.prod((shape.vocabulary, shape.hidden_size)))

@@ -1,0 +1,68 @@
+"""The end of a job's log, and the line of it that explains a failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+NOT_STARTED = "its command did not start: the scheduler refused the job, or its node failed"
+"""The reason of a failure without a log of the attempt."""
+
+_CLOCK_SECONDS = 10.0
+"""How far the clocks of a driver and of a file server may differ."""
+_LINES = 5
+_BYTES = 50_000
+_OWN = "stair: error:"
+_SLURM = re.compile(r"^(slurmstepd|srun|slurmd)\b.*(error|killed)", flags=re.I)
+"""Slurm's own lines in a job's log: memory, time limit, a lost node. Snakemake's lines after them explain nothing."""
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _BYTES))
+            text = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def logs_since(began: float, logs: Iterable[Path]) -> list[Path]:
+    """The logs that an attempt has written; an earlier attempt's explain nothing.
+
+    Args:
+        began: seconds since the epoch.
+        logs: the job's log, and the cluster's.
+    """
+    written = []
+    for log in logs:
+        with suppress(OSError):
+            if log.stat().st_mtime >= began - _CLOCK_SECONDS:
+                written.append(log)
+    return written
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the logs of a failed job say."""
+
+    log: Path
+    line: str
+    """The one line that explains it best."""
+    tail: tuple[str, ...]
+    """The last lines."""
+
+
+def explain(logs: Iterable[Path]) -> Explanation | None:
+    """The first log with a command's error, else the first with lines of Slurm's own, else the first with text."""
+    contents = [(log, lines) for log in logs if (lines := _lines(log))]
+    for log, lines in contents:
+        if own := [line for line in lines if line.startswith(_OWN)]:
+            return Explanation(log, own[-1].removeprefix(_OWN).strip(), tuple(lines[-_LINES:]))
+    for log, lines in contents:
+        if slurm := [line for line in lines if _SLURM.match(line)]:
+            return Explanation(log, slurm[-1], tuple(slurm[-_LINES:]))
+    return next((Explanation(log, lines[-1], tuple(lines[-_LINES:])) for log, lines in contents), None)
