@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from stair.config.backbones import Model
+from stair.config.claim_bounds import ClaimBounds
 from stair.config.controls import Controls
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
@@ -47,6 +48,9 @@ class Config(Strict):
     controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
+    claims: ClaimBounds = Field(
+        default_factory=ClaimBounds, description="Bounds of the paper's claims that the paper states without a number."
+    )
     transformers: TransformersEngine = Field(description="The Transformers engine.")
     sglang: SGLangEngine = Field(default_factory=SGLangEngine, description="The SGLang engine.")
     expected_seconds: dict[str, float] = Field(

@@ -437,12 +437,14 @@ def comparison(config: Config) -> Settings:
     for key, benchmark in config.benchmarks.items():
         decisive |= chosen(f"benchmarks.{key}", benchmark, "label", "tiny", "mathematical")
     decisive |= _conditions(config, "label", "models", "benchmarks")
+    decisive |= _of_controls(_conditions(config.shared_t1(), "label"))
     return decisive | chosen("evaluation", config.evaluation, "samples")
 
 
 def claims(config: Config) -> Settings:
     """The paper's claims on a run: as the comparison, and which controllers differ by their seed alone."""
     decisive = comparison(config) | _conditions(config, "controller", "variant", "repeats")
+    decisive |= {f"claims.{name}": value for name, value in config.claims.model_dump().items()}
     for key, controller in config.controllers.items():
         decisive |= {f"controllers.{key}.{name}": value for name, value in controller.model_dump(mode="json").items()}
     statements = file_digest(Path(__file__).parents[1] / "reporting/claims/claims.yaml")

@@ -20,6 +20,8 @@ from stair.conversation.renderer import Exchange, Renderer
 from stair.graph.table_inputs import FIGURES, tables_of
 from stair.records.keys import ids_digest
 from stair.reporting.export import export
+from stair.reporting.paper_order import shown
+from tests.reporting.compiling import compiled, needs_latex
 
 pytestmark = pytest.mark.reproduced
 FOLDER = Path(__file__).parents[2] / "results" / "tiny"
@@ -188,6 +190,17 @@ def test_every_artifact_says_that_it_comes_from_tiny_models(run: tuple[Config, R
         assert values.value.notna().all()
     for name in FIGURES:
         assert all(paths.figure(name, suffix).stat().st_size > 0 for suffix in (".png", ".pdf", ".csv"))
+
+
+@needs_latex
+def test_every_table_compiles_alone(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
+    tables = [each for each in shown(*run) if each.kind == "table"]
+    assert sum(each.in_paper for each in tables) == 17
+    for each in tables:
+        place = tmp_path / each.name
+        place.mkdir()
+        log = compiled(run[1].table(each.name, ".tex").read_text(), place)
+        assert (place / "page.pdf").is_file() and "Missing character" not in log, each.name
 
 
 def test_the_comparison_is_of_structure_only_and_every_claim_has_a_line(run: tuple[Config, RunPaths]) -> None:

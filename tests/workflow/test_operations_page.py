@@ -1,4 +1,4 @@
-"""Every command block of docs/operations.md, run word for word on a smoke run with the damage that it is for."""
+"""Every command block of docs/operations.md, and of archive.md on `stair restore`, run word for word on a damaged smoke run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of,
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(600)]
 
-PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+RESTORED = "## An archive's work: `stair restore`"
+_PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "archive.md")]
+PAGE = _PAGES[0] + RESTORED + _PAGES[1].partition(RESTORED)[2]
 MODEL, BENCHMARK = "qwen3-4b-instruct", "math500"
 RESPONSES = Path("results/smoke/responses") / MODEL / BENCHMARK
 WORK = Path("results/smoke/work/evaluation") / MODEL / BENCHMARK

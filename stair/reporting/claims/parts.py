@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from stair.config.claim_bounds import ClaimBounds
 from stair.config.model import Config
 from stair.reporting import paper_labels
-from stair.reporting.claims.statements import Claim, Compare, Pooled, Shared, Transitions, Values
+from stair.reporting.claims.statements import Bound, Claim, Compare, Pooled, Shared, Transitions, Values
+from stair.reporting.comparison.elsewhere import elsewhere
 from stair.reporting.comparison.ours import Ours
 from stair.reporting.comparison.printed import Place
 from stair.reporting.labels import Labels
@@ -220,19 +222,29 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
     names: list[dict[str, int]] = [{}]
     for key, numbers in test.over.items():
         names = [{**known, key: number} for known in names for number in numbers]
+    bounds = evidence.config.claims
+    times = _number(test.times, bounds)
     for filled in names:
-        greater, less = (side.format(**filled) if isinstance(side, str) else side for side in (test.greater, test.less))
+        greater, less = (
+            side.format(**filled) if isinstance(side, str) else _number(side, bounds)
+            for side in (test.greater, test.less)
+        )
         for group in test.groups:
             absent = _not_in_run(evidence.config, [test.model])
             sides = [absent or _estimate(evidence, test.model, group, side) for side in (greater, less)]
-            factor = f"{test.times:g} times " if test.times != 1.0 else ""
+            factor = f"{times:g} times " if times != 1.0 else ""
             part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))
             gap = next((side for side in sides if isinstance(side, Gap)), None)
             if gap is not None:
                 yield Part(part, "", gap)
                 continue
             ours, theirs = (side for side in sides if not isinstance(side, Gap))
-            yield Part(part, "", difference_of_estimates(ours, _scaled(theirs, test.times)))
+            yield Part(part, "", difference_of_estimates(ours, _scaled(theirs, times)))
+
+
+def _number(number: float | Bound, bounds: ClaimBounds) -> float:
+    """A plain number, or one of the configuration's bounds."""
+    return float(getattr(bounds, number.bound)) if isinstance(number, Bound) else number
 
 
 def _scaled(interval: Interval, factor: float) -> Interval:
@@ -248,4 +260,6 @@ def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> 
         if (place.model, place.group, place.metric) == (label, group, side) and ours.value is not None:
             low, high = (ours.value if end is None else end for end in (ours.low, ours.high))
             return Interval(ours.value, low, high)
-    return Gap(f"no table or figure of the run gives {side!r}{f' of {group}' if group else ''}")
+    lacking = Place("", label, "", "", "", group, side, "")
+    where = f" of {group}" if group else ""
+    return Gap(f"no table or figure of the run gives {side!r}{where}{elsewhere(lacking, evidence.numbers)}")

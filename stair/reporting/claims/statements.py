@@ -56,14 +56,20 @@ class Shared(Strict):
     less: Keys
 
 
+class Bound(Strict):
+    """A number of the configuration's section `claims`."""
+
+    bound: Key
+
+
 class Values(Strict):
     """A reported number against another one, or a plain number."""
 
     kind: Literal["values"]
     model: Key = "qwen3-4b-instruct"
-    greater: Text | float
-    less: Text | float
-    times: float = Field(1.0, gt=0, description="Multiplies `less`.")
+    greater: Text | float | Bound
+    less: Text | float | Bound
+    times: float | Bound = Field(1.0, description="Multiplies `less`.")
     over: dict[str, Annotated[tuple[int, ...], Field(strict=False)]] = Field(
         default_factory=dict, description="Values of a name in braces; one test for each."
     )

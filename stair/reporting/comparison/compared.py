@@ -8,6 +8,7 @@ from enum import StrEnum
 from math import sqrt
 
 from stair.reporting import paper_labels
+from stair.reporting.comparison.elsewhere import elsewhere
 from stair.reporting.comparison.kinds import EXACT, SAMPLED, Kind
 from stair.reporting.comparison.ours import Ours
 from stair.reporting.comparison.printed import Place, Printed
@@ -72,7 +73,8 @@ class Known:
 
 def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], known: Known) -> list[Compared]:
     """Every printed value beside ours, in the order of `printed`."""
-    compared = [_compared(each, ours.get(each.place), known) for each in printed]
+    numbers = [place for place, number in ours.items() if number.value is not None]
+    compared = [_compared(each, ours.get(each.place), known, numbers) for each in printed]
     # One number can stand in several tables; it is one comparison.
     tested = {_number(c.printed.place): c.p_value for c in compared if c.p_value is not None}
     called = dict(zip(tested, false_discoveries(list(tested.values()), FALSE_DISCOVERIES), strict=True))
@@ -81,12 +83,12 @@ def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], known: Known
     ]
 
 
-def _compared(printed: Printed, ours: Ours | None, known: Known) -> Compared:
+def _compared(printed: Printed, ours: Ours | None, known: Known, numbers: Sequence[Place]) -> Compared:
     """One value; of a sampled number the p-value, on which all sampled numbers decide together."""
     place, kind = printed.place, printed.kind
     foreign = known.stands_in(place)
     if ours is None or ours.value is None:
-        return Compared(printed, Verdict.NOT_RUN, reason=known.absent(place))
+        return Compared(printed, Verdict.NOT_RUN, reason=f"{known.absent(place)}{elsewhere(place, numbers)}")
     if foreign is not None:
         return Compared(printed, Verdict.STRUCTURE, ours.value, reason=f"the run has this number; {foreign}")
     if kind in EXACT:

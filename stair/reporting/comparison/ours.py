@@ -60,17 +60,21 @@ class _Spelling:
         self._models = _renamed(labels.models, paper_labels.MODELS)
         self._benchmarks = _renamed(labels.benchmarks, paper_labels.BENCHMARKS)
         self._conditions = _renamed(labels.conditions, paper_labels.CONDITIONS)
+        # The study with a shared T1 history has labels of its own.
+        self._study = _renamed(Labels.of(config.shared_t1()).conditions, paper_labels.CONDITIONS)
 
     def place(self, row: Mapping[str, str]) -> Place:
         """A row's place, in the paper's spelling."""
         place = Place(**{key: row[key] for key in Place._fields})
         pooled = place.artifact == paper_labels.POOLED and place.model == self._pooled
+        shared = place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
+        conditions = self._study if shared else self._conditions
         metric, study, benchmark = place.metric.partition(", shared-T1 ")  # the only metric that names a benchmark
         return place._replace(
             metric=f"{metric}{study}{self._benchmarks.get(benchmark, benchmark)}",
             model="" if pooled else self._models.get(place.model, place.model),
             benchmark=self._benchmarks.get(place.benchmark, place.benchmark),
-            condition=self._conditions.get(place.condition, place.condition),
+            condition=conditions.get(place.condition, place.condition),
         )
 
 

@@ -245,6 +245,31 @@ def test_values_of_other_stages_are_tested_with_their_intervals() -> None:
     assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is Verdict.FAILS
 
 
+def test_bounds_of_words_are_the_configurations() -> None:
+    """Claim 4 of attention that persists, claim 5 of a small interaction, claim 6 of comparable reads."""
+    claims = read_claims()
+    place = Place("fig:x", "Qwen3-4B-Instruct-2507", "MATH-500", "", "", "group 1", "", "%")
+    mass = place._replace(metric="attention mass on earlier assistant responses, layer 19")
+    energy = place._replace(metric="interaction energy fraction, layer 19")
+    fit = "fit group 1, test group 2"
+    reads = [
+        place._replace(group=fit, metric=f"incremental R2, earlier-{read} read, layer 3")
+        for read in ("user", "assistant")
+    ]
+    numbers = {each: Ours(value, None, None, "a.csv") for each, value in zip((mass, energy), (6.0, 4.0), strict=True)}
+    numbers |= {each: Ours(value, None, None, "a.csv") for each, value in zip(reads, (0.6, 1.0), strict=True)}
+
+    def effects(**bounds: float) -> list[float]:
+        config = resolve(ROOT, {"run": "paper", "claims": bounds})
+        four, five, six = (parts_of(claims[number - 1], evidence(config, None, numbers)) for number in (4, 5, 6))
+        of_words = [four[0], five[0], *(part for part in six if " times " in part.name)]
+        return [part.effect.interval.estimate for part in of_words if isinstance(part.effect, Effect)]
+
+    assert effects() == pytest.approx([1.0, 1.0, 0.1, 0.7])
+    changed = effects(persisting_attention=3.0, small_interaction=10.0, comparable_reads=0.8)
+    assert changed == pytest.approx([3.0, 6.0, -0.2, 0.52])
+
+
 def test_what_a_run_lacks_is_not_run(tmp_path: Path) -> None:
     """The smoke run: one model on one benchmark, which stand for the paper's."""
     config = resolve(ROOT, {"run": "smoke"})

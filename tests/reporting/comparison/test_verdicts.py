@@ -118,6 +118,22 @@ def test_the_shared_t1_bank_length_joins_under_any_label_of_its_benchmark(tmp_pa
     assert places == {each.place for each in printed_values() if "shared-T1 AIME 2025" in each.place.metric}
 
 
+def test_labels_of_the_study_with_a_shared_t1_are_joined_under_the_papers(tmp_path: Path) -> None:
+    """A label that only `controls.conditions` changes: the evaluation's condition of that key keeps its own."""
+    changes = {"controls": {"conditions": {"native": {"label": "Plain"}, "direct_read": {"label": "Straight"}}}}
+    config = resolve(Path(__file__).parents[3], {"run": "paper", **changes})
+    study, evaluation = Labels.of(config.shared_t1()), Labels.of(config)
+    assert (study.condition("native"), evaluation.condition("native")) == ("Plain", "Native")
+    names = {"native": "Native", "direct_read": "Direct reflected-read"}
+    values = [Value("qwen3.5-4b", "aime2025", key, "T2", "", "Avg@4", 50.0, "%") for key in names]
+    (tmp_path / "shared_t1.csv").write_text(tidy_csv("tab:shared-t1", values, study))
+    summary = Value("qwen3.5-4b", "aime2025", "native", "T2-T4", "", "Avg@4", 50.0, "%")
+    (tmp_path / "continuous_summary.csv").write_text(tidy_csv("tab:continuous-summary", [summary], evaluation))
+    places = read_ours([tmp_path / "shared_t1.csv", tmp_path / "continuous_summary.csv"], config).keys()
+    assert {each.condition for each in places if each.artifact == "tab:shared-t1"} == set(names.values())
+    assert len(places & {each.place for each in printed_values()}) == 3
+
+
 def test_kinds_of_the_examples() -> None:
     kinds = [each.kind for each in (SETTING, COUNT, REPLAY, RUNTIME, RATES[0])]
     assert kinds == [Kind.SETTING, Kind.COUNT, Kind.REPLAY, Kind.HARDWARE, Kind.RATE]
