@@ -7,6 +7,7 @@
 # make test-workflow     whole small runs: the graph, changes, reuse, verification
 # make test-faults       kills and damages real runs
 # make test-reproduced   checks the finished tiny run against docs/tiny.md, and its seconds against docs/budget.md
+# make test-slurm        a real Slurm cluster on this machine: the smoke run and faults (root; installs Debian's Slurm where it is absent)
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), with the torch of PYTHON; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
@@ -33,7 +34,7 @@ ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUIL
 ENV_FILES := $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh envs/lock_part.py envs/install.py envs/precompile.py pyproject.toml
 READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell cat $(ENV_FILES) | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-reproduced test-workflow \
+.PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-slurm test-reproduced test-workflow \
   lint lock lock-cuda lock-sglang
 help:
 	@sed -n '/^RUN/q; s/^# //p' Makefile
@@ -88,7 +89,7 @@ tiny-backbones: $(READY)
 	@$(VENV)/bin/stair compare-backbones --run results/tiny-backbones $(if $(WRITE),--write)
 
 test: $(READY) $(TEST_READY)
-	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang" -n 2 --dist loadgroup
+	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang and not slurm" -n 2 --dist loadgroup
 
 # Every worker makes one small run, which its test files share.
 test-workflow: $(READY)
@@ -97,6 +98,13 @@ test-workflow: $(READY)
 # Each of these tests starts its own server and loads both processors, so they run one after another.
 test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
+
+# One cluster, whose tests run one after another. It lives in namespaces of its own and changes no cluster of the machine.
+SLURM_PACKAGES := slurmctld slurmd slurm-client munge
+test-slurm: $(READY)
+	@which slurmctld slurmd sbatch munged >/dev/null || \
+	  { apt-get update --quiet=2 && apt-get install --quiet=2 -y --no-install-recommends $(SLURM_PACKAGES); }
+	REQUIRE_SLURM=1 $(VENV)/bin/python -m pytest -m slurm tests/slurm
 
 # Builds no environment, because a machine with a GPU has its own torch. DEVICE=cpu runs small shapes. A missing GPU is an
 # error, whatever nvidia-smi reports.

@@ -1,9 +1,11 @@
-"""The number of trained parameters of a controller or an adapter, from a model's config.json. Imports no torch."""
+"""The number of parameters of a controller, an adapter or a backbone, from a model's config.json. Imports no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from stair.backbones.architecture import describe
 
 
 def controller_parameters(config: Mapping[str, Any], layers: Sequence[int]) -> int:
@@ -20,3 +22,22 @@ def lora_parameters(config: Mapping[str, Any], rank: int) -> int:
     keys = int(config["num_key_value_heads"]) * int(config["head_dim"])
     ends = 2 * (hidden + queries) + 2 * (hidden + keys) + 3 * (hidden + ffn)
     return rank * ends * int(config["num_hidden_layers"])
+
+
+def total_parameters(config: Mapping[str, Any]) -> int:
+    """About how many parameters a backbone has, without norms, biases and convolutions."""
+    config = config.get("text_config", config)
+    hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+    width = int(config.get("head_dim") or hidden // heads)
+    queries, keys = heads * width, int(config["num_key_value_heads"]) * width
+    facts = describe(config)
+    attention = hidden * (queries * (3 if facts.gated else 2) + 2 * keys)
+    linear = 0
+    if len(facts.full_attention_layers) < facts.layers:
+        linear_keys = int(config["linear_num_key_heads"]) * int(config["linear_key_head_dim"])
+        linear_values = int(config["linear_num_value_heads"]) * int(config["linear_value_head_dim"])
+        linear = hidden * (2 * linear_keys + 3 * linear_values)
+    full = len(facts.full_attention_layers)
+    mlp = 3 * hidden * int(config["intermediate_size"])
+    embeddings = facts.vocabulary * hidden * (1 if facts.tied_embeddings else 2)
+    return embeddings + facts.layers * mlp + full * attention + (facts.layers - full) * linear

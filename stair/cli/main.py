@@ -11,6 +11,7 @@ import typer
 from stair.cli import inspection, results, stages, start, upkeep
 from stair.cli.context import watch_driver
 from stair.jobs.interruption import EXIT_AGAIN, Interrupted, listen
+from stair.jobs.requeue import requeue_own_job
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +37,8 @@ def main() -> None:
         listen()
         app(standalone_mode=True, prog_name="stair")
     except Interrupted as stop:
-        print(f"stair: {stop}", file=sys.stderr)
+        print(f"stair: {stop}", file=sys.stderr, flush=True)
+        requeue_own_job()
         raise SystemExit(EXIT_AGAIN) from None
     except (ValueError, OSError, FloatingPointError, MemoryError) as error:
         if os.environ.get("STAIR_TRACEBACK"):

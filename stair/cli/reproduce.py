@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,10 +22,14 @@ from stair.cli.warm_client import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
+from stair.config.site import read_site
+from stair.graph.resources import check_fits
+from stair.graph.run import Run
 from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
+from stair.workflow.cluster import Cluster, profile_folder, runs_on_slurm
 from stair.workflow.driver_claim import driver_at_work, forget_killed_driver, stale_locks
 from stair.workflow.input_checks import check_environments, check_inputs
 
@@ -60,11 +64,13 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
     return parsed
 
 
-def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: list[str]) -> None:
+def reproduce(
+    run: str, *, go: bool, target: str, cores: str | None, profile: str | None = None, settings: list[str]
+) -> None:
     """Runs the workflow to a target.
 
     Raises:
-        ConfigError: the configuration cannot be used, or another process drives a run in this folder.
+        ConfigError: the configuration, the profile or the site cannot be used, or another process drives a run in this folder.
     """
     root = project_root()
     config = resolve(root, parse_settings(settings) | {"run": run})
@@ -73,24 +79,34 @@ def reproduce(run: str, *, go: bool, target: str, cores: str | None, settings: l
     command = ["snakemake", "--snakefile", str(root / "Snakefile"), target]
     if cores is not None:
         command += ["--cores", cores]
+    cluster = None
+    if profile is not None:
+        folder = profile_folder(root, profile)
+        command += ["--profile", str(folder)]
+        if runs_on_slurm(folder):
+            cluster = Cluster(read_site(root), paths)
+            check_fits(Run(config, paths), cluster.site)
+            command += cluster.arguments
     # Last, because it takes any number of values.
     tail = ["--config", f"run={run}", *settings]
-    if gpus := len(visible_gpus()):
+    if cluster is None and (gpus := len(visible_gpus())):
         tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
     if config.expensive and not go:
         _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])
         return
     check_environments(config, paths)
+    if cluster is not None:
+        cluster.end_jobs_of_killed_driver()
     _free_stale_lock(Path(config.results))
     remove_leftovers(paths.folder)
     withdrawn = _withdrawn(paths)
     try:
-        code = _snakemake([*command, *tail])
+        code = _snakemake([*command, *tail], cluster)
         # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
         while code and (more := _withdrawn(paths) - withdrawn):
             withdrawn |= more
             print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
-            code = _snakemake([*command, *tail])
+            code = _snakemake([*command, *tail], cluster)
     finally:
         forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its claim back
     if code:
@@ -109,6 +125,10 @@ def _explain(config: Config, command: list[str]) -> None:
     code = _snakemake(command)
     if code:
         raise SystemExit(code)
+    from stair.planning.run_plan import make_plan
+    from stair.planning.text import cost_lines
+
+    print("\n".join(["", *cost_lines(make_plan(config)), f"More, by claims and prices: stair plan --run {config.run}"]))
     print(
         f"\nThe run '{config.run}' is marked as expensive and was not started. It would run the jobs above, with "
         f"{', '.join(model.label for model in config.models.values())} on "
@@ -117,22 +137,31 @@ def _explain(config: Config, command: list[str]) -> None:
     )
 
 
-def _snakemake(command: list[str]) -> int:
-    """Runs Snakemake as a child that ends with this process.
+def _snakemake(command: list[str], cluster: Cluster | None = None) -> int:
+    """Runs Snakemake as a child that ends with this process. Jobs of a cluster outlive it.
 
     Raises:
         Interrupted: SIGTERM, SIGUSR1 or Ctrl-C came; every job has flushed its finished work.
     """
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
-    environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
-    with warm_process(environment):
+    if cluster is None:
+        environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
+    else:  # sbatch gives this environment to the jobs
+        for name in (DRIVER, SOCKET):
+            environment.pop(name, None)
+    with warm_process(environment) if cluster is None else nullcontext():
         # In a session of its own: a terminal's Ctrl-C reaches this process alone, which ends the others in good order.
         child = subprocess.Popen(command, env=environment, preexec_fn=_begin_child, start_new_session=True)
         try:
             return child.wait()
         except Interrupted:
             print("stair: stopping: jobs flush their finished work; a second signal ends them at once", file=sys.stderr)
+            if cluster is not None:
+                try:
+                    cluster.cancel()
+                except ConfigError as error:  # this process ends all the same
+                    print(f"stair: the run's jobs were not cancelled: {error}", file=sys.stderr)
             _stop(child)
             raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,17 +16,21 @@ def reproduce(
     go: Annotated[bool, typer.Option("--go", help="Start a run that is marked as expensive.")] = False,
     target: Annotated[str, typer.Option(help="A stage, or all.")] = "all",
     cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Where jobs run: a folder of profiles/ (slurm), or the path of one.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
     ] = None,
 ) -> None:
     """Run or resume the workflow and show the main table.
 
-    Keeps all finished work of an interrupted run. Reads config.yaml and the run's overlay. Writes results/RUN.
+    Keeps all finished work of an interrupted run. Reads config.yaml and the run's overlay, and site.yaml with a profile
+    for a cluster. Writes results/RUN.
     """
     from stair.cli.reproduce import reproduce as start
 
-    start(run, go=go, target=target, cores=cores, settings=set_ or [])
+    start(run, go=go, target=target, cores=cores, profile=profile, settings=set_ or [])
 
 
 @commands.command()
@@ -50,6 +55,39 @@ def config(
     if write:
         write_text_if_changed(paths.resolved, dump(resolved))
     print(dump(resolved) if key is None else value_at(resolved, key), end="")
+
+
+@commands.command()
+def plan(
+    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
+    ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(help="A finished run, whose seconds and tokens replace assumptions.", metavar="FOLDER"),
+    ] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs that run jobs at a time, for the wall time.")] = 1,
+    gpu_hour: Annotated[float | None, typer.Option(min=0.0, help="Price of a GPU-hour.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
+) -> None:
+    """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
+
+    Reads config.yaml, the run's overlay and, with --calibrate, the timings and provenance.json of a finished run. Writes
+    nothing.
+    """
+    import json
+
+    from stair.cli.reproduce import parse_settings, project_root
+    from stair.config.resolve import resolve
+    from stair.planning.calibration import calibrate as learn
+    from stair.planning.run_plan import make_plan
+    from stair.planning.text import plan_text
+
+    resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
+    learned = learn(calibrate) if calibrate is not None else None
+    planned = make_plan(resolved, calibration=learned, gpus=gpus, gpu_hour=gpu_hour)
+    print(json.dumps(planned.as_json(), indent=2) if json_ else plan_text(planned), end="\n" if json_ else "")
 
 
 @commands.command()

@@ -34,6 +34,13 @@ class BenchmarkColumns(Columns):
     )
 
 
+class Subset(Strict):
+    """A part of a data set's problems, a function of their texts and a name."""
+
+    problems: Positive = Field(description="How many problems stay; data with fewer are refused.")
+    seed: Text = Field("subset", description="Names the choice: the first problems by hash under this name.")
+
+
 class Dataset(Strict):
     """A table of problems and answers: on the hub, in a local file, or generated."""
 
@@ -45,6 +52,9 @@ class Dataset(Strict):
         description="A local file (.parquet, .jsonl, .csv), in place of the repository; found as a model's `path`.",
     )
     tiny: Positive | None = Field(None, description="How many problems to generate here, in place of a file.")
+    subset: Subset | None = Field(
+        None, description="Keeps a part of the problems, after cleaning and exclusions; null keeps all."
+    )
     columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
     publish_text: bool = Field(
         True,

@@ -9,6 +9,7 @@ from typing import Any
 from stair.config.datasets import Benchmark
 from stair.data.choices import ordered_choices, with_choices
 from stair.data.normalisation import identity
+from stair.data.problem_subset import in_subset
 from stair.data.reading import as_text, instead_of_text, read_columns
 from stair.records.rows import BenchmarkProblem
 
@@ -50,7 +51,10 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
             raise ValueError(
                 f"{path}: benchmark '{key}' holds one problem twice: {first.source_id} and {problem.source_id}"
             )
-    return list(problems.values())
+    if settings.subset is None:
+        return list(problems.values())
+    chosen = set(in_subset(problems, settings.subset, path, f"benchmarks.{key}"))
+    return [problem for name, problem in problems.items() if name in chosen]
 
 
 def left_out(path: Path, settings: Benchmark) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from stair.config.datasets import TrainingPool
 from stair.core import TURNS
 from stair.data.normalisation import identity, record_identity, strip_fixed
+from stair.data.problem_subset import in_subset
 from stair.data.reading import as_text, instead_of_text, stream_columns
 from stair.records.rows import SourceRecord
 from stair.records.seeds import hash_order
@@ -125,6 +126,9 @@ def clean_pool(
     kept = [record for record in records if record.problem_id not in excluded_problems]
     counts.excluded_problems, counts.excluded_records = len(excluded_problems), len(records) - len(kept)
     counts.excluded_rows = counts.rows - sum(copies[record.record_id] for record in kept)
+    if settings.subset is not None:
+        chosen = set(in_subset({record.problem_id for record in kept}, settings.subset, path, "training_pool"))
+        kept = [record for record in kept if record.problem_id in chosen]
     kept = sorted(_split(kept, copies, settings, path, counts), key=lambda record: record.record_id)
     removed.sort(key=lambda one: (one.benchmark, one.source_id, one.record_id))
     kept_ids = {record.record_id for record in kept}

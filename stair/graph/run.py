@@ -22,6 +22,8 @@ class Run:
     """Cache of `outputs.is_restored`, by output and job."""
     digests: dict[tuple[str, ...], str | None] = field(default_factory=dict, init=False, repr=False)
     """Cache of the digests of jobs' settings, by output and job; None for a job that the configuration does not have."""
+    model_sizes: dict[str, tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
+    """Cache of `graph.resources`, by model."""
 
     @cached_property
     def archive(self) -> Run | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stair.config.datasets import Dataset
 from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.rule_settings import Settings, chosen, source
@@ -70,7 +71,8 @@ def raw(config: Config, name: str) -> Settings:
 def benchmark(config: Config, benchmark: str) -> Settings:
     """A benchmark's table."""
     settings, place = config.benchmarks[benchmark], f"benchmarks.{benchmark}"
-    return source(place, settings) | chosen(place, settings, "columns", "exclude_ids", "kind", "rows")
+    keys = ("columns", "exclude_ids", "kind", "rows")
+    return source(place, settings) | chosen(place, settings, *keys) | _subset(place, settings)
 
 
 def training_pool(config: Config, model: str) -> Settings:
@@ -78,7 +80,13 @@ def training_pool(config: Config, model: str) -> Settings:
     keys = ("columns", "strip_prefixes", "strip_suffixes", "validation_problems", "seed")
     pool = config.training_pool
     more = {f"training_pool.exclude_more.{model}": list(pool.exclude_more.get(model, ()))}
-    return source("training_pool", pool) | chosen("training_pool", pool, *keys, "exclude_benchmarks") | more
+    pool_settings = chosen("training_pool", pool, *keys, "exclude_benchmarks") | _subset("training_pool", pool)
+    return source("training_pool", pool) | pool_settings | more
+
+
+def _subset(place: str, settings: Dataset) -> Settings:
+    """The subset of a data set, where it has one."""
+    return chosen(place, settings, "subset") if settings.subset is not None else {}
 
 
 def data_report(config: Config) -> Settings:

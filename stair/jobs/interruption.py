@@ -63,6 +63,11 @@ def stop_requested() -> bool:
     return _received is not None
 
 
+def time_limit_nears() -> bool:
+    """Whether the signal is Slurm's warning before a time limit."""
+    return _received == signal.SIGUSR1
+
+
 def check(kept: str = "what was finished is kept") -> None:
     """Stops here if a signal has requested it.
 

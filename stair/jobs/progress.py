@@ -23,6 +23,14 @@ def duration(seconds: float) -> str:
     return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
 
 
+_finished_units = 0
+
+
+def finished_units() -> int:
+    """Units that this process has finished, of all its work."""
+    return _finished_units
+
+
 class Progress:
     """Counts the work of one job.
 
@@ -62,6 +70,8 @@ class Progress:
 
     def set(self, done: int, note: str = "") -> None:
         """Sets the count of finished units."""
+        global _finished_units
+        _finished_units += max(0, done - self.done)
         ended = done >= self.total and done > self.done
         self.done, self._note = done, note
         now = time.monotonic()

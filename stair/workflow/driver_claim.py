@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from stair.config.paths import RunPaths
-from stair.jobs.claims import Claim, living, remove_dead
+from stair.jobs.claims import Claim, Claimant, living, remove_dead
 
 DRIVER = "driver"
 """The claim of the process that drives a run."""
@@ -48,6 +48,11 @@ def forget_killed_driver(paths: RunPaths) -> None:
     path = paths.work() / f".{DRIVER}.claim"
     if path.exists() and living(path) is None:
         remove_dead(path)
+
+
+def driver_claimant(paths: RunPaths) -> Claimant | None:
+    """The living process that has claimed a run, on any machine; None without one."""
+    return living(paths.work() / f".{DRIVER}.claim")
 
 
 def driver_at_work(results: Path) -> str | None:

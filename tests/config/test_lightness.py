@@ -22,6 +22,7 @@ MODULES = [
     "stair.sessions.stage",
     "stair.replay.design.crossed",
     "stair.replay.design.facts",
+    "stair.planning.run_plan",
     "stair.reporting.stage",
 ]
 

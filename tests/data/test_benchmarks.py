@@ -212,3 +212,20 @@ def test_the_texts_of_options_stand_in_no_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected 4 distinct options, found 4, of them 0 empty, and 1") as caught:
         rows_of(tmp_path, [CHOICE | {"w1": "gold"}], **CHOICES)
     assert "gold" not in str(caught.value)
+
+
+def test_a_subset_is_a_function_of_texts_and_its_name(tmp_path: Path) -> None:
+    subset = {"subset": {"problems": 2, "seed": "s"}}
+    chosen = rows_of(tmp_path, ROWS, **subset)
+    assert len(chosen) == 2
+    again = rows_of(tmp_path, list(reversed(ROWS)), **subset)
+    assert {row.problem_id for row in again} == {row.problem_id for row in chosen}
+    drawn = {
+        frozenset(row.source_id for row in rows_of(tmp_path, ROWS, subset=dict(problems=2, seed=s))) for s in "abcdef"
+    }
+    assert len(drawn) > 1
+
+
+def test_a_subset_larger_than_the_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"4 problems remain, fewer than benchmarks.bench.subset.problems \(5\)"):
+        rows_of(tmp_path, ROWS, subset={"problems": 5})

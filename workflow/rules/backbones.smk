@@ -18,6 +18,8 @@ rule backbone:
     priority: 3  # most jobs wait for it
     conda:
         ENVIRONMENT
+    resources:
+        **asked("backbone"),
     params:
         run=run_folder,
         settings=settings_of("backbone"),

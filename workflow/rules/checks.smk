@@ -10,6 +10,8 @@ rule check:
         str(paths.timing("check"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("check"),
     params:
         run=run_folder,
         settings=settings_of("check"),

@@ -89,6 +89,18 @@ def all_of(*targets):
     return job_inputs.target_files(run, *targets)
 
 
+def asked(name, seals=False):
+    """What a job asks a scheduler for; nothing here makes a job run again."""
+    output = OUTPUTS[name]
+
+    def ask(key):
+        return lambda wildcards, attempt: run.asked(
+            output, *output.job(wildcards), seals=seals, attempt=attempt
+        )[key]
+
+    return {key: ask(key) for key in run.ASKED}
+
+
 def training_workers():
     """What starts several processes of one command, each with a GPU of its own; nothing for one."""
     count = cfg.training.workers

@@ -10,6 +10,8 @@ rule comparison:
         str(paths.timing("comparison"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("comparison"),
     params:
         run=run_folder,
         settings=settings_of("comparison"),
@@ -28,6 +30,8 @@ rule claims:
         str(paths.timing("claims"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("claims"),
     params:
         run=run_folder,
         settings=settings_of("claims"),

@@ -39,9 +39,7 @@ rule controls_shard:
     conda:
         ENVIRONMENT
     resources:
-        gpu=lambda wildcards: cfg.gpus_for(
-            cfg.engine_for(wildcards.model, wildcards.benchmark)
-        ),
+        **asked("shared_t1"),
     params:
         run=run_folder,
         settings=settings_of("shared_t1"),
@@ -65,6 +63,8 @@ rule seal_controls:
         condition=CONTROLS,
     conda:
         ENVIRONMENT
+    resources:
+        **asked("shared_t1", seals=True),
     params:
         run=run_folder,
         settings=settings_of("shared_t1"),
@@ -86,6 +86,8 @@ rule score_controls:
         condition=CONTROLS,
     conda:
         ENVIRONMENT
+    resources:
+        **asked("shared_t1_scores"),
     params:
         run=run_folder,
         settings=settings_of("shared_t1_scores"),

@@ -19,6 +19,8 @@ rule raw:
         suffix="parquet|jsonl|csv",
     conda:
         ENVIRONMENT
+    resources:
+        **asked("raw"),
     params:
         run=run_folder,
         settings=settings_of("raw"),
@@ -37,6 +39,8 @@ rule benchmark:
         str(paths.timing("benchmark", "{benchmark}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("benchmark"),
     params:
         run=run_folder,
         settings=settings_of("benchmark"),
@@ -55,6 +59,8 @@ rule training_pool:
         str(paths.timing("training_pool", "{model}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("training_pool"),
     params:
         run=run_folder,
         settings=settings_of("training_pool"),
@@ -73,6 +79,8 @@ rule data_report:
         str(paths.timing("data_report"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("data_report"),
     params:
         run=run_folder,
         settings=settings_of("data_report"),

@@ -34,9 +34,7 @@ rule evaluation_shard:
     conda:
         ENVIRONMENT
     resources:
-        gpu=lambda wildcards: cfg.gpus_for(
-            cfg.engine_for(wildcards.model, wildcards.benchmark)
-        ),
+        **asked("responses"),
     params:
         run=run_folder,
         settings=settings_of("responses"),
@@ -58,6 +56,8 @@ rule seal_evaluation:
         str(paths.timing("seal_evaluation", "{model}", "{benchmark}", "{condition}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("responses", seals=True),
     params:
         run=run_folder,
         settings=settings_of("responses"),
@@ -77,6 +77,8 @@ rule response_card:
         str(paths.timing("response_card", "{model}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("response_card"),
     params:
         run=run_folder,
         settings=settings_of("response_card"),

@@ -21,6 +21,8 @@ rule figure:
         figure=names_of("figure"),
     conda:
         ENVIRONMENT
+    resources:
+        **asked("figure"),
     params:
         run=run_folder,
         settings=settings_of("figure"),
@@ -41,6 +43,8 @@ rule training_figure:
         figure=names_of("training_figure"),
     conda:
         ENVIRONMENT
+    resources:
+        **asked("training_figure"),
     params:
         run=run_folder,
         settings=settings_of("training_figure"),
@@ -61,6 +65,8 @@ rule diagram:
         figure=names_of("diagram"),
     conda:
         ENVIRONMENT
+    resources:
+        **asked("diagram"),
     params:
         run=run_folder,
         settings=settings_of("diagram"),

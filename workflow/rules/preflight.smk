@@ -21,6 +21,8 @@ rule preflight_model:
     priority: 3
     conda:
         ENVIRONMENT
+    resources:
+        **asked("preflight"),
     params:
         run=run_folder,
         settings=settings_of("preflight"),
@@ -41,6 +43,8 @@ rule preflight_limits:
     priority: 3
     conda:
         ENVIRONMENT
+    resources:
+        **asked("preflight_limits"),
     params:
         run=run_folder,
         settings=settings_of("preflight_limits"),

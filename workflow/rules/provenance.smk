@@ -9,6 +9,8 @@ rule provenance:
         str(paths.log("provenance", "all")),
     conda:
         ENVIRONMENT
+    resources:
+        **asked("provenance"),
     params:
         run=run_folder,
         settings=settings_of("provenance"),

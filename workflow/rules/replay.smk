@@ -22,6 +22,8 @@ rule replay_design:
         str(paths.timing("replay_design", "{model}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("replay_design"),
     params:
         run=run_folder,
         settings=settings_of("replay_design"),
@@ -46,7 +48,7 @@ rule replay_shard:
     conda:
         ENVIRONMENT
     resources:
-        gpu=cfg.gpus_for("transformers"),
+        **asked("replay"),
     params:
         run=run_folder,
         settings=settings_of("replay"),
@@ -67,6 +69,8 @@ rule seal_replay:
         str(paths.timing("seal_replay", "{model}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("replay", seals=True),
     params:
         run=run_folder,
         settings=settings_of("replay"),
@@ -87,6 +91,8 @@ rule replay_statistics:
         part="|".join(REPLAY_PARTS),
     conda:
         ENVIRONMENT
+    resources:
+        **asked("replay_statistics"),
     params:
         run=run_folder,
         settings=settings_of("replay_statistics"),

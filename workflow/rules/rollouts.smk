@@ -24,7 +24,7 @@ rule rollout_shard:
     conda:
         ENVIRONMENT
     resources:
-        gpu=lambda wildcards: cfg.gpus_for(cfg.rollout_engine(wildcards.model)),
+        **asked("rollouts"),
     params:
         run=run_folder,
         settings=settings_of("rollouts"),
@@ -45,6 +45,8 @@ rule seal_rollouts:
         str(paths.timing("seal_rollouts", "{model}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("rollouts", seals=True),
     params:
         run=run_folder,
         settings=settings_of("rollouts"),
@@ -63,6 +65,8 @@ rule data_card:
         str(paths.timing("data_card", "{model}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("data_card"),
     params:
         run=run_folder,
         settings=settings_of("data_card"),

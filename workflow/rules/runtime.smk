@@ -22,7 +22,7 @@ rule measure_runtime:
     conda:
         ENVIRONMENT
     resources:
-        gpu=cfg.gpus_for("transformers"),
+        **asked("runtime"),
     params:
         run=run_folder,
         settings=settings_of("runtime"),
@@ -43,6 +43,8 @@ rule bank_cost_figure:
         figure=names_of("bank_cost_figure"),
     conda:
         ENVIRONMENT
+    resources:
+        **asked("bank_cost_figure"),
     params:
         run=run_folder,
         settings=settings_of("bank_cost_figure"),

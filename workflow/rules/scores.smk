@@ -19,6 +19,8 @@ rule score_condition:
         str(paths.timing("score_condition", "{model}", "{benchmark}", "{condition}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("scores"),
     params:
         run=run_folder,
         settings=settings_of("scores"),

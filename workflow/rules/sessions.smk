@@ -19,6 +19,8 @@ rule training_sessions:
         str(paths.timing("training_sessions", "{model}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("training_sessions"),
     params:
         run=run_folder,
         settings=settings_of("training_sessions"),
@@ -37,6 +39,8 @@ rule evaluation_sessions:
         str(paths.timing("evaluation_sessions", "{benchmark}"))
     conda:
         ENVIRONMENT
+    resources:
+        **asked("evaluation_sessions"),
     params:
         run=run_folder,
         settings=settings_of("evaluation_sessions"),

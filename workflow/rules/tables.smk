@@ -21,6 +21,8 @@ rule table:
         table=names_of("table"),
     conda:
         ENVIRONMENT
+    resources:
+        **asked("table"),
     params:
         run=run_folder,
         settings=settings_of("table"),

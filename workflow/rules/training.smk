@@ -24,7 +24,7 @@ rule train_controller:
     conda:
         ENVIRONMENT
     resources:
-        gpu=cfg.training.workers * cfg.gpus_for("transformers"),
+        **asked("controller"),
     params:
         run=run_folder,
         settings=settings_of("controller"),

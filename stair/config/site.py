@@ -1,0 +1,68 @@
+"""A computing site: the partitions of its Slurm cluster, from the file site.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from stair.config.field_types import Positive, Strict, Text, Texts
+from stair.config.resolve import ConfigError
+
+SITE = "site.yaml"
+
+
+class Partition(Strict):
+    """The largest job that a partition accepts."""
+
+    minutes: Positive = Field(description="The time limit of a job.")
+    mem_mb: Positive = Field(description="The memory of a node, in MB.")
+    gpus: int = Field(0, ge=0, description="The GPUs of a node.")
+    gpu_model: Text | None = Field(None, description="The name of the GPUs in Slurm's gres; null asks for any.")
+
+
+class Site(Strict):
+    """What a cluster offers."""
+
+    account: Text | None = Field(None, description="The account that pays; null submits without one.")
+    signal_seconds: Positive = Field(300, description="How long before its time limit a job is warned.")
+    partitions: dict[str, Partition] = Field(min_length=1, description="By name; a job goes to the first that fits.")
+    snakemake: Texts = Field((), description="Further arguments of Snakemake.")
+
+    def partition_for(self, gpus: int, mem_mb: int, minutes: int) -> str | None:
+        """The first partition that accepts a job; None without one. A job without GPUs avoids GPU partitions, if it can."""
+        fitting = [
+            name
+            for name, limit in self.partitions.items()
+            if limit.gpus >= gpus and limit.mem_mb >= mem_mb and limit.minutes >= minutes
+        ]
+        return next((name for name in fitting if gpus or not self.partitions[name].gpus), next(iter(fitting), None))
+
+    def longest(self, gpus: int, mem_mb: int) -> int | None:
+        """The longest time limit of the partitions that have these GPUs and this memory, in minutes; None without one."""
+        limits = [p.minutes for p in self.partitions.values() if p.gpus >= gpus and p.mem_mb >= mem_mb]
+        return max(limits, default=None)
+
+
+def site_file(project: Path) -> Path:
+    """The site's file: in the current folder, else in the project's."""
+    return next((folder / SITE for folder in (Path.cwd(), project) if (folder / SITE).is_file()), Path(SITE))
+
+
+def read_site(project: Path) -> Site:
+    """Reads the site's file.
+
+    Raises:
+        ConfigError: there is no file, or one line with every wrong key.
+    """
+    path = site_file(project)
+    if not path.is_file():
+        raise ConfigError(f"{SITE} does not exist: copy site.example.yaml to {SITE} and name your cluster's partitions")
+    try:
+        return Site.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML ({' '.join(str(error).split())})") from None
+    except ValidationError as error:
+        wrong = "; ".join(f"'{'.'.join(map(str, item['loc']))}': {item['msg']}" for item in error.errors())
+        raise ConfigError(f"{path}: {wrong}") from None

@@ -1,0 +1,37 @@
+"""A job that Slurm's time limit stops puts itself back into the queue, however often, while it makes progress.
+
+The scheduler keeps the job's id, so the driver waits for it as before and counts no failure; the driver may even be gone.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from stair.jobs.interruption import time_limit_nears
+from stair.jobs.progress import finished_units
+
+JOB = "SLURM_JOB_ID"
+
+
+def requeue_own_job() -> None:
+    """Requeues this Slurm job if its time limit stopped it after progress; Slurm then ends this process.
+
+    A job without progress fails instead, so that the workflow's count of retries ends it.
+    """
+    job = os.environ.get(JOB)
+    if job is None or not time_limit_nears() or not finished_units():
+        return
+    print(
+        f"stair: Slurm job {job} goes back into the queue, to resume from its finished work",
+        file=sys.stderr,
+        flush=True,
+    )
+    try:
+        done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(f"stair: it cannot: {error}; the workflow submits it again", file=sys.stderr)
+        return
+    if done.returncode:
+        print(f"stair: it cannot: {' '.join(done.stderr.split())}; the workflow submits it again", file=sys.stderr)

@@ -1,0 +1,87 @@
+"""The figures that a plan assumes, each with its source. docs/planning.md lists them; a test holds the page to this file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stair.records.markdown import markdown_table
+
+
+class Assumption(NamedTuple):
+    """A figure with its unit and source."""
+
+    value: float
+    unit: str
+    source: str
+
+
+_GPU = "docs/gpu.md, one H100"
+_DEFAULT = "default, not measured"
+
+ASSUMPTIONS: dict[str, Assumption] = {
+    "gpu_flops": Assumption(990e12, "operations/s", "H100, BF16, published"),
+    "gpu_bandwidth": Assumption(3.35e12, "bytes/s", "H100, published"),
+    "prefill_share": Assumption(0.35, "of gpu_flops", f"{_GPU}: 4,096 tokens of Qwen3-4B in 97 ms"),
+    "prefill_share_hybrid": Assumption(0.11, "of gpu_flops", f"{_GPU}: Qwen3.5-4B in 329 ms, without its kernels"),
+    "layer_step_seconds": Assumption(0.0015, "s", f"{_GPU}: 64 rows of Qwen3-4B, 1,164 tokens/s, 36 layers"),
+    "layer_step_seconds_hybrid": Assumption(0.0022, "s", f"{_GPU}: Qwen3.5-4B, 14.3 tokens/s, 32 layers"),
+    "server_share": Assumption(0.5, "of gpu_bandwidth", _DEFAULT),
+    "server_memory": Assumption(7e10, "bytes/GPU", "SGLang's weights and cache on an 80 GB GPU"),
+    "training_share": Assumption(0.18, "of gpu_flops", f"{_GPU}: 16,384 tokens of Qwen3-4B in 4.5 s"),
+    "training_share_hybrid": Assumption(0.062, "of gpu_flops", f"{_GPU}: 16,384 tokens of Qwen3.5-4B in 13.7 s"),
+    "training_passes": Assumption(10.0, "operations/parameter/token", "teacher 2, student 2, again 2, backward 4"),
+    "cpu_flops": Assumption(2e10, "operations/s", "docs/budget.md, one core"),
+    "cpu_layer_step_seconds": Assumption(0.0006, "s", "docs/budget.md, one core"),
+    "start_seconds": Assumption(30.0, "s", "default: imports and loading a published model"),
+    "small_start_seconds": Assumption(0.4, "s", "docs/budget.md: a job of a small model"),
+    "cpu_job_seconds": Assumption(6.0, "s", "default: imports, in a run with published models"),
+    "small_cpu_job_seconds": Assumption(0.4, "s", "docs/budget.md: the same in the tiny run"),
+    "grading_seconds": Assumption(0.01, "s/response", "docs/grading.md, one core"),
+    "problem_tokens": Assumption(150.0, "tokens", "default: a prompt without history"),
+    "visible_share": Assumption(0.1, "of a response", "default: the part after </think>, which history shows"),
+    "pool_records": Assumption(15_528.0, "records", "appendix C.1: 1,941 updates of eight sessions; without a table"),
+    "file_rows": Assumption(1000.0, "rows", "default: a local file that was not read yet"),
+    "replay_cells_tokens": Assumption(200.0, "tokens", "default: a current problem in the replay"),
+    "training_bytes": Assumption(
+        2.1, "bytes/(query width x layer x token)", f"{_GPU}: 4.75 GiB above Qwen3-4B's weights"
+    ),
+    "gpu_reserve": Assumption(2e9, "bytes", "default: CUDA and workspaces"),
+    "bytes_a_token": Assumption(16.0, "bytes", "default: text, ids and work log of a response token"),
+}
+
+MEAN_TOKENS: dict[tuple[bool, str], Assumption] = {
+    (False, "math500"): Assumption(850, "tokens", "appendix A.1: histories of one turn, median 849 to 1,090"),
+    (False, "aime2025"): Assumption(6000, "tokens", _DEFAULT),
+    (False, "amc23"): Assumption(3000, "tokens", _DEFAULT),
+    (False, "gpqa_diamond"): Assumption(3000, "tokens", _DEFAULT),
+    (False, "training_pool"): Assumption(3500, "tokens", _DEFAULT),
+    (True, "math500"): Assumption(12_000, "tokens", _DEFAULT),
+    (True, "aime2025"): Assumption(63_400, "tokens", "appendix C.4: median bank of the shared T1 study"),
+    (True, "amc23"): Assumption(20_000, "tokens", _DEFAULT),
+    (True, "gpqa_diamond"): Assumption(16_000, "tokens", _DEFAULT),
+    (True, "training_pool"): Assumption(16_000, "tokens", _DEFAULT),
+}
+"""Mean tokens of a response, by whether the model thinks; never more than the output limit."""
+
+OTHER_TOKENS = {False: 3000.0, True: 16_000.0}
+"""The same on other benchmarks."""
+
+
+def assumed(name: str) -> float:
+    """A figure."""
+    return ASSUMPTIONS[name].value
+
+
+def mean_tokens(thinking: bool, problems: str, limit: int) -> float:
+    """Mean tokens of a response on a benchmark, or of a training response (`training_pool`)."""
+    found = MEAN_TOKENS.get((thinking, problems))
+    return min(float(limit), found.value if found else OTHER_TOKENS[thinking])
+
+
+def assumptions_table() -> str:
+    """All figures as Markdown."""
+    rows = [(name, f"{each.value:,.12g}", each.unit, each.source) for name, each in ASSUMPTIONS.items()]
+    for (thinking, problems), each in MEAN_TOKENS.items():
+        name = f"mean response, {problems}, {'thinking' if thinking else 'not thinking'}"
+        rows.append((name, f"{each.value:,.12g}", each.unit, each.source))
+    return "\n".join(markdown_table(("figure", "value", "unit", "source"), rows, right=(1,))) + "\n"

@@ -1,0 +1,123 @@
+"""Every job of a run with its planned cost, and the wall time of all of them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stair.graph.outputs import OUTPUTS
+from stair.graph.resources import resources
+from stair.graph.run import Run
+from stair.planning.work import CostModel
+
+Factor = Callable[[str, str], float]
+"""Measured over modelled seconds of a rule's jobs for a model."""
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """One Snakemake job."""
+
+    rule: str
+    stage: str
+    model: str
+    """Empty where the job is for no model."""
+    seconds: float
+    gpus: int
+    host_mb: int
+    gpu_bytes: float
+    responses: float
+    tokens: float
+    disk_bytes: float
+    after: tuple[int, ...]
+    """Numbers of the jobs that come before."""
+
+
+def planned_jobs(model: CostModel, factor: Factor = lambda rule, model: 1.0) -> list[PlannedJob]:
+    """The jobs in an order in which each comes after those that it needs."""
+    run, jobs = model.run, list[PlannedJob]()
+    maker: dict[Path, int] = {}
+    preflight: dict[str, int] = {}
+    for output in OUTPUTS.values():
+        for name in output.jobs(run):
+            names = dict(zip(output.wildcards, name, strict=True))
+            key = names.get("model", "")
+            inputs = {file for group in output.made_from(run, *name).values() for file in group}
+            before = {maker[file] for file in inputs if file in maker}
+            if output.uses_model and key in preflight:
+                before.add(preflight[key])
+            stage = output.target or "data"
+
+            def job(rule: str, after: set[int], *, seals: bool, name=name, output=output, key=key, stage=stage) -> int:  # type: ignore[no-untyped-def]
+                work = model.work(output, *name, seals=seals)
+                asked = resources(run, output, *name, seals=seals)
+                memory = work.gpu_bytes if asked.gpus else 0.0
+                parts = (work.responses, work.tokens, work.disk_bytes)
+                seconds = work.seconds * factor(rule, key)
+                order = tuple(sorted(after))
+                jobs.append(PlannedJob(rule, stage, key, seconds, asked.gpus, asked.mem_mb, memory, *parts, order))
+                return len(jobs) - 1
+
+            if output.shards is not None:
+                count = output.shards.count(run, *name)
+                shards = {job(output.shards.rule, before, seals=False) for _ in range(count)}
+                last = job(output.rules[0], before | shards, seals=True)
+            else:
+                last = job(_rule(run, output.name, names), before, seals=False)
+            maker.update(dict.fromkeys(output.files(run, *name), last))
+            if output.name == "preflight":
+                preflight[key] = last
+    return jobs
+
+
+def _rule(run: Run, output: str, names: dict[str, str]) -> str:
+    """The rule that makes an output; three kinds of controllers have rules of their own."""
+    if output != "controller":
+        return OUTPUTS[output].rules[0]
+    kind = run.config.controllers[names["controller"]].kind
+    return {"lora": "train_lora", "lora_stair": "train_lora_stair"}.get(kind, "train_controller")
+
+
+def longest_chain(jobs: list[PlannedJob]) -> float:
+    """Seconds with workers without limit."""
+    ends: list[float] = []
+    for job in jobs:
+        ends.append(job.seconds + max((ends[number] for number in job.after), default=0.0))
+    return max(ends, default=0.0)
+
+
+def wall_seconds(jobs: list[PlannedJob], gpus: int) -> float:
+    """Seconds with so many GPUs, each job started as soon as it can be, in the order of the table; CPUs without limit.
+
+    A job that asks for more GPUs than there are takes them all.
+    """
+    waiting = [len(job.after) for job in jobs]
+    later: list[list[int]] = [[] for _ in jobs]
+    for number, job in enumerate(jobs):
+        for before in job.after:
+            later[before].append(number)
+    ready = [number for number, count in enumerate(waiting) if not count]
+    heapq.heapify(ready)
+    running: list[tuple[float, int]] = []
+    free, now = gpus, 0.0
+    while ready or running:
+        delayed = []
+        while ready:
+            number = heapq.heappop(ready)
+            asked = min(jobs[number].gpus, gpus)
+            if asked > free:
+                delayed.append(number)
+                continue
+            free -= asked
+            heapq.heappush(running, (now + jobs[number].seconds, number))
+        ready = delayed
+        now, number = heapq.heappop(running)
+        free += min(jobs[number].gpus, gpus)
+        for each in later[number]:
+            waiting[each] -= 1
+            if not waiting[each]:
+                heapq.heappush(ready, each)
+        heapq.heapify(ready)
+    return now

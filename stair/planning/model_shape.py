@@ -1,0 +1,77 @@
+"""The shape of a model, as far as its cost depends on it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from stair.backbones.architecture import describe
+from stair.backbones.parameters import total_parameters
+from stair.backbones.published import CONFIGS
+from stair.graph.run import Run
+
+_WIDTH = {"bfloat16": 2, "float32": 4, "float64": 8}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a model."""
+
+    parameters: int
+    layers: int
+    attention_layers: int
+    """Layers with a key/value cache."""
+    cache_numbers: int
+    """Keys and values of a token in one of these."""
+    query_width: int
+    """Query heads times their width."""
+    width: int
+    """Bytes of a number."""
+    known: bool = True
+    """False: neither fetched nor published here, so it is taken as a Qwen3-8B."""
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether some layers have no cache."""
+        return self.attention_layers < self.layers
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all parameters."""
+        return self.parameters * self.width
+
+    @property
+    def cache_bytes(self) -> int:
+        """Of a token in all layers."""
+        return self.attention_layers * self.cache_numbers * self.width
+
+    @property
+    def small(self) -> bool:
+        """Whether it is one of the project's own."""
+        return self.parameters < 100_000_000
+
+
+def shape_of(run: Run, model: str) -> Shape:
+    """A model's shape: from its folder, or as published, or of the model that the run trains."""
+    settings = run.config.models[model]
+    width = _WIDTH[settings.dtype]
+    if (tiny := settings.tiny) is not None:
+        inner = tiny.heads * tiny.head_dim
+        layer = 4 * tiny.hidden_size * inner + 3 * tiny.hidden_size * tiny.ffn
+        full = tiny.layers if tiny.architecture == "qwen3" else tiny.layers // 4
+        return Shape(tiny.layers * layer, tiny.layers, full, 2 * tiny.kv_heads * tiny.head_dim, inner, width)
+    try:
+        content = json.loads((run.paths.model_folder(run.config, model) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        content = CONFIGS.get(model)
+    if content is None:
+        return Shape(8_000_000_000, 36, 36, 2 * 8 * 128, 4096, width, known=False)
+    facts = describe(content)
+    return Shape(
+        total_parameters(content),
+        facts.layers,
+        len(facts.full_attention_layers),
+        2 * facts.kv_heads * facts.head_dim,
+        facts.query_heads * facts.head_dim,
+        width,
+    )

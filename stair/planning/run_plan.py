@@ -1,0 +1,113 @@
+"""The plan of a run: costs by stage and model, wall times, and the claims that it can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.graph.run import Run
+from stair.planning.calibration import Calibration
+from stair.planning.decidable import Decidable, decidable
+from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
+from stair.planning.work import CostModel
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """The jobs of a stage and model."""
+
+    stage: str
+    model: str
+    jobs: int
+    job_seconds: float
+    gpu_hours: float
+    tokens: float
+    disk_gb: float
+    host_gb: float
+    gpu_gb: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will cost."""
+
+    run: str
+    lines: tuple[Line, ...]
+    total: Line
+    longest_chain_hours: float
+    wall_hours: float
+    gpus: int
+    gpu_hour: float | None
+    claims: tuple[Decidable, ...]
+    unknown_models: tuple[str, ...]
+    """Models whose shape is neither fetched nor published here."""
+
+    @property
+    def money(self) -> float | None:
+        """At the given rate."""
+        return None if self.gpu_hour is None else self.total.gpu_hours * self.gpu_hour
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        claims = [
+            {
+                "claim": each.claim.number,
+                "title": each.claim.title,
+                "lacking": each.lacking or None,
+                "parts": [asdict(part) for part in each.parts],
+            }
+            for each in self.claims
+        ]
+        return {
+            "run": self.run,
+            "lines": [asdict(line) for line in self.lines],
+            "total": asdict(self.total),
+            "longest_chain_hours": self.longest_chain_hours,
+            "wall_hours": self.wall_hours,
+            "gpus": self.gpus,
+            "money": self.money,
+            "claims": claims,
+            "unknown_models": list(self.unknown_models),
+        }
+
+
+def make_plan(
+    config: Config, *, calibration: Calibration | None = None, gpus: int = 1, gpu_hour: float | None = None
+) -> Plan:
+    """The plan of a configuration. Reads small files and writes nothing."""
+    run = Run(config, RunPaths.of(config))
+    costs = CostModel(run, calibration.tokens) if calibration else CostModel(run)
+    jobs = planned_jobs(costs, calibration.factor) if calibration else planned_jobs(costs)
+    groups: dict[tuple[str, str], list[PlannedJob]] = {}
+    for job in jobs:
+        groups.setdefault((job.stage, job.model), []).append(job)
+    return Plan(
+        config.run,
+        tuple(_line(stage, model, group) for (stage, model), group in groups.items()),
+        _line("all", "", jobs),
+        longest_chain(jobs) / _HOUR,
+        wall_seconds(jobs, gpus) / _HOUR,
+        gpus,
+        gpu_hour,
+        tuple(decidable(run)),
+        tuple(model for model in config.models if not costs.shape(model).known),
+    )
+
+
+def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:
+    return Line(
+        stage,
+        model,
+        len(jobs),
+        sum(job.seconds for job in jobs),
+        sum(job.seconds * job.gpus for job in jobs) / _HOUR,
+        sum(job.tokens for job in jobs),
+        sum(job.disk_bytes for job in jobs) / 1e9,
+        max(job.host_mb for job in jobs) / 1e3,
+        max(job.gpu_bytes for job in jobs) / 1e9,
+    )

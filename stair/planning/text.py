@@ -1,0 +1,69 @@
+"""A plan as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stair.jobs.progress import duration
+from stair.planning.run_plan import Line, Plan
+
+_HOUR = 3600.0
+
+
+def plan_text(plan: Plan) -> str:
+    """The costs, the wall times and the claims."""
+    return "\n".join([*cost_lines(plan), "", *claim_lines(plan)]) + "\n"
+
+
+def cost_lines(plan: Plan) -> list[str]:
+    """The costs by stage and model, and the wall times."""
+    rows = [_cells(line) for line in (*plan.lines, plan.total)]
+    head = ("stage", "model", "jobs", "job time", "GPU-hours", "tokens", "disk GB", "host GB", "GPU GB")
+    lines = [*_aligned([head, *rows]), ""]
+    lines.append(f"Longest chain of jobs: {duration(plan.longest_chain_hours * _HOUR)}.")
+    if plan.total.gpu_hours:
+        unit = "GPU" if plan.gpus == 1 else "GPUs"
+        lines.append(f"With {plan.gpus} {unit}: {duration(plan.wall_hours * _HOUR)}.")
+    if plan.money is not None:
+        lines.append(f"At {plan.gpu_hour:,.2f} a GPU-hour: {plan.money:,.0f}.")
+    lines.extend(
+        f"{model}: shape unknown before fetch; assumed to have 8 billion parameters." for model in plan.unknown_models
+    )
+    return lines
+
+
+def claim_lines(plan: Plan) -> list[str]:
+    """Each claim: what the run lacks, or the effects that it detects beside the paper's."""
+    lines = ["Claims: the effect in points that this run detects in four of five cases; the paper's effect."]
+    for each in plan.claims:
+        title = f"{each.claim.number:2d} {each.claim.title}"
+        if each.lacking:
+            lines.append(f"{title}: cannot be decided: {each.lacking}")
+        elif each.parts:
+            lines.append(f"{title}: {each.too_small} of {len(each.parts)} effects are below the detectable one")
+        else:
+            lines.append(f"{title}: can be tested")
+        shown = [f"{part.part}: {part.detectable:.1f}; {part.paper:+.2f}" for part in each.parts]
+        lines.extend(f"     {text}" for text in shown)
+    return lines
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    numbers = [f"{line.gpu_hours:,.1f}" if line.gpu_hours else "", f"{line.tokens / 1e6:,.2f}M" if line.tokens else ""]
+    numbers += [
+        f"{line.disk_gb:,.2f}" if line.disk_gb else "",
+        f"{line.host_gb:.1f}",
+        f"{line.gpu_gb:.0f}" if line.gpu_gb else "",
+    ]
+    return (line.stage, line.model, str(line.jobs), duration(line.job_seconds), *numbers)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,220 @@
+"""The work of each job: responses, tokens, seconds and GPU memory, before any calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stair.config.model import Config
+from stair.core import TURNS
+from stair.graph.output_kind import OutputKind
+from stair.graph.outputs import shared_t1_run
+from stair.graph.run import Run
+from stair.planning.assumptions import assumed, mean_tokens
+from stair.planning.model_shape import Shape, shape_of
+from stair.planning.sizes import problems_of, records_of, updates_of
+
+Tokens = Callable[[str, str, str], float | None]
+"""Measured mean tokens of a response of a model, on a benchmark or `training_pool`, under a condition; None: not measured."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one job does; the shards of an output share it equally."""
+
+    seconds: float
+    responses: float = 0.0
+    tokens: float = 0.0
+    """Generated."""
+    gpu_bytes: float = 0.0
+    disk_bytes: float = 0.0
+
+
+@dataclass
+class CostModel:
+    """The arithmetic of one run."""
+
+    run: Run
+    measured: Tokens = lambda model, problems, condition: None
+    _shapes: dict[str, Shape] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Config:
+        """The run's configuration."""
+        return self.run.config
+
+    def shape(self, model: str) -> Shape:
+        """A model's shape, read once."""
+        if model not in self._shapes:
+            self._shapes[model] = shape_of(self.run, model)
+        return self._shapes[model]
+
+    @property
+    def small(self) -> bool:
+        """Whether all models are the project's own small ones."""
+        return all(self.shape(model).small for model in self.config.models)
+
+    def work(self, output: OutputKind, *name: str, seals: bool = False) -> Work:
+        """The work of a job of an output."""
+        names = dict(zip(output.wildcards, name, strict=True))
+        generating: dict[str, Callable[..., Work]] = {
+            "rollouts": self._rollouts,
+            "responses": self._responses,
+            "shared_t1": self._shared,
+            "controller": self._training,
+            "replay": self._replay,
+            "runtime": self._runtime,
+        }
+        if output.name in generating and not seals:
+            return generating[output.name](**names)
+        seconds = assumed("small_cpu_job_seconds" if self.small else "cpu_job_seconds")
+        if output.name in ("scores", "shared_t1_scores"):
+            run = self.run if output.name == "scores" else shared_t1_run(self.run)
+            rows = problems_of(run, names["benchmark"]) * run.config.evaluation.samples
+            seconds += rows * run.config.conditions[names["condition"]].turns * assumed("grading_seconds")
+        return Work(seconds)
+
+    def response_tokens(self, model: str, problems: str, condition: str, limit: int) -> float:
+        """Mean tokens of a response: measured, or assumed."""
+        found = self.measured(model, problems, condition)
+        return min(found, limit) if found else mean_tokens(self.config.models[model].thinking, problems, limit)
+
+    # ---------------------------------------------------------------- stages
+
+    def _rollouts(self, model: str) -> Work:
+        settings = self.config.models[model].rollout_sampling
+        responses = sum(records_of(self.run, model)) * self.config.rollouts.samples / self.config.rollouts.shards
+        tokens = self.response_tokens(model, "training_pool", "", settings.max_new_tokens)
+        engine, context = self.config.rollout_engine(model), settings.max_new_tokens + assumed("problem_tokens")
+        shape = self.shape(model)
+        if engine == "sglang" and self.config.sglang.device == "cuda":
+            room = assumed("server_memory") * self.config.sglang.tensor_parallel - shape.weight_bytes
+            fitting = max(1.0, room / (tokens * shape.cache_bytes))
+            rows = min(responses, self.config.sglang.concurrency, fitting)
+            read = shape.weight_bytes + rows * tokens / 2.0 * shape.cache_bytes
+            step = read / (assumed("gpu_bandwidth") * assumed("server_share") * self.config.sglang.tensor_parallel)
+            seconds = responses * tokens / max(1.0, rows) * step
+        else:
+            rows = min(responses, self.config.transformers.batch_width)
+            seconds = self.decoding(shape, responses, tokens)
+        seconds += self.prefill(shape, responses * assumed("problem_tokens"))
+        memory = shape.weight_bytes + rows * min(context, tokens) * shape.cache_bytes + assumed("gpu_reserve")
+        return Work(
+            self.start(shape) + seconds,
+            responses,
+            responses * tokens,
+            memory,
+            responses * tokens * assumed("bytes_a_token"),
+        )
+
+    def _responses(self, model: str, benchmark: str, condition: str) -> Work:
+        return self._answers(self.run, model, benchmark, condition)
+
+    def _shared(self, model: str, benchmark: str, condition: str) -> Work:
+        return self._answers(shared_t1_run(self.run), model, benchmark, condition, replays=True)
+
+    def _answers(self, run: Run, model: str, benchmark: str, condition: str, *, replays: bool = False) -> Work:
+        config, settings = run.config, run.config.conditions[condition]
+        shape, limit = self.shape(model), config.models[model].sampling_for(benchmark).max_new_tokens
+        trajectories = problems_of(run, benchmark) * config.evaluation.samples / config.shards_of(condition)
+        first = 2 if settings.first_turn is not None else 1
+        turns = range(first, settings.turns + 1)
+        tokens = self.response_tokens(model, benchmark, condition, limit)
+        visible = tokens * (assumed("visible_share") if config.models[model].thinking else 1.0)
+        prompts = [assumed("problem_tokens") * turn + visible * (turn - 1) for turn in turns]
+        responses = trajectories * len(turns)
+        seconds = self.decoding(shape, responses, tokens, width=settings.batch_width, waiting=trajectories)
+        seconds += sum(self.prefill(shape, trajectories * prompt) for prompt in prompts)
+        reads = config.reads_bank(condition)
+        if reads and (replays or first == 2):
+            seconds += self.prefill(shape, trajectories * tokens)  # the bank of the first turn
+        rows = min(trajectories, settings.batch_width or config.transformers.batch_width)
+        context = max(prompts, default=0.0) + limit
+        bank = 0.0
+        if reads and settings.controller is not None:
+            layers = len(config.controllers[settings.controller].controlled_layers)
+            bank = limit * (settings.turns - 1) * layers * shape.cache_numbers * shape.width
+        memory = shape.weight_bytes + rows * context * shape.cache_bytes + bank + assumed("gpu_reserve")
+        disk = responses * tokens * assumed("bytes_a_token")
+        return Work(self.start(shape) + seconds, responses, responses * tokens, memory, disk)
+
+    def _training(self, model: str, controller: str) -> Work:
+        config, shape = self.config, self.shape(model)
+        training = config.training
+        limit = config.models[model].rollout_sampling.max_new_tokens
+        tokens = self.response_tokens(model, "training_pool", "", limit)
+        session = TURNS * (tokens + assumed("problem_tokens"))
+        updates = updates_of(self.run, model)
+        sessions = updates * training.sessions_per_update
+        checks = 2 * 2 + (updates // training.validation_every if training.validation_every else 0)
+        # A measured session has no backward pass: four of ten operations.
+        passes = sessions + 0.4 * checks * training.validation_sessions
+        share = assumed("training_share_hybrid" if shape.hybrid else "training_share")
+        operations = assumed("training_passes") * shape.parameters
+        rate = assumed("cpu_flops") if self.on_cpu else share * assumed("gpu_flops") * training.workers
+        seconds = passes * session * operations / rate
+        seconds += passes * TURNS * 4 * shape.layers * self.layer_step(shape) / training.workers
+        held = max(tokens, session if not config.models[model].thinking else tokens)
+        memory = shape.weight_bytes + assumed("training_bytes") * shape.query_width * shape.layers * held
+        return Work(self.start(shape) + seconds, 0.0, 0.0, memory + assumed("gpu_reserve"))
+
+    def _replay(self, model: str) -> Work:
+        replay, shape = self.config.replay, self.shape(model)
+        assert replay is not None
+        covered = (replay.history_coverage, replay.problem_coverage)
+        cells = 2 * replay.depth * sum(each.current_problems * each.histories for each in covered) / replay.shards
+        seconds = self.prefill(shape, cells * assumed("replay_cells_tokens"))
+        seconds += cells / replay.batch_problems * shape.layers * self.layer_step(shape)
+        disk = cells * shape.layers * shape.query_width * 4.0
+        memory = shape.weight_bytes + 4 * assumed("gpu_reserve")
+        return Work(self.start(shape) + seconds, gpu_bytes=memory, disk_bytes=disk)
+
+    def _runtime(self, model: str) -> Work:
+        study, shape = self.config.runtime, self.shape(model)
+        assert study is not None
+        rows = 2 + (3 if study.prefixes == "quartiles" else len(study.prefixes))
+        repetitions = study.histories * rows * len(study.variants) * (study.warmups + study.repetitions)
+        seconds = self.decoding(shape, repetitions, study.tokens, width=1)
+        seconds += self.prefill(shape, repetitions * 4 * assumed("problem_tokens"))
+        bank = max((0, *study.curve)) * 3 * shape.cache_numbers * shape.width
+        memory = shape.weight_bytes + 2 * bank + 2 * assumed("gpu_reserve")
+        return Work(self.start(shape) + seconds, gpu_bytes=memory)
+
+    # ---------------------------------------------------------------- parts
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the Transformers engine has no GPU."""
+        return self.config.transformers.device == "cpu"
+
+    def start(self, shape: Shape) -> float:
+        """Seconds before a job's first response."""
+        return assumed("small_start_seconds" if shape.small else "start_seconds")
+
+    def layer_step(self, shape: Shape) -> float:
+        """Seconds that a layer's step takes at least."""
+        if self.on_cpu:
+            return assumed("cpu_layer_step_seconds")
+        return assumed("layer_step_seconds_hybrid" if shape.hybrid else "layer_step_seconds")
+
+    def decoding(
+        self, shape: Shape, responses: float, tokens: float, *, width: int | None = None, waiting: float | None = None
+    ) -> float:
+        """Seconds of decoding with Transformers.
+
+        A step costs the launches of its layers, or the bytes that it reads, or the operations, whichever takes longer.
+        `waiting`: rows that can be decoded at once, where fewer than all responses.
+        """
+        width = width or self.config.transformers.batch_width
+        rows = max(1.0, min(width, responses if waiting is None else waiting))
+        read = shape.weight_bytes + rows * tokens / 2.0 * shape.cache_bytes
+        moved = 0.0 if self.on_cpu else read / assumed("gpu_bandwidth")
+        computed = 2.0 * shape.parameters * width / (assumed("cpu_flops") if self.on_cpu else assumed("gpu_flops"))
+        step = max(shape.layers * self.layer_step(shape), moved, computed)
+        return responses * tokens / rows * step
+
+    def prefill(self, shape: Shape, tokens: float) -> float:
+        """Seconds of a forward pass over so many tokens."""
+        share = assumed("prefill_share_hybrid" if shape.hybrid else "prefill_share")
+        rate = assumed("cpu_flops") if self.on_cpu else share * assumed("gpu_flops")
+        return 2.0 * shape.parameters * tokens / rate

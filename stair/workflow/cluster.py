@@ -1,0 +1,97 @@
+"""The jobs of a run on a Slurm cluster, which outlive the process that submitted them."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import ConfigError
+from stair.config.site import Site
+from stair.workflow.driver_claim import DRIVER, driver_claimant
+
+_LOOK_SECONDS = 1.0
+
+
+def profile_folder(project: Path, profile: str) -> Path:
+    """The folder of a profile, by its name in profiles/ or by its path.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for folder in (project / "profiles" / profile, Path(profile)):
+        if (folder / "config.yaml").is_file():
+            return folder
+    there = sorted(path.parent.name for path in (project / "profiles").glob("*/config.yaml"))
+    raise ConfigError(f"--profile {profile}: there is no such profile (there are: {', '.join(there)})")
+
+
+def runs_on_slurm(profile: Path) -> bool:
+    """Whether a profile submits jobs to Slurm."""
+    settings: Any = yaml.safe_load((profile / "config.yaml").read_text(encoding="utf-8")) or {}
+    return settings.get("executor") == "slurm"
+
+
+class Cluster:
+    """The jobs of one run, which its drivers submit under one prefix of their names."""
+
+    def __init__(self, site: Site, paths: RunPaths) -> None:
+        self.site, self._paths = site, paths
+        place = hashlib.sha256(str(paths.folder.resolve()).encode()).hexdigest()[:12]
+        self._prefix = f"stair-{place}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Snakemake's arguments for this run and site."""
+        return ["--slurm-jobname-prefix", self._prefix, *self.site.snakemake]
+
+    def cancel(self) -> list[str]:
+        """Cancels the run's jobs; they flush their finished work. Returns their ids."""
+        jobs = self._jobs()
+        if jobs:
+            _ask("scancel", *jobs)
+        return jobs
+
+    def end_jobs_of_killed_driver(self) -> None:
+        """Cancels the jobs that a killed driver left, and waits for their end: their shards are submitted again.
+
+        Raises:
+            ConfigError: the run's driver is at work, so the jobs are its own; or Slurm does not answer.
+        """
+        if (claimant := driver_claimant(self._paths)) is not None:
+            raise ConfigError(
+                f"process {claimant.process} on {claimant.host} drives {self._paths.folder} since {claimant.since}; wait "
+                f"for it or stop it (if it is surely gone, delete {self._paths.work() / f'.{DRIVER}.claim'})"
+            )
+        if jobs := self.cancel():
+            print(
+                f"stair: cancelled {len(jobs)} jobs of an earlier start; they save their finished work, and the rest is "
+                "submitted again",
+                file=sys.stderr,
+            )
+        while self._jobs():
+            time.sleep(_LOOK_SECONDS)
+
+    def _jobs(self) -> list[str]:
+        """The ids of the run's queued, running and ending jobs."""
+        lines = (line.partition(" ") for line in _ask("squeue", "--me", "--noheader", "--format=%i %j").splitlines())
+        return [job for job, _, name in lines if name.startswith(f"{self._prefix}_")]
+
+
+def _ask(*words: str) -> str:
+    """The output of one of Slurm's commands. Raises ConfigError if it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(
+            f"--profile slurm: {words[0]} does not answer ({error}); start on a machine that submits"
+        ) from None
+    if done.returncode and words[0] != "scancel":  # a job may have ended by itself
+        raise ConfigError(f"--profile slurm: {words[0]} failed: {' '.join(done.stderr.split())}")
+    return done.stdout

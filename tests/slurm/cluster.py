@@ -1,0 +1,218 @@
+"""A real Slurm cluster on this machine: munge, slurmctld, and two nodes with pretended GPUs, each with a slurmd of its own.
+
+Slurm's commands read /etc/slurm, whatever the environment says inside a job. So the cluster lives in a mount namespace of its
+own, where this folder and munge's are others. A cluster that the machine itself belongs to is neither seen nor changed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NODES = ("node1", "node2")
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "unshare", "nsenter")
+_PRIVATE = ("/etc/slurm", "/run/munge")
+"""Folders that are the cluster's own within its namespace."""
+
+_SETTINGS = """\
+ClusterName=stair
+SlurmctldHost={host}
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+StateSaveLocation={folder}/state
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdSpoolDir={folder}/spool-%n
+SlurmdLogFile={folder}/slurmd-%n.log
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmdParameters=config_overrides
+SlurmdTimeout=20
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+AccountingStorageType=accounting_storage/none
+SchedulerType=sched/backfill
+SchedulerParameters=sched_min_interval=100000,bf_interval=2,batch_sched_delay=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+KillWait=5
+MinJobAge=300
+OverTimeLimit=0
+ReturnToService=2
+MpiDefault=none
+GresTypes=gpu
+"""
+
+
+def why_not() -> str | None:
+    """Why no cluster can be started here, in one line; None if one can."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        return f"{', '.join(missing)} not found; install slurmctld slurmd slurm-client munge"
+    if os.getuid() != 0:
+        return "Slurm's daemons need root"
+    done = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"no mount namespace can be made here ({done.stderr.strip()})"
+    return None
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that no other cluster of this machine uses: the network is no namespace of its own."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]
+
+
+@dataclass
+class Cluster:
+    """The daemons, and where they keep their files."""
+
+    folder: Path
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _namespace: str = ""
+    """The namespace's name, once it is known to be another one than the machine's."""
+
+    def start(self) -> None:
+        """Starts everything and waits until both nodes are idle."""
+        host = socket.gethostname()
+        for name in ("state", *(f"spool-{node}" for node in NODES)):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        nodes, devices = "", ""
+        controller, *ports = _free_ports(1 + len(NODES))
+        for number, node in enumerate(NODES):
+            for gpu in range(2):
+                subprocess.run(["mknod", self.folder / f"nvidia{2 * number + gpu}", "c", "1", "3"], check=True)
+            nodes += (
+                f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[number]} CPUs=3 RealMemory=12000 "
+                "Gres=gpu:h100:2\n"
+            )
+            files = f"{self.folder}/nvidia[{2 * number}-{2 * number + 1}]"
+            devices += f"NodeName={node} Name=gpu Type=h100 File={files}\n"
+        # The short one's limit is a minute, Slurm's least.
+        partitions = "".join(
+            f"PartitionName={name} Nodes={','.join(NODES)} Default={default} MaxTime={minutes} State=UP\n"
+            for name, default, minutes in (("main", "YES", 60), ("short", "NO", 1))
+        )
+        etc, munge = self.folder / "etc", self.folder / "munge"
+        for private, own in zip(_PRIVATE, (etc, munge), strict=True):
+            own.mkdir()
+            Path(private).mkdir(parents=True, exist_ok=True)  # the place of the mount
+        (etc / "slurm.conf").write_text(
+            _SETTINGS.format(host=host, folder=self.folder, port=controller) + nodes + partitions
+        )
+        (etc / "gres.conf").write_text(devices)
+        shutil.chown(munge, "munge", "munge")
+        munge.chmod(0o755)
+        binds = " && ".join(
+            f"mount --bind '{own}' {private}" for private, own in zip(_PRIVATE, (etc, munge), strict=True)
+        )
+        self._launch(
+            "namespace", "unshare", "--mount", "--propagation", "private", "sh", "-c", f"{binds} && exec sleep 1d"
+        )
+        self._wait("the namespace has its folders", lambda: self.ask("cat", "/etc/slurm/gres.conf") == devices.strip())
+        self._namespace = os.readlink(f"/proc/{self.processes['namespace'].pid}/ns/mnt")
+        assert self._namespace != os.readlink("/proc/self/ns/mnt")
+        files = (f"--{name}-file=/run/munge/{name}" for name in ("pid", "log", "seed"))
+        self._daemon("munged", "runuser", "-u", "munge", "--", "munged", "-F", "--force", *files)
+        self._wait("munge answers", lambda: bool(self.ask("munge", "-n")))
+        self._daemon("slurmctld", "slurmctld", "-D", "-c")
+        for node in NODES:
+            self.start_node(node)
+        self._wait(
+            "both nodes are idle", lambda: self.ask("sinfo", "-h", "-N", "-p", "main", "-o", "%t") == "idle\nidle"
+        )
+
+    def start_node(self, node: str) -> None:
+        """Starts a node's daemon."""
+        self._daemon(node, "slurmd", "-D", "-N", node)
+
+    def stop_node(self, node: str) -> None:
+        """Takes a node down as a power cut does: its daemon and all that its jobs run die at once."""
+        spool = str(self.folder / f"spool-{node}").encode()
+        dying = {self.processes[node].pid}
+        for process in self.members():
+            with suppress(OSError):
+                words = (process / "environ").read_bytes().split(b"\0")
+                stepd = b"slurmstepd" in (process / "cmdline").read_bytes()
+                if f"SLURMD_NODENAME={node}".encode() in words or (
+                    stepd and spool in os.readlink(process / "cwd").encode()
+                ):
+                    dying.add(int(process.name))
+        for number in dying:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        self.processes.pop(node).wait()
+
+    def members(self) -> list[Path]:
+        """The processes of the cluster's namespace, and no others: their folders in /proc."""
+        found: list[Path] = []
+        if not self._namespace:  # it has not come into being: processes would be the machine's
+            return found
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if os.readlink(process / "ns" / "mnt") == self._namespace:
+                    found.append(process)
+        return found
+
+    def stop(self) -> None:
+        """Stops everything: every process of the namespace."""
+        if "namespace" not in self.processes:
+            return
+        deadline = time.monotonic() + 5
+        for process in self.members():
+            if int(process.name) != self.processes["namespace"].pid:
+                with suppress(ProcessLookupError):
+                    os.kill(int(process.name), signal.SIGTERM)
+        while len(self.members()) > 1 and time.monotonic() < deadline:
+            time.sleep(0.1)
+            for child in self.processes.values():
+                child.poll()
+        for process in self.members():
+            with suppress(ProcessLookupError):
+                os.kill(int(process.name), signal.SIGKILL)
+        for child in self.processes.values():
+            child.wait(10)
+
+    def inside(self, *words: str, folder: Path | None = None) -> list[str]:
+        """A command of the cluster's namespace in a folder, by default the current one."""
+        enter = ["nsenter", f"--mount=/proc/{self.processes['namespace'].pid}/ns/mnt", "--", "sh", "-c"]
+        return [*enter, 'cd "$1" && shift && exec "$@"', "sh", str(folder or Path.cwd()), *words]
+
+    def ask(self, *words: str, check: bool = True) -> str:
+        """The output of one of Slurm's commands."""
+        done = subprocess.run(self.inside(*words), capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0 or not check, f"{' '.join(words)}: {done.stderr}"
+        return done.stdout.strip()
+
+    def _daemon(self, name: str, *words: str) -> None:
+        self._launch(name, *self.inside(*words))
+
+    def _launch(self, name: str, *words: str) -> None:
+        with open(self.folder / f"{name}.out", "ab") as output:
+            self.processes[name] = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+
+    def _wait(self, what: str, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 40
+        while True:
+            with suppress(AssertionError):
+                if holds():
+                    return
+            if time.monotonic() > deadline:
+                logs = "\n".join(f"{p}: {p.read_text(errors='replace')[-600:]}" for p in self.folder.glob("*.[lo]*"))
+                raise AssertionError(f"in 40 s it did not happen that {what}\n{logs}")
+            time.sleep(0.2)

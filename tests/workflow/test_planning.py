@@ -1,0 +1,59 @@
+"""A plan that a finished run has calibrated, beside that run's own seconds."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run
+from stair.graph.run import Run
+from stair.planning.calibration import Calibration, calibrate
+from stair.planning.jobs import planned_jobs
+from stair.planning.work import CostModel
+from tests.workflow.conftest import SMOKE, run_in
+
+
+def seconds_by_rule(run: Run, learned: Calibration) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for job in planned_jobs(CostModel(run, learned.tokens), learned.factor):
+        found[job.rule] += job.seconds
+    return found
+
+
+def test_a_calibrated_plan_meets_the_runs_seconds_and_scales(finished_run: Path) -> None:
+    folder = finished_run / "results" / "smoke"
+    learned = calibrate(folder)
+    config, paths = load_run(folder), RunPaths(folder)
+    planned = seconds_by_rule(Run(config, paths), learned)
+    measured: dict[str, float] = defaultdict(float)
+    for (rule, _), seconds in learned.measured_seconds.items():
+        measured[rule] += seconds
+    for rule, seconds in measured.items():
+        assert planned[rule] == pytest.approx(seconds, rel=0.3), rule
+    assert sum(planned.values()) == pytest.approx(sum(measured.values()), rel=0.3)
+
+    evaluation = config.evaluation.model_copy(update={"samples": 2 * config.evaluation.samples})
+    twin = seconds_by_rule(Run(config.model_copy(update={"evaluation": evaluation}), paths), learned)
+    assert 1.2 < twin["evaluation_shard"] / planned["evaluation_shard"] <= 2.0
+    assert twin["train_controller"] == planned["train_controller"]
+
+
+def test_the_command_calibrates_and_writes_nothing(finished_run: Path) -> None:
+    before = sorted(finished_run.rglob("*"))
+    words = ("plan", "--run", str(SMOKE), "--calibrate", "results/smoke", "--json")
+    plan = json.loads(run_in(finished_run, "stair", *words).stdout)
+    assert plan["total"]["gpu_hours"] == 0
+    assert plan["total"]["tokens"] > 0
+    assert sorted(finished_run.rglob("*")) == before
+
+
+def test_an_unfinished_run_is_refused(tmp_path: Path, finished_run: Path) -> None:
+    folder = tmp_path / "smoke"
+    folder.mkdir()
+    (folder / "config.resolved.yaml").write_bytes((finished_run / "results/smoke/config.resolved.yaml").read_bytes())
+    with pytest.raises(ValueError, match="--calibrate needs a finished run"):
+        calibrate(folder)
