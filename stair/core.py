@@ -80,6 +80,8 @@ class EngineIdentity:
 
 # ---------------------------------------------------------------- conditions
 
+SHARED_T1_STUDY = "shared_t1"
+"""The study whose conditions share one T1 history (appendix C.4): its folders and its output in the graph."""
 SEEDED = ("random_reflector", "kv_permutation")
 """The paper's families of conditions that differ by a test-time seed (appendix C.4)."""
 PREFIXED = ("stair_prefix",)

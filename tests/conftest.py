@@ -14,6 +14,8 @@ import hypothesis
 import pytest
 import torch
 from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
     PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen3_5ForCausalLM,
@@ -39,6 +41,16 @@ VOCABULARY = 320
 
 LAYERS = (1, 3)
 """Controlled layers of the small models; full attention in both architectures."""
+
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 1e4,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 128,
+}
+"""A scaled RoPE that leaves some channels of the small models as they are, scales some, and has some between."""
 
 _TEXTS = [
     "user\n",
@@ -70,6 +82,8 @@ def random_model(architecture: str, dtype: torch.dtype = torch.float32, **change
         model: PreTrainedModel
         if architecture == "qwen3":
             model = Qwen3ForCausalLM(Qwen3Config(**shared, rope_parameters={"rope_type": "default", "rope_theta": 1e4}))
+        elif architecture == "llama":
+            model = LlamaForCausalLM(LlamaConfig(**(shared | {"rope_parameters": LLAMA3_ROPE})))
         else:
             hybrid = {
                 "layer_types": ["full_attention" if layer % 2 else "linear_attention" for layer in range(4)],
@@ -89,7 +103,7 @@ def random_model(architecture: str, dtype: torch.dtype = torch.float32, **change
 
 @pytest.fixture(scope="session")
 def small_model() -> Callable[..., PreTrainedModel]:
-    """Gives a random model by architecture (qwen3, qwen3_5) and precision, each made once; nobody may change it."""
+    """Gives a random model by architecture (qwen3, qwen3_5, llama) and precision, each made once; nobody may change it."""
     made: dict[tuple[str, torch.dtype], PreTrainedModel] = {}
 
     def model(architecture: str = "qwen3", dtype: torch.dtype = torch.float32) -> PreTrainedModel:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stair.backbones import qwen3, qwen3_5
+from stair.backbones.architectures import BY_MODEL_TYPE
+from stair.backbones.rope_settings import Llama3Scaling
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,8 @@ class Architecture:
     """The attention geometry of a decoder.
 
     `full_attention_layers` are zero-based; `head_dim` and `rotary_dim` count channels (RoPE turns the first `rotary_dim`
-    of them); `gated` says that a sigmoid output gate acts before the output projection (the paper's g, Eq. 20);
-    `context` is `max_position_embeddings` in tokens.
+    of them, by `rope_theta` and, in Llama 3, `rope_scaling`); `gated` says that a sigmoid output gate acts before the
+    output projection (the paper's g, Eq. 20); `context` is `max_position_embeddings` in tokens.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Architecture:
     vocabulary: int
     context: int
     tied_embeddings: bool
+    rope_scaling: Llama3Scaling | None = None
 
     def check_controlled_layers(self, layers: Sequence[int]) -> None:
         """Raise ValueError unless every layer exists, is listed once and is a full-attention layer."""
@@ -53,23 +55,20 @@ class Architecture:
                 )
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    model_type: module.read for module in (qwen3, qwen3_5) for model_type in module.MODEL_TYPES
-}
-
-
 def describe(config: Mapping[str, Any]) -> Architecture:
     """Return the Architecture that the content of a `config.json` describes.
 
-    Knows Qwen3 (`qwen3`) and Qwen3.5 (`qwen3_5_text`, and the multimodal `qwen3_5` with its `text_config`).
-    Raises ValueError for another model type, a missing key, or a RoPE that is scaled.
+    Knows the model types of the files in `stair/backbones/architectures`.
+    Raises ValueError for another model type, a missing key, or a RoPE of an unsupported type.
     """
     model_type = config.get("model_type")
-    reader = _READERS.get(str(model_type))
-    if reader is None:
-        raise ValueError(f"unknown model_type {model_type!r} in the configuration; known are {', '.join(_READERS)}")
+    module = BY_MODEL_TYPE.get(str(model_type))
+    if module is None:
+        raise ValueError(
+            f"unknown model_type {model_type!r} in the configuration; known are {', '.join(BY_MODEL_TYPE)}"
+        )
     try:
-        return Architecture(**reader(config))
+        return Architecture(**module.read(config))
     except KeyError as error:
         raise ValueError(f"the configuration of this {model_type} model has no key {error.args[0]!r}") from None
     except TypeError as error:

@@ -2,21 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
-def read_rope(config: Mapping[str, Any], *, default_theta: float, default_fraction: float) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Llama 3's scaled RoPE: slow channels turn `factor` times slower, fast ones as before, with a ramp between.
+
+    A channel is slow if it turns less than `low` times within `original_context` tokens, and fast if more than `high` times.
+    """
+
+    factor: float
+    low: float
+    high: float
+    original_context: int
+
+    def scaled(self, frequencies: Any) -> Any:
+        """Return the frequencies (a tensor or an array, radians per position) after scaling."""
+        turns = frequencies * (self.original_context / (2 * math.pi))
+        kept = ((turns - self.low) / (self.high - self.low)).clip(0.0, 1.0)
+        return frequencies * (kept + (1.0 - kept) / self.factor)
+
+
+def read_rope(
+    config: Mapping[str, Any],
+    *,
+    default_theta: float,
+    default_fraction: float,
+    supported: Collection[str] = ("default", "mrope"),
+) -> tuple[float, float]:
     """Return (theta, the fraction of each head's channels that is rotated).
 
-    Raises ValueError for a scaled RoPE (YaRN and the like): its frequencies follow other rules, and the auxiliary
+    Raises ValueError for another type of RoPE (YaRN and the like): its frequencies follow other rules, and the auxiliary
     positions of the bank must follow the model's own.
     """
-    # Transformers 5 writes one mapping, Transformers 4 wrote rope_theta and rope_scaling beside each other.
-    parameters = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
-    kind = parameters.get("rope_type", parameters.get("type", "default"))
-    if kind not in ("default", "mrope"):
-        raise ValueError(f"RoPE of type {kind!r} is not supported; only the unscaled 'default' is")
+    parameters = _parameters(config)
+    if _kind(parameters) not in supported:
+        only = "the unscaled 'default' is" if "llama3" not in supported else "'default' and 'llama3' are"
+        raise ValueError(f"RoPE of type {_kind(parameters)!r} is not supported; only {only}")
     theta = parameters.get("rope_theta", config.get("rope_theta", default_theta))
     fraction = parameters.get("partial_rotary_factor", config.get("partial_rotary_factor", default_fraction))
     return float(theta), float(fraction)
+
+
+def read_llama3_scaling(config: Mapping[str, Any]) -> Llama3Scaling | None:
+    """Return the scaling of a RoPE of type `llama3`, None of another; KeyError names a key that is missing."""
+    parameters = _parameters(config)
+    if _kind(parameters) != "llama3":
+        return None
+    return Llama3Scaling(
+        float(parameters["factor"]),
+        float(parameters["low_freq_factor"]),
+        float(parameters["high_freq_factor"]),
+        int(parameters["original_max_position_embeddings"]),
+    )
+
+
+def _parameters(config: Mapping[str, Any]) -> dict[str, Any]:
+    # Transformers 5 writes one mapping, Transformers 4 wrote rope_theta and rope_scaling beside each other.
+    return dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+
+
+def _kind(parameters: Mapping[str, Any]) -> str:
+    return str(parameters.get("rope_type", parameters.get("type", "default")))

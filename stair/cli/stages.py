@@ -19,6 +19,7 @@ from stair.cli.options import (
     ShardOption,
     ThreadsOption,
 )
+from stair.core import SHARED_T1_STUDY
 
 commands = typer.Typer()
 
@@ -282,7 +283,7 @@ def controls(
     Writes responses/MODEL/BENCHMARK/shared_t1/CONDITION.parquet. Every condition but t1 answers after the responses of t1.
     """
     set_threads(threads)
-    _answer("shared_t1", run, (model, benchmark, condition), shard, of, seal)
+    _answer(SHARED_T1_STUDY, run, (model, benchmark, condition), shard, of, seal)
 
 
 def _answer(output: str, run: Path, place: tuple[str, str, str], shard: int, of: int, seal: bool) -> None:
@@ -293,7 +294,7 @@ def _answer(output: str, run: Path, place: tuple[str, str, str], shard: int, of:
     if seal and copied_existing(run, output, *place, runs=False):
         return
     settings, paths = open_run(run) if seal else open_job(run, output, *place)
-    if output == "shared_t1":
+    if output == SHARED_T1_STUDY:
         settings, paths = shared_t1(settings, paths)
     if seal:
         stage.seal(settings, paths, *place)

@@ -41,7 +41,9 @@ class SamplingChange(Strict):
 class TinyBackbone(Strict):
     """A small model of a real architecture that the workflow trains itself; it stands for the model that it is listed as."""
 
-    architecture: Literal["qwen3", "qwen3_5"] = Field(description="Architecture, with Transformers' own classes.")
+    architecture: str = Field(
+        description="Architecture, with Transformers' own classes: a file of stair/backbones/architectures."
+    )
     layers: int = Field(ge=1, description="Transformer blocks.")
     hidden_size: Positive = Field(description="Width of the residual stream.")
     heads: Positive = Field(description="Query heads.")

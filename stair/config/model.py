@@ -168,6 +168,13 @@ class Config(Strict):
                 known(f"{where}.models", name, self.models, "model")
             for name in condition.benchmarks or ():
                 known(f"{where}.benchmarks", name, self.benchmarks, "benchmark")
+            for name, answered in (("models", controls.models), ("benchmarks", (controls.benchmark,))):
+                own = getattr(condition, name)
+                if own is not None and not set(own) & set(answered):
+                    raise ValueError(
+                        f"{where}.{name} is {list(own)}, and the study has {list(answered)}, so the condition would run "
+                        "nowhere; remove the key, or set the condition to null"
+                    )
             try:
                 study._check_condition(key, study.conditions[key])
             except ValueError as error:

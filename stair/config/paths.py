@@ -8,6 +8,7 @@ from typing import Literal
 
 from stair.config.model import Config
 from stair.config.resolve import RESOLVED, ConfigError
+from stair.core import SHARED_T1_STUDY
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -131,12 +132,12 @@ class RunPaths:
 
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
         """Generated rows."""
-        study = "shared_t1" if self.stage == "controls" else ""
+        study = SHARED_T1_STUDY if self.stage == "controls" else ""
         return self.folder / "responses" / model / benchmark / study / f"{condition}.parquet"
 
     def evaluation(self, model: str, benchmark: str, condition: str) -> Path:
         """Scored rows."""
-        study = "shared_t1" if self.stage == "controls" else "evaluation"
+        study = SHARED_T1_STUDY if self.stage == "controls" else "evaluation"
         return self.folder / study / model / benchmark / f"{condition}.parquet"
 
     def replay_histories(self, model: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
 
     A name that was never configured stays, and validation rejects it.
     """
-    values = dict(values)
+    values = _without_mentions(values, _removed("models", values, base), _removed("benchmarks", values, base))
     before = values.get("controllers") or {}
     values["controllers"] = _remaining(before, set(), values, base)
     dropped = set(before) - set(values["controllers"])
@@ -144,6 +144,46 @@ def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[st
         dropped |= _removed("controllers", values, base)
         values["controls"] = {**controls, "conditions": _remaining(conditions, dropped, values, base)}
     return values
+
+
+def _without_mentions(values: Mapping[str, Any], models: set[str], benchmarks: set[str]) -> dict[str, Any]:
+    """Values in which the settings of one model or benchmark, and the lists of several, no longer name the removed ones.
+
+    A list of models that would be empty stays, and so does a single name: the run has to choose another.
+    """
+    values = dict(values)
+    if isinstance(present := values.get("models"), Mapping):
+        values["models"] = {key: _within(item, "evaluation_changes", benchmarks) for key, item in present.items()}
+    pool = _within(values.get("training_pool"), "exclude_benchmarks", benchmarks)
+    if isinstance(pool, Mapping) and isinstance(more := pool.get("exclude_more"), Mapping):
+        pool = {**pool, "exclude_more": {key: _dropped(names, benchmarks) for key, names in more.items()}}
+    values["training_pool"] = _within(pool, "exclude_more", models)
+    evaluation = values.get("evaluation")
+    if isinstance(evaluation, Mapping) and isinstance(changes := evaluation.get("engine_changes"), Mapping):
+        evaluation = {
+            **evaluation,
+            "engine_changes": {key: _dropped(item, benchmarks) for key, item in changes.items()},
+        }
+    values["evaluation"] = _within(evaluation, "engine_changes", models)
+    if isinstance(overview := values.get("overview"), Mapping):
+        values["overview"] = _only_present(overview, "models", models) or overview
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _within(item: Any, key: str, removed: set[str]) -> Any:
+    """The item with the removed names dropped from the list or mapping under its key."""
+    if not isinstance(item, Mapping) or item.get(key) is None:
+        return item
+    return {**item, key: _dropped(item[key], removed)}
+
+
+def _dropped(names: Any, removed: set[str]) -> Any:
+    """A list or mapping without the removed names; anything else as it is."""
+    if isinstance(names, Mapping):
+        return {key: value for key, value in names.items() if key not in removed}
+    if isinstance(names, list):
+        return [name for name in names if not (isinstance(name, str) and name in removed)]
+    return names
 
 
 def _removed(kind: str, values: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
@@ -238,7 +278,20 @@ def validate(values: Mapping[str, Any], source: str) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{source}: " + "; ".join(_explain(item) for item in error.errors())) from None
+        raise ConfigError(f"{source}: " + "; ".join(_explain(item) for item in _causes(error.errors()))) from None
+
+
+def _causes(errors: Sequence[Any]) -> list[Any]:
+    """The errors without those of a list that is too short only because its members are wrong."""
+    places = [tuple(error["loc"]) for error in errors]
+    return [
+        error
+        for error in errors
+        if not (
+            error["type"] == "too_short"
+            and any(place[: len(error["loc"])] == tuple(error["loc"]) != place for place in places)
+        )
+    ]
 
 
 def _explain(item: Mapping[str, Any]) -> str:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stair.backbones.architectures import known_markers
+from stair.backbones.turn_markers import CHATML, TurnMarkers
 from stair.conversation.thinking import answer_ids
 from stair.records.files import read_mapping
 
-TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
 END_OF_THINKING = "</think>"
 
 
@@ -44,8 +45,9 @@ class Renderer:
         self.stop_ids = tuple(stop_ids)
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"the tokenizer of {tokenizer.name_or_path} has no chat template")
-        self.turn_start = self._single(TURN_START)
-        self.turn_end = self._single(TURN_END)
+        self.markers = self._markers()
+        self.turn_start = self._single(self.markers.start)
+        self.turn_end = self._single(self.markers.end)
         self.end_of_thinking = self._single(END_OF_THINKING) if thinking else None
         self.user_header = (self.turn_start, *self._encode("user"))
         if not self.stop_ids:
@@ -72,6 +74,11 @@ class Renderer:
     def tokens(self) -> int:
         """How many ids are tokens of the tokenizer; a model's vocabulary can be padded beyond."""
         return len(self.tokenizer)
+
+    def _markers(self) -> TurnMarkers:
+        """The known markers whose first one is a token of the tokenizer; ChatML's if none is."""
+        known = (markers for markers in known_markers() if len(self._encode(markers.start)) == 1)
+        return next(known, CHATML)
 
     def _single(self, marker: str) -> int:
         ids = self._encode(marker)

@@ -10,7 +10,7 @@ def control_span(prompt_ids: Sequence[int], user_header: Sequence[int]) -> tuple
 
     Args:
         prompt_ids: the full conversation input.
-        user_header: the ids of `<|im_start|>user`.
+        user_header: the ids that open a user message, such as those of `<|im_start|>user`.
 
     Returns:
         Start and end (exclusive) as positions in the prompt. The user body, template tokens, the assistant's generation
@@ -23,4 +23,4 @@ def control_span(prompt_ids: Sequence[int], user_header: Sequence[int]) -> tuple
     for start in range(len(prompt_ids) - len(header), -1, -1):
         if list(prompt_ids[start : start + len(header)]) == header:
             return start, len(prompt_ids)
-    raise ValueError("the prompt has no <|im_start|>user header, so there is no span to control")
+    raise ValueError("the prompt has no user header, so there is no span to control")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = Path(__file__).parents[1].name
+_ITERATES = "pkgutil.iter_modules"
+"""A package that imports it imports its own files by it."""
 
 
 class Module(NamedTuple):
@@ -45,6 +47,8 @@ def modules_reached(*modules: str, leave_out: tuple[str, ...] = ()) -> dict[str,
             continue
         reached[name] = _parse(path.read_text(encoding="utf-8"))
         queue += reached[name].imports
+        if _ITERATES in reached[name].imports:
+            queue += [f"{name}.{file.stem}" for file in path.parent.glob("*.py") if file != path]
         if "." in name:
             queue.append(name.rsplit(".", 1)[0])
     return reached

@@ -16,6 +16,7 @@ from stair.config.replay import Replay
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.runtime import Runtime
 from stair.config.training import CONTROLLER_FILES
+from stair.core import SHARED_T1_STUDY
 from stair.graph import settings
 from stair.graph.origin import BEHIND, has_settings, recorded_origin
 from stair.graph.output_kind import Inputs, OutputKind, Shards
@@ -75,7 +76,7 @@ def used_models(run: Run) -> list[str]:
     """The models with which something is made: not those of which all that would be made is restored."""
 
     def used(model: str) -> bool:
-        names = ("rollouts", "controller", "responses", "shared_t1", "replay_design", "replay", "runtime")
+        names = ("rollouts", "controller", "responses", SHARED_T1_STUDY, "replay_design", "replay", "runtime")
         jobs = [(name, job) for name in names for job in OUTPUTS[name].jobs(run) if job[0] == model]
         return any(not is_restored(run, name, *job) for name, job in jobs)
 
@@ -343,7 +344,7 @@ def _checked(run: Run) -> Inputs:
             inputs[group] = [*inputs.get(group, []), *files]
     inputs["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]
     study = shared_t1_run(run)
-    shared = {"shared_t1": [study.paths.responses(*job) for job in evaluated(study)]} if run.config.controls else {}
+    shared = {SHARED_T1_STUDY: [study.paths.responses(*job) for job in evaluated(study)]} if run.config.controls else {}
     return inputs | {"responses": [run.paths.responses(*job) for job in evaluated(run)], **shared}
 
 
@@ -428,7 +429,7 @@ def _compared(run: Run) -> Inputs:
     return {
         "values": [file for file in files if file.suffix == ".csv"],
         **_shown(run, evaluated_places(run.config)),
-        "shared_t1": [study.paths.evaluation(*place) for place in evaluated_places(study.config)],
+        SHARED_T1_STUDY: [study.paths.evaluation(*place) for place in evaluated_places(study.config)],
     }
 
 
@@ -680,7 +681,7 @@ OUTPUTS: dict[str, OutputKind] = {
             archived=True,
         ),
         OutputKind(
-            "shared_t1",
+            SHARED_T1_STUDY,
             rules=("seal_controls",),
             target="controls",
             wildcards=("model", "benchmark", "condition"),

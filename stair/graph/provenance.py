@@ -16,6 +16,7 @@ from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import SHARED_T1_STUDY
 from stair.graph import budget
 from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
@@ -157,7 +158,7 @@ def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]
     for artifact in Artifacts(config, paths).all:
         if artifact.output.shards is not None and artifact.schema is not None:
             (file,), condition = artifact.files, artifact.values.get("condition")
-            conditions = (config.shared_t1() if artifact.output.name == "shared_t1" else config).conditions
+            conditions = (config.shared_t1() if artifact.output.name == SHARED_T1_STUDY else config).conditions
             shares_first = condition is not None and conditions[condition].first_turn is not None
             yield name_in_run(file.with_suffix(""), paths), file, shares_first
 

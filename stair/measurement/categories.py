@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stair.conversation.renderer import TURN_END, TURN_START, Exchange, Renderer
+from stair.backbones.turn_markers import TurnMarkers
+from stair.conversation.renderer import Exchange, Renderer
 
 CATEGORIES = ("user", "assistant", "template", "current")
 """Earlier user bodies, earlier assistant bodies, earlier template and system, current turn."""
@@ -60,10 +61,10 @@ def label(renderer: Renderer, history: Sequence[Exchange], user: str) -> Labelle
         ValueError: the template changes a message beyond its outer white space, or the current body has no token.
     """
     text = renderer.prompt_text(history, user)
-    bodies = list(_bodies(text, history, user))
+    bodies = list(_bodies(renderer.markers, text, history, user))
     ids, places = renderer.encode_places(text)
     last = bodies[-1][1]
-    header = text.rfind(TURN_START, 0, last.start + 1)
+    header = text.rfind(renderer.markers.start, 0, last.start + 1)
     kinds, current = [], []
     for position, place in enumerate(places):
         if place.start >= header:
@@ -80,19 +81,19 @@ def label(renderer: Renderer, history: Sequence[Exchange], user: str) -> Labelle
     return Labelled(tuple(ids), tuple(kinds), kinds.index(_CURRENT), (current[0], current[-1] + 1))
 
 
-def _bodies(text: str, history: Sequence[Exchange], user: str) -> Iterator[tuple[int, range]]:
+def _bodies(markers: TurnMarkers, text: str, history: Sequence[Exchange], user: str) -> Iterator[tuple[int, range]]:
     """Yield category and characters of every message's body, in order."""
     cursor = 0
     messages = [(role, one) for turn in history for role, one in (("user", turn.user), ("assistant", turn.assistant))]
     for number, (role, message) in enumerate([*messages, ("user", user)]):
-        header = f"{TURN_START}{role}\n"
+        header = markers.header(role)
         start = text.find(header, cursor) + len(header)
         forms = (message, message.strip(), message.strip("\n"), message.lstrip(), message.lstrip("\n"))
-        body = next((form for form in forms if text.startswith(form + TURN_END, start)), None)
+        body = next((form for form in forms if text.startswith(form + markers.end, start)), None)
         if body is None or start < cursor + len(header):
             raise ValueError(
                 f"turn {number // 2 + 1}: the chat template does not write the {role} message between {header!r} and "
-                f"{TURN_END!r} as it is; the tokens of the message and of the template cannot be separated"
+                f"{markers.end!r} as it is; the tokens of the message and of the template cannot be separated"
             )
         cursor = start + len(body)
         yield (_USER if role == "user" else _ASSISTANT), range(start, cursor)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from stair.backbones.architecture import describe
+from stair.backbones.attention_modules import key_source, per_head, query_source
 from stair.backbones.prefix import Prefix, run
 from stair.measurement.attention import Layer, Sources, attend
 from stair.measurement.layers import check_measured_layers
@@ -124,10 +125,10 @@ class Probe:
                 both = recorded["projected"].view(*heads[:3], 2 * architecture.head_dim)
                 gate = both[..., architecture.head_dim :]
             layer = Layer(
-                rotate(recorded["queries"].transpose(1, 2), cos, sin),
+                rotate(per_head(recorded["queries"], architecture.head_dim).transpose(1, 2), cos, sin),
                 keys[0],
                 values[0],
-                rotate(recorded["keys"].transpose(1, 2), cos, sin),
+                rotate(per_head(recorded["keys"], architecture.head_dim).transpose(1, 2), cos, sin),
                 recorded["values"].view(heads).transpose(1, 2),
                 gate,
             )
@@ -135,8 +136,8 @@ class Probe:
             recorded.clear()
 
         hook(module.register_forward_pre_hook(keep_rotation, with_kwargs=True))
-        hook(module.q_norm.register_forward_hook(keep("queries")))
-        hook(module.k_norm.register_forward_hook(keep("keys")))
+        hook(query_source(module).register_forward_hook(keep("queries")))
+        hook(key_source(module).register_forward_hook(keep("keys")))
         hook(module.v_proj.register_forward_hook(keep("values")))
         if architecture.gated and measured:
             hook(module.q_proj.register_forward_hook(keep("projected")))
@@ -158,7 +159,7 @@ class _Pooled:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """RoPE as both architectures apply it, in the model's own precision; channels beyond the angles stay."""
+    """RoPE as every architecture applies it, in the model's own precision; channels beyond the angles stay."""
     turned, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
     first, second = turned.chunk(2, dim=-1)
     return torch.cat([turned * cos + torch.cat([-second, first], dim=-1) * sin, rest], dim=-1)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from stair.backbones.architecture import describe
+from stair.backbones.attention_modules import key_source, per_head, query_source
 from stair.method.control import Receipt, RowControl
 from stair.method.differential import Backend
 from stair.method.readout import RowReadout
@@ -23,7 +24,7 @@ _ATTENTION = re.compile(r"(?:^|\.)layers\.(\d+)\.self_attn$")
 
 
 class Attachment:
-    """Controls and captures the zero-based `layers` of `model` (Qwen3 or Qwen3.5, wrapped by peft or not).
+    """Controls and captures the zero-based `layers` of `model` (of a known architecture, wrapped by peft or not).
 
     Hooks exist only while `controlling` or `capturing` is open; the model's code and weights are never touched.
     `backend` is the one of `differential_read`. Attach after peft has wrapped the model, or the LoRA terms are missed.
@@ -35,11 +36,11 @@ class Attachment:
         self.architecture.check_controlled_layers(layers)
         self.layers = tuple(int(layer) for layer in layers)
         self.backend: Backend = backend
-        self.rotary = Rotary(self.architecture.rotary_dim, self.architecture.rope_theta)
+        self.rotary = Rotary(self.architecture.rotary_dim, self.architecture.rope_theta, self.architecture.rope_scaling)
         attentions = {
             int(match.group(1)): module
             for name, module in model.named_modules()
-            if (match := _ATTENTION.search(name)) and hasattr(module, "k_norm")
+            if (match := _ATTENTION.search(name)) and hasattr(module, "k_proj")
         }
         self._modules: list[Any] = [attentions[layer] for layer in self.layers]
         self._handles: dict[str, list[RemovableHandle]] = {}
@@ -73,7 +74,7 @@ class Attachment:
             self._readouts = [None if row is None else RowReadout(row, self.rotary, self.backend) for row in rows]
             self._chunk = -1
             self.positions = positions
-            weight = self._modules[0].q_norm.weight
+            weight = next(self._modules[0].parameters())
             for readout in self._readouts:
                 if readout is not None:
                     readout.prefetch(weight.device, weight.dtype)
@@ -108,7 +109,7 @@ class Attachment:
         gates: list[Tensor] = []
 
         def keep_queries(_: nn.Module, args: Any, output: Tensor) -> None:
-            queries[:] = [output]
+            queries[:] = [per_head(output, architecture.head_dim)]
 
         def keep_gates(_: nn.Module, args: Any, output: Tensor) -> None:
             both = output.view(*output.shape[:2], architecture.query_heads, 2 * architecture.head_dim)
@@ -140,7 +141,7 @@ class Attachment:
             return output if changed is None else changed
 
         handles = [
-            module.q_norm.register_forward_hook(keep_queries),
+            query_source(module).register_forward_hook(keep_queries),
             frozen.register_forward_pre_hook(scale_inputs),
             # Outside the adapter's wrapper: what the projection computes by itself stays as it is.
             module.o_proj.register_forward_hook(add_updates),
@@ -161,8 +162,9 @@ class Attachment:
     def capturing(self, sink: Sink) -> Iterator[None]:
         """Call `sink(index_in_layers, keys, values)` at every forward inside, for every controlled layer.
 
-        Keys are taken after key normalisation and before RoPE, values after projection, both [batch, tokens, kv_heads,
-        head_dim], not copied and not detached. Recomputation under activation checkpointing calls again.
+        Keys are taken before RoPE, and after key normalisation where the architecture has one. Values are taken after
+        projection. Both are [batch, tokens, kv_heads, head_dim], not copied and not detached. Recomputation under
+        activation checkpointing calls again.
         Raises ValueError when a capture is already open.
         """
         if "capture" in self._handles:
@@ -179,14 +181,14 @@ class Attachment:
         keys: list[Tensor] = []
 
         def keep_keys(_: nn.Module, args: Any, output: Tensor) -> None:
-            keys[:] = [output]
+            keys[:] = [per_head(output, self.architecture.head_dim)]
 
         def give(_: nn.Module, args: Any, output: Tensor) -> None:
-            # Both architectures compute values after keys.
+            # Every architecture computes values after keys.
             normalised = keys.pop()
             sink(index, normalised, output.view(normalised.shape))
 
-        return [module.k_norm.register_forward_hook(keep_keys), module.v_proj.register_forward_hook(give)]
+        return [key_source(module).register_forward_hook(keep_keys), module.v_proj.register_forward_hook(give)]
 
     # Ending
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -92,15 +93,17 @@ class Controller(nn.Module):
                 f"this {self.kind} is for (heads, head_dim) {tuple(self.weights.shape[1:])}, the model has {expected}"
             )
         ours, theirs = self.configuration or {}, _configuration(architecture)
-        for key in _CONFIGURATION:
-            if key in ours and ours[key] != theirs[key]:
+        for key in ours and (*_CONFIGURATION, "rope_scaling"):
+            if ours.get(key) != theirs.get(key):
                 raise ValueError(
-                    f"this {self.kind} belongs to a model with {key} {ours[key]!r}, this one has {theirs[key]!r}"
+                    f"this {self.kind} belongs to a model with {key} {ours.get(key)!r}, this one has {theirs.get(key)!r}"
                 )
 
 
 def _configuration(architecture: Architecture) -> dict[str, Any]:
-    return {key: getattr(architecture, key) for key in _CONFIGURATION}
+    facts = {key: getattr(architecture, key) for key in _CONFIGURATION}
+    scaling = architecture.rope_scaling
+    return facts if scaling is None else {**facts, "rope_scaling": asdict(scaling)}
 
 
 class Reflector(Controller):

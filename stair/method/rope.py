@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from stair.backbones.rope_settings import Llama3Scaling
+
 
 @dataclass(frozen=True)
 class Rotary:
-    """A model's RoPE: channel pairs (i, i + rotary_dim / 2) turn by position * theta ** (-2 i / rotary_dim).
+    """A model's RoPE: channel pairs (i, i + rotary_dim / 2) turn by position * theta ** (-2 i / rotary_dim), scaled by `scaling`.
 
     Channels from `rotary_dim` on stay as they are. Auxiliary positions pass 300,000, where a float32 angle is off by
     about 0.02 rad; so angles are float64, and only cosines and sines are rounded.
@@ -18,6 +20,7 @@ class Rotary:
 
     rotary_dim: int
     theta: float
+    scaling: Llama3Scaling | None = None
 
     def __call__(self, x: Tensor, positions: Tensor) -> Tensor:
         """Rotate `x` [..., tokens, head_dim] to `positions` [tokens] (integers); shape and dtype stay.
@@ -27,6 +30,8 @@ class Rotary:
         half = self.rotary_dim // 2
         exponents = torch.arange(half, dtype=torch.float64, device=x.device) * (-2.0 / self.rotary_dim)
         frequencies = torch.tensor(self.theta, dtype=torch.float64, device=x.device) ** exponents
+        if self.scaling is not None:
+            frequencies = self.scaling.scaled(frequencies)
         angles = positions.to(device=x.device, dtype=torch.float64)[:, None] * frequencies
         working = torch.float64 if x.dtype == torch.float64 else torch.float32
         cos, sin = angles.cos().to(working), angles.sin().to(working)

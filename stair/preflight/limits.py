@@ -63,7 +63,7 @@ def _encoded(renderer: Renderer, users: Iterable[tuple[str, str]]) -> Iterator[t
     while some := list(islice(remaining, _BATCH)):
         texts = [renderer.prompt_text([], user) for _, user in some]
         for (name, user), text in zip(some, texts, strict=True):
-            if text != conversation_text([], user, renderer.thinking, outer):
+            if text != conversation_text(renderer, [], user, outer):
                 raise PropertyError(f"the template does not write the prompt of problem {name} as it writes others")
         encoded = renderer.tokenizer(texts, add_special_tokens=False)["input_ids"]
         yield from zip((name for name, _ in some), encoded, strict=True)

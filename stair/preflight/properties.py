@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stair.conversation.renderer import END_OF_THINKING, TURN_END, TURN_START, Exchange, Renderer
+from stair.conversation.renderer import END_OF_THINKING, Exchange, Renderer
 from stair.conversation.spans import control_span
 from stair.core import TURNS
 
@@ -65,20 +65,24 @@ class Property:
     text: str
 
 
-def generation_prefix(thinking: bool) -> str:
+def generation_prefix(renderer: Renderer) -> str:
     """The end of a prompt in the chat template, after the last user message (appendix C.1)."""
-    return f"{TURN_START}assistant\n" + ("<think>\n" if thinking else "")
+    return renderer.markers.header("assistant") + ("<think>\n" if renderer.thinking else "")
 
 
-def conversation_text(history: list[Exchange], user: str, thinking: bool, outer: Outer | None = None) -> str:
+def conversation_text(renderer: Renderer, history: list[Exchange], user: str, outer: Outer | None = None) -> str:
     """A prompt by the paper's protocol, written out; the templates must render the same."""
-    outer = outer or Outer()
-    strip_user, strip_assistant = _OUTER[outer.user], _OUTER[outer.assistant]
+    return renderer.markers.opening + _turns_text(renderer, history, user, outer or Outer())
+
+
+def _turns_text(renderer: Renderer, history: list[Exchange], user: str, outer: Outer) -> str:
+    """The text of `conversation_text` after the conversation's opening."""
+    markers, strip_user, strip_assistant = renderer.markers, _OUTER[outer.user], _OUTER[outer.assistant]
     turns = "".join(
-        f"{TURN_START}user\n{strip_user(one.user)}{TURN_END}\n{TURN_START}assistant\n{strip_assistant(one.assistant)}{TURN_END}\n"
+        markers.message("user", strip_user(one.user)) + markers.message("assistant", strip_assistant(one.assistant))
         for one in history
     )
-    return f"{turns}{TURN_START}user\n{strip_user(user)}{TURN_END}\n{generation_prefix(thinking)}"
+    return turns + markers.message("user", strip_user(user)) + generation_prefix(renderer)
 
 
 def outer_white_space(renderer: Renderer) -> Outer:
@@ -90,9 +94,9 @@ def outer_white_space(renderer: Renderer) -> Outer:
     for user in _OUTER:
         for assistant in _OUTER:
             outer, history = Outer(user, assistant), [Exchange(_SPACED, _SPACED)]
-            if renderer.prompt_text(history, _SPACED) == conversation_text(history, _SPACED, renderer.thinking, outer):
+            if renderer.prompt_text(history, _SPACED) == conversation_text(renderer, history, _SPACED, outer):
                 return outer
-    text, expected = renderer.prompt_text(history, _SPACED), conversation_text(history, _SPACED, renderer.thinking)
+    text, expected = renderer.prompt_text(history, _SPACED), conversation_text(renderer, history, _SPACED)
     raise PropertyError(f"texts between white space are rendered as {_difference(text, expected)}")
 
 
@@ -125,22 +129,23 @@ def rendered_examples(renderer: Renderer) -> list[dict[str, Any]]:
 
 def _no_system_message(renderer: Renderer) -> str:
     text = renderer.prompt_text([], _USER)
-    if f"{TURN_START}system" in text or not text.startswith(f"{TURN_START}user"):
+    markers = renderer.markers
+    if markers.header("system") in text or not text.startswith(markers.opening + markers.header("user")):
         raise PropertyError(f"the template adds a message before the user's: {_short(text)}")
     return "a conversation opens with the user's message"
 
 
 def _generation_prefix(renderer: Renderer) -> str:
-    text, expected = renderer.prompt_text([], _USER), generation_prefix(renderer.thinking)
-    after = text.split(_USER, 1)[-1]
-    if after != f"{TURN_END}\n{expected}":
-        raise PropertyError(f"after the user's message stands {after!r}, expected {TURN_END + chr(10) + expected!r}")
+    text, expected = renderer.prompt_text([], _USER), generation_prefix(renderer)
+    after, end = text.split(_USER, 1)[-1], renderer.markers.end + renderer.markers.between
+    if after != end + expected:
+        raise PropertyError(f"after the user's message stands {after!r}, expected {end + expected!r}")
     return f"a prompt ends with {expected!r}"
 
 
 def _history(renderer: Renderer) -> str:
     for name, history in _HISTORIES.items():
-        text, expected = renderer.prompt_text(history, _AGAIN), conversation_text(history, _AGAIN, renderer.thinking)
+        text, expected = renderer.prompt_text(history, _AGAIN), conversation_text(renderer, history, _AGAIN)
         if text != expected:
             raise PropertyError(f"{name} is rendered as {_difference(text, expected)}")
     return "every earlier turn is there, with empty answers too"
@@ -155,7 +160,7 @@ def _texts(renderer: Renderer) -> str:
             history = [Exchange(user, answer)] * turns
             text, expected = (
                 renderer.prompt_text(history, user),
-                conversation_text(history, user, renderer.thinking, outer),
+                conversation_text(renderer, history, user, outer),
             )
             if text != expected:
                 raise PropertyError(f"{name}, at turn {turns + 1}, is rendered as {_difference(text, expected)}")
@@ -172,19 +177,20 @@ def _earlier_thinking(renderer: Renderer) -> str:
         return "kept as text; a model without thinking has none"
     if _THOUGHT in text:
         raise PropertyError(f"the thinking of an earlier turn stays in its history: {_short(text)}")
-    if text != conversation_text([Exchange(_USER, _ANSWER)], _AGAIN, True):
+    if text != conversation_text(renderer, [Exchange(_USER, _ANSWER)], _AGAIN):
         raise PropertyError(f"an earlier turn with thinking is rendered as {_short(text)}")
     return "left out of history"
 
 
 def _single_ids(renderer: Renderer) -> str:
-    markers = [TURN_START, TURN_END, *(["<think>", END_OF_THINKING] if renderer.thinking else [])]
+    turns = (renderer.markers.start, renderer.markers.end, *renderer.markers.others)
+    markers = [*turns, *(["<think>", END_OF_THINKING] if renderer.thinking else [])]
     for marker in markers:
         ids = renderer.tokenizer(f"x{marker}x", add_special_tokens=False)["input_ids"]
         alone = renderer.tokenizer(marker, add_special_tokens=False)["input_ids"]
         if len(alone) != 1 or list(ids).count(alone[0]) != 1:
             raise PropertyError(f"{marker} is {len(alone)} ids ({list(alone)}), expected one")
-    for marker in (TURN_START, TURN_END):
+    for marker in turns:
         # Decoding omits special tokens, so that an answer cannot open a turn.
         if not _is_special(renderer, renderer.tokenizer.convert_tokens_to_ids(marker)):
             raise PropertyError(f"{marker} is not marked as a special token (tokenizer.json, added_tokens)")
@@ -203,7 +209,7 @@ def _is_special(renderer: Renderer, token: int) -> bool:
 def _stop_ids(renderer: Renderer) -> str:
     if renderer.turn_end not in renderer.stop_ids:
         raise PropertyError(
-            f"{TURN_END} ({renderer.turn_end}) is not among the model's stop ids {list(renderer.stop_ids)} "
+            f"{renderer.markers.end} ({renderer.turn_end}) is not among the model's stop ids {list(renderer.stop_ids)} "
             "(eos_token_id of generation_config.json, else the tokenizer's)"
         )
     for stop in renderer.stop_ids:
@@ -214,7 +220,7 @@ def _stop_ids(renderer: Renderer) -> str:
 
 
 def _ids_of_text(renderer: Renderer) -> str:
-    text = conversation_text(_HISTORIES["the fourth turn"], _AGAIN, renderer.thinking)
+    text = conversation_text(renderer, _HISTORIES["the fourth turn"], _AGAIN)
     ids = renderer.prompt_ids(_HISTORIES["the fourth turn"], _AGAIN)
     if renderer.tokenizer.decode(ids) != text:
         raise PropertyError(f"a prompt's ids decode to {_difference(renderer.tokenizer.decode(ids), text)}")
@@ -228,7 +234,7 @@ def _control_span(renderer: Renderer) -> str:
             start, end = control_span(ids, renderer.user_header)
         except ValueError as error:
             raise PropertyError(str(error)) from None
-        within, expected = renderer.tokenizer.decode(ids[start:end]), conversation_text([], _AGAIN, renderer.thinking)
+        within, expected = renderer.tokenizer.decode(ids[start:end]), _turns_text(renderer, [], _AGAIN, Outer())
         if within != expected or end != len(ids):
             raise PropertyError(f"of {name} it is {_short(within)}, expected {_short(expected)}")
     return "from the last user header to the prompt's end, found by ids"

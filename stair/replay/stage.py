@@ -12,6 +12,7 @@ from stair.jobs import interruption
 from stair.jobs.progress import Progress
 from stair.jobs.shards import Shard, ShardWork, withdraw_markers
 from stair.jobs.tensor_files import gigabytes
+from stair.records.files import remove_leftovers
 from stair.records.manifest import write_manifest
 from stair.records.rows import ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
@@ -105,6 +106,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
     """
     study = ReplayStudy(config, paths, model, generating=True)
     marker = paths.shard(str(shard.number), str(shard.of), "replay", model)
+    remove_leftovers(paths.replay_states(model))
     with ShardWork(study.work_folder, shard, marker) as job:
         mine = shard.share(study.histories())
         total = sum(len(shared.units) for shared in mine)

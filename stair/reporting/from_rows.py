@@ -9,6 +9,7 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import SHARED_T1_STUDY
 from stair.graph.table_inputs import SHARED_T1, tables
 from stair.reporting.labels import Labels
 from stair.reporting.missing import missing_reasons
@@ -27,7 +28,7 @@ def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
     Raises:
         ValueError: there are none.
     """
-    parts = [folder / name for name in ("evaluation", "shared_t1")]
+    parts = [folder / name for name in ("evaluation", SHARED_T1_STUDY)]
     if not any(part.is_dir() for part in parts):
         parts[0] = folder
     evaluation, shared = (sorted(part.glob("*/*/*.parquet")) for part in parts)

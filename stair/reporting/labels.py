@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from stair.config.model import Config
 from stair.core import ConditionName
 from stair.reporting import paper_labels
+from stair.statistics.shared_t1_metrics import paper_seeds
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Labels:
     def name(self, key: str) -> ConditionName:
         """A condition's family, seed and prefix: the configuration's, else those that its key gives."""
         return self.names.get(key) or ConditionName.of_key(key)
+
+    def seeds(self, family: str) -> int:
+        """The number of a family's test-time seeds: the configuration's, else the paper's."""
+        own = [name for name in self.names.values() if name.averaged == family and name.seed is not None]
+        return len(own) or paper_seeds(family)
 
     def condition(self, key: str) -> str:
         """A condition's label: the configuration's, else the paper's."""

@@ -128,22 +128,27 @@ def condition_comparisons(
     reference: str,
     *,
     turns: Sequence[int] = LATER_TURNS,
+    members: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Paired differences of two conditions at each turn, and over T2-T4 if these are the turns.
 
     A line for each `ComparisonRow`: the difference with its interval, the p-value of the sign-flip
-    test, and the smallest difference that the design finds in four of five cases.
+    test, and the smallest difference that the design finds in four of five cases. `members` are the conditions of a
+    family, whose scores are averaged for each problem (so Pass@k is the mean of theirs); without them, `condition` alone.
     """
     spans = {f"T{turn}": [turn] for turn in turns}
     if tuple(turns) == LATER_TURNS:
         spans[MEAN] = list(LATER_TURNS)
     rows = []
-    for span, members in spans.items():
+    of_side = ([condition] if members is None else members, [reference])
+    for span, in_span in spans.items():
         for name, (scores, _) in _metrics(responses.samples).items():
             keys = (model, benchmark, condition, reference, span, name)
             sides = [
-                mean_scores([_scores(responses.grid(model, benchmark, each, turn), scores) for turn in members])
-                for each in (condition, reference)
+                mean_scores(
+                    [_scores(responses.grid(model, benchmark, each, turn), scores) for each in side for turn in in_span]
+                )
+                for side in of_side
             ]
             gap = next((side for side in sides if isinstance(side, Gap)), None)
             if gap is not None:

@@ -12,6 +12,13 @@ from stair.statistics.values import Value
 TURN = 2
 NameOf = Callable[[str], ConditionName]
 """From a condition's key to its family, seed and prefix."""
+SeedsOf = Callable[[str], int]
+"""From a family of conditions to the number of its test-time seeds."""
+
+
+def paper_seeds(family: str) -> int:
+    """The paper's number of test-time seeds, for rows without a configuration."""
+    return 3
 
 
 def shared_t1_metrics(
@@ -19,14 +26,14 @@ def shared_t1_metrics(
     model: str,
     benchmark: str,
     *,
-    seeds: int = 3,
+    seeds_of: SeedsOf = paper_seeds,
     reference: str = "native",
     full: str = "stair",
     name_of: NameOf = ConditionName.of_key,
 ) -> list[Value]:
     """Avg@k, its difference from the reference in percentage points, and Pass@k at T2, for each family of conditions.
 
-    Conditions with test-time seeds report the mean of the per-seed scores, and a gap unless all `seeds` are there.
+    Conditions with test-time seeds report the mean of the per-seed scores, and a gap unless all seeds of the family are there.
     The reference and `full` are gaps where they have no rows; other conditions without rows are left out.
     """
     conditions = unique([*responses.conditions(model, benchmark), reference, full])
@@ -38,13 +45,18 @@ def shared_t1_metrics(
         seeded = family in SEEDED or any(names[member].seed is not None for member in members)
         for name, metric in metric_names(responses.samples).items():
             score = mean([at_turn(metric, responses, model, benchmark, member, TURN) for member in members])
-            if seeded and len(members) != seeds:
-                score = Gap(f"{model}, {benchmark}, {family}: {len(members)} of {seeds} test-time seeds are there")
+            if seeded and len(members) != seeds_of(family):
+                score = missing_seeds(model, benchmark, family, len(members), seeds_of(family))
             values.append(Value(model, benchmark, family, f"T{TURN}", "", name, score, "%"))
             if name.startswith("Avg"):
                 delta = difference(score, at_turn(metric, responses, model, benchmark, reference, TURN))
                 values.append(Value(model, benchmark, family, f"T{TURN}", "", f"{name} minus Native", delta, "pp"))
     return values
+
+
+def missing_seeds(model: str, benchmark: str, family: str, present: int, seeds: int) -> Gap:
+    """The gap of a family's average some of whose seeds are missing."""
+    return Gap(f"{model}, {benchmark}, {family}: {present} of {seeds} test-time seeds are there")
 
 
 def truncated_banks(

@@ -13,12 +13,14 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
+from stair.backbones.architectures import FILES
+from stair.backbones.turn_markers import TurnMarkers
 from stair.method.storage import share
 from stair.records.csv_table import csv_table
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded
 from stair.tiny.small_architectures import Shape, build, short_chunks
-from stair.tiny.tokenizer import END_OF_TEXT, IM_END, save_tokenizer, train_tokenizer
+from stair.tiny.tokenizer import END_OF_TEXT, save_tokenizer, train_tokenizer
 
 _CHUNK = 256  # conversations drawn, sorted by length and cut into batches together
 _TOKENIZER_TEXTS = 2000
@@ -44,6 +46,12 @@ class BackboneSpec:
     vocabulary: int = 768
     mixture: Mixture = field(default_factory=Mixture)
 
+    @property
+    def markers(self) -> TurnMarkers:
+        """The architecture's markers of turns."""
+        markers: TurnMarkers = FILES[self.shape.architecture].MARKERS
+        return markers
+
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "learning_rate"):
             if getattr(self, name) <= 0:
@@ -67,7 +75,7 @@ def train_backbone(
     tokenizer = _tokenizer(spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded("initialisation", spec.seed).getrandbits(63))
-        pad, end = (tokenizer.get_vocab()[token] for token in (END_OF_TEXT, IM_END))
+        pad, end = (tokenizer.get_vocab()[token] for token in (END_OF_TEXT, spec.markers.end))
         model = build(spec.shape, len(tokenizer), (pad, end))
         with short_chunks():
             curve = _fit(model, _batches(spec, tokenizer), spec, on_progress)
@@ -104,12 +112,12 @@ def _tokenizer(spec: BackboneSpec) -> PreTrainedTokenizerFast:
         for message in conversation(spec.prompts, mixture, spec.thinking, spec.seed, "tokenizer", index)
     )
     texts = (piece for turn in turns for piece in (turn, "user\n", "assistant\n"))
-    return train_tokenizer(texts, vocabulary=spec.vocabulary, thinking=spec.thinking)
+    return train_tokenizer(texts, vocabulary=spec.vocabulary, thinking=spec.thinking, markers=spec.markers)
 
 
 def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless batches of similar length: ids int64 ``[rows, tokens]``, right-padded, and targets bool, same shape."""
-    encoder = Encoder(tokenizer, spec.thinking)
+    encoder = Encoder(tokenizer, spec.thinking, spec.markers)
     chunk, batch = 0, 0
     while True:
         names = range(chunk * _CHUNK, (chunk + 1) * _CHUNK)

@@ -15,9 +15,9 @@ from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
+from stair.backbones.turn_markers import CHATML, TurnMarkers
 from stair.core import PLACEHOLDER, user_message
 from stair.tiny.problems import Problem, draw, lettered, seeded
-from stair.tiny.tokenizer import IM_END, IM_START
 
 Message = dict[str, str]
 
@@ -109,11 +109,11 @@ class Encoder:
     from the history of the turns after it, so only the last response is.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, thinking: bool) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, thinking: bool, markers: TurnMarkers = CHATML) -> None:
         self._tokenizer = tokenizer
         self._thinking = thinking
-        self._header: list[int] = tokenizer.encode(f"{IM_START}assistant\n", add_special_tokens=False)
-        self._end = tokenizer.get_vocab()[IM_END]
+        self._header: list[int] = tokenizer.encode(markers.header("assistant"), add_special_tokens=False)
+        self._end = tokenizer.get_vocab()[markers.end]
 
     def render(self, conversations: Sequence[list[Message]]) -> list[str]:
         return [str(self._tokenizer.apply_chat_template(messages, tokenize=False)) for messages in conversations]

@@ -1,4 +1,4 @@
-"""The two architectures of the small backbones, as Transformers' own classes with small sizes."""
+"""The architectures of the small backbones, as Transformers' own classes with small sizes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig, modeling_qwen3_5
+
+from stair.backbones.architectures import FILES
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Shape:
     DeltaNet in the others; its rotary embedding turns the first ``rotary_fraction`` of a head's dimensions.
     """
 
-    architecture: Literal["qwen3", "qwen3_5"]
+    architecture: str
     layers: int = 12
     hidden_size: int = 64
     heads: int = 4
@@ -37,8 +39,8 @@ class Shape:
     linear_head_dim: int = 16
 
     def __post_init__(self) -> None:
-        if self.architecture not in ("qwen3", "qwen3_5"):
-            raise ValueError(f"architecture must be qwen3 or qwen3_5, got {self.architecture!r}")
+        if self.architecture not in FILES:
+            raise ValueError(f"architecture must be one of {', '.join(FILES)}, not {self.architecture!r}")
         if self.layers < 12:
             raise ValueError(f"a backbone needs at least 12 layers for the controlled layers, got {self.layers}")
         if self.heads % self.kv_heads:
@@ -65,9 +67,11 @@ def build(shape: Shape, vocabulary: int, special: Sequence[int]) -> Any:
         "dtype": "float32",
     }
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.rope_theta}
-    if shape.architecture == "qwen3":
-        return _initialised(Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters=rope)), shape, gain=1.5)
-    config = Qwen3_5TextConfig(
+    if shape.architecture != "qwen3_5":
+        model_type = FILES[shape.architecture].MODEL_TYPES[0]
+        config = AutoConfig.for_model(model_type, **common, rope_parameters=rope)
+        return _initialised(AutoModelForCausalLM.from_config(config), shape, gain=1.5)
+    hybrid = Qwen3_5TextConfig(
         **common,
         rope_parameters={**rope, "partial_rotary_factor": shape.rotary_fraction},
         linear_num_key_heads=shape.linear_key_heads,
@@ -75,7 +79,7 @@ def build(shape: Shape, vocabulary: int, special: Sequence[int]) -> Any:
         linear_key_head_dim=shape.linear_head_dim,
         linear_value_head_dim=shape.linear_head_dim,
     )
-    return _initialised(Qwen3_5ForCausalLM(config), shape, gain=1.5)
+    return _initialised(Qwen3_5ForCausalLM(hybrid), shape, gain=1.5)
 
 
 def _initialised(model: Any, shape: Shape, *, gain: float) -> Any:
@@ -93,7 +97,7 @@ def _initialised(model: Any, shape: Shape, *, gain: float) -> Any:
                 parameter.mul_(0.5)
             elif name.endswith(("q_norm.weight", "k_norm.weight")):
                 # Qwen3.5's norm multiplies by one plus its weight.
-                parameter.fill_(gain if shape.architecture == "qwen3" else gain - 1.0)
+                parameter.fill_(gain - 1.0 if shape.architecture == "qwen3_5" else gain)
             elif name.endswith("A_log"):
                 # Transformers' start forgets within a token; with this one the heads remember for 1 to 170 tokens.
                 parameter.copy_(torch.linspace(-4.0, 1.0, parameter.numel()))

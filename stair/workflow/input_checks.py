@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from stair.backbones.architecture import Architecture, describe
+from stair.backbones.architectures import FILES
 from stair.config.backbones import TinyBackbone
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
@@ -36,6 +37,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     check_fetched(config, paths)
     used = used_models(Run(config, paths))
     for model in config.models:
+        _check_tiny_architecture(config, model)
         _check_engine(config, paths, model)
         for key, controller in config.controllers.items():
             if model in config.trained(key):
@@ -167,8 +169,16 @@ def _check_layers(
             )
 
 
+def _check_tiny_architecture(config: Config, model: str) -> None:
+    tiny = config.models[model].tiny
+    if tiny is not None and tiny.architecture not in FILES:
+        raise ConfigError(
+            f"models.{model}.tiny.architecture: {tiny.architecture!r} is unknown; known are {', '.join(FILES)}"
+        )
+
+
 def _full_attention(tiny: TinyBackbone) -> tuple[int, ...]:
-    step = 1 if tiny.architecture == "qwen3" else _EVERY
+    step = _EVERY if tiny.architecture == "qwen3_5" else 1
     return tuple(range(step - 1, tiny.layers, step))
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from stair.backbones.architecture import describe
+from stair.method import Reflector
+from stair.method.rope import Rotary
 
 QWEN3_4B = {
     "model_type": "qwen3",
@@ -77,8 +83,8 @@ def test_layers_that_cannot_be_controlled(layers: list[int], message: str) -> No
 
 
 def test_what_is_unknown_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'llama'.*qwen3, qwen3_5_text, qwen3_5"):
-        describe({**QWEN3_4B, "model_type": "llama"})
+    with pytest.raises(ValueError, match=r"'gpt2'.*llama, qwen3, qwen3_5_text, qwen3_5"):
+        describe({**QWEN3_4B, "model_type": "gpt2"})
     with pytest.raises(ValueError, match="'hidden_size'"):
         describe({key: value for key, value in QWEN3_4B.items() if key != "hidden_size"})
     with pytest.raises(ValueError, match="'yarn' is not supported"):
@@ -88,3 +94,34 @@ def test_what_is_unknown_is_named() -> None:
 def test_the_facts_need_no_torch() -> None:
     code = "import sys, stair.backbones.architecture; print({'torch', 'transformers'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+LLAMA = {
+    "model_type": "llama", "vocab_size": 128256, "hidden_size": 2048, "num_hidden_layers": 16,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 131072, "rope_theta": 500000.0,
+    "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 8192},
+}  # fmt: skip
+
+
+def test_llama_and_its_scaled_rope() -> None:
+    found = describe(LLAMA)
+    assert (found.name, found.head_dim, found.rotary_dim, found.gated) == ("llama", 64, 64, False)
+    assert found.full_attention_layers == tuple(range(16))
+    rope = LlamaRotaryEmbedding(LlamaConfig(**LLAMA))
+    states = torch.randn(1, 2, 3, 64, generator=torch.Generator().manual_seed(0))
+    positions = torch.tensor([0, 9, 5000])
+    cos, sin = rope(states, positions[None])
+    expected, _ = apply_rotary_pos_emb(states, states, cos, sin)
+    turned = Rotary(found.rotary_dim, found.rope_theta, found.rope_scaling)(states, positions)
+    torch.testing.assert_close(turned, expected, atol=2e-3, rtol=0)
+    unscaled = Rotary(found.rotary_dim, found.rope_theta)(states, positions)
+    assert (unscaled - expected).abs().max() > 0.1
+
+
+def test_a_scaled_rope_is_part_of_what_a_controller_belongs_to(tmp_path: Path) -> None:
+    scaled, plain = describe(LLAMA), describe({**LLAMA, "rope_scaling": None})
+    Reflector.draw((1,), 32, 64, seed=0).save(tmp_path / "c", architecture=scaled)
+    assert Reflector.load(tmp_path / "c", scaled).configuration is not None
+    with pytest.raises(ValueError, match=r"belongs to a model with rope_scaling .*32"):
+        Reflector.load(tmp_path / "c", plain)

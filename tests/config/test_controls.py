@@ -95,6 +95,14 @@ def test_other_runs_have_their_own(run: str) -> None:
         ({"conditions": {"odd": {"label": "Odd", "controller": "lora"}}}, "controls.conditions.odd cannot reuse"),
         ({"conditions": {"native": {"variant": "direct"}}}, "controls.conditions.native sets variant and reads no bank"),
         ({"conditions": {"bank_free": {"variant": "zero"}}}, "controls.conditions.bank_free sets variant and reads no bank"),
+        (
+            {"conditions": {"stair": {"benchmarks": ["amc23"]}}},
+            r"controls.conditions.stair.benchmarks is \['amc23'\], and the study has \['aime2025'\], so the condition",
+        ),
+        (
+            {"conditions": {"stair": {"models": ["qwen3.5-9b"]}}},
+            r"controls.conditions.stair.models is \['qwen3.5-9b'\], and the study has \['qwen3.5-4b'\]",
+        ),
         ({"seed": "evaluation"}, "controls.seed is 'evaluation', as evaluation.seed"),
         ({"models": ["qwen3.5-9b"]}, "controls.conditions.bank_free needs the controller 'bank_free' of qwen3.5-9b"),
         (

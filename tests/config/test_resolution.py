@@ -192,6 +192,10 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"models": {MODEL: {"evaluation_sampling": {"temperature": -1}}}}, "evaluation_sampling.temperature'"),
     ({"controllers": {"stair": {"layers": [3, -1]}}}, "'controllers.stair.layers.1'"),
     ({"controllers": {"stair": {"layers": []}}}, "'controllers.stair.layers'"),
+    (
+        {"controllers": {"stair": {"layers": [-1]}}},
+        "'controllers.stair.layers.0': input should be greater than or equal to 0 (given: -1)",
+    ),
     ({"controllers": {"stair": {"layers": [3, 3]}}}, "controllers.stair.layers lists a layer twice"),
     ({"models": {MODEL: {"path": "somewhere"}}}, "given: repository, path"),
     ({"models": {MODEL: {"repository": None}}}, "given: none"),
@@ -258,6 +262,11 @@ def test_what_is_wrong_is_one_line_that_names_the_key(changes: dict[str, Any], m
         validate(paper(**changes), "the configuration")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_member_does_not_make_its_list_too_short() -> None:
+    with pytest.raises(ConfigError, match=r"layers\.0': input should be greater than or equal to 0 \(given: -1\)$"):
+        validate(paper(controllers={"stair": {"layers": [-1]}}), "the configuration")
 
 
 def test_a_whole_comparison_may_run_on_another_engine() -> None:
@@ -334,6 +343,26 @@ def test_a_resolved_configuration_cannot_be_changed() -> None:
     config: Config = resolve(ROOT, {"run": "paper"})
     with pytest.raises(ValueError, match="frozen"):
         config.evaluation.samples = 2  # type: ignore[misc]
+
+
+def test_with_a_benchmark_go_the_settings_that_name_it() -> None:
+    config = resolve(ROOT, {"run": "paper", "benchmarks": {"amc23": None}})
+    before = resolve(ROOT, {"run": "paper"})
+    assert before.training_pool.exclude_more == {"qwen3.5-9b": ("amc23",)}
+    assert config.training_pool.exclude_more == {"qwen3.5-9b": ()}
+    for key, model in config.models.items():
+        kept = {name: item for name, item in before.models[key].evaluation_changes.items() if name != "amc23"}
+        assert model.evaluation_changes == kept
+    config = resolve(ROOT, {"run": "paper", "models": {"qwen3.5-9b": None, "qwen3.5-4b": None}})
+    assert (config.training_pool.exclude_more, config.overview.models) == ({}, (MODEL,))
+    changes = {"training_pool": {"exclude_benchmarks": ["amc23", "gsm8k"]}, "benchmarks": {"amc23": None}}
+    with pytest.raises(ConfigError, match="exclude_benchmarks names the benchmark 'gsm8k'"):
+        resolve(ROOT, {"run": "paper", **changes})
+
+
+def test_a_single_name_of_a_removed_entry_is_the_runs_to_choose() -> None:
+    with pytest.raises(ConfigError, match=r"transitions\.benchmark names the benchmark 'math500'"):
+        resolve(ROOT, {"run": "paper", "benchmarks": {"math500": None}})
 
 
 def test_with_a_model_goes_what_is_for_it_alone() -> None:

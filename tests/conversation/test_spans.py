@@ -45,7 +45,7 @@ def test_the_last_of_several_headers_counts() -> None:
 
 @pytest.mark.parametrize("prompt", [[], [1], [2, 1], [1, 3, 2]])
 def test_a_prompt_without_a_header_is_refused(prompt: list[int]) -> None:
-    with pytest.raises(ValueError, match="no <\\|im_start\\|>user header"):
+    with pytest.raises(ValueError, match="no user header"):
         control_span(prompt, (1, 2))
 
 

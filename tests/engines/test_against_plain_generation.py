@@ -16,9 +16,9 @@ from tests.engines.engine_cases import GREEDY, LAWS, MARKER, engine, random_bank
 from tests.engines.naive_engine import respond
 
 Models = Callable[..., PreTrainedModel]
-both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
 # Gated DeltaNet computes in single precision whatever the model's, in chunks over a prompt and token by token after it.
-EXACT = {"qwen3": 1e-12, "qwen3_5": 1e-5}
+EXACT = {"qwen3": 1e-12, "qwen3_5": 1e-5, "llama": 1e-12}
 
 
 def kept(ids: tuple[int, ...], capture: Capture, stop_ids: tuple[int, ...]) -> int:

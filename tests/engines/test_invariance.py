@@ -14,7 +14,7 @@ from tests.conftest import LAYERS, random_model
 from tests.engines.engine_cases import assert_same, engine, request, run, various
 
 Models = Callable[..., PreTrainedModel]
-both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
 
 
 @both

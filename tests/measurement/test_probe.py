@@ -29,7 +29,7 @@ SHAPE = {"rows": 4, "columns": 64}
 # Stock eager attention takes its softmax in FP32, also in an FP64 model, and so does Gated DeltaNet all it computes.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 2e-6}
 
-architectures = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+architectures = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
 precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 Models = Callable[..., PreTrainedModel]
 

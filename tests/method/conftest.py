@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from method_cases import Case, random_case, tiny_qwen3, tiny_qwen3_5
+from method_cases import Case, random_case, tiny_llama, tiny_qwen3, tiny_qwen3_5
 from transformers import PreTrainedModel
 
 
@@ -13,7 +13,7 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(params=[tiny_qwen3, tiny_qwen3_5], ids=["qwen3", "qwen3_5"])
+@pytest.fixture(params=[tiny_qwen3, tiny_qwen3_5, tiny_llama], ids=["qwen3", "qwen3_5", "llama"])
 def model(request: pytest.FixtureRequest) -> PreTrainedModel:
     """A random model in float32, frozen, in eval mode; weights large enough that every part matters."""
     torch.manual_seed(0)

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, Qwen3_5ForCausalLM, Qwen3_5TextConfig, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen3_5ForCausalLM,
+    Qwen3_5TextConfig,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from stair.method import Bank, Reflector, Segment
 
@@ -38,6 +46,12 @@ def tiny_qwen3_5() -> PreTrainedModel:
         "linear_value_head_dim": 8,
     }
     return Qwen3_5ForCausalLM(Qwen3_5TextConfig(**SHARED, **deltanet, layer_types=kinds, rope_parameters=rope))
+
+
+def tiny_llama() -> PreTrainedModel:
+    rope = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0}
+    rope |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 128}
+    return LlamaForCausalLM(LlamaConfig(**SHARED, rope_parameters=rope))
 
 
 @dataclass

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb
 
+from stair.backbones.attention_modules import per_head, query_source
 from stair.method import Attachment, BankFree, ReadSpecification, Reflector, RowControl, Segment, differential_read
 
 
@@ -55,7 +56,7 @@ def test_the_update_is_the_papers(model: PreTrainedModel, case: Case) -> None:
     seen: dict[str, Tensor] = {}
     handles = [
         attention.register_forward_hook(lambda _, args, out: seen.update(output=out[0])),
-        attention.q_norm.register_forward_hook(lambda _, args, out: seen.update(queries=out)),
+        query_source(attention).register_forward_hook(lambda _, args, out: seen.update(queries=per_head(out, 16))),
         attention.q_proj.register_forward_hook(lambda _, args, out: seen.update(projected=out)),
     ]
     logits(model, case.ids)
@@ -197,7 +198,10 @@ def test_capture_gives_keys_before_rotation_and_values(model: PreTrainedModel, c
     for index, keys, values in calls:
         layer = model.model.layers[LAYERS[index]]
         hidden = layer.input_layernorm(states[LAYERS[index]])
-        assert torch.equal(keys, layer.self_attn.k_norm(layer.self_attn.k_proj(hidden).view(1, 19, 2, 16)))
+        expected = layer.self_attn.k_proj(hidden).view(1, 19, 2, 16)
+        if model.config.model_type != "llama":
+            expected = layer.self_attn.k_norm(expected)
+        assert torch.equal(keys, expected)
         assert torch.equal(values, layer.self_attn.v_proj(hidden).view(1, 19, 2, 16))
 
 

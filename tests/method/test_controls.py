@@ -12,6 +12,7 @@ from test_attachment import column_positions, logits, rotate, row_control
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from stair.backbones.attention_modules import per_head, query_source
 from stair.method import Attachment, differential_read, permuted_order
 
 EPSILON = 1e-2
@@ -37,7 +38,7 @@ class Layer:
         attention, seen = model.model.layers[LAYERS[0]].self_attn, {}
         handles = [
             attention.register_forward_hook(lambda _, args, out: seen.update(output=out[0])),
-            attention.q_norm.register_forward_hook(lambda _, args, out: seen.update(queries=out)),
+            query_source(attention).register_forward_hook(lambda _, args, out: seen.update(queries=per_head(out, 16))),
             attention.q_proj.register_forward_hook(lambda _, args, out: seen.update(projected=out)),
         ]
         logits(model, case.ids)

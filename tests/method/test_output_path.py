@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
+from stair.backbones.attention_modules import per_head, query_source
 from stair.method import Attachment, Bank, BankFree, ReadSpecification, Receipt, RowControl, Segment, differential_read
 
 TOKENS = 19
@@ -41,7 +42,7 @@ def run(model: PreTrainedModel, case: Case, control: RowControl | None) -> Seen:
         frozen = getattr(attention.o_proj, "base_layer", attention.o_proj)
         handles = [
             attention.q_proj.register_forward_hook(lambda _, args, out: found.update(projected=out)),
-            attention.q_norm.register_forward_hook(lambda _, args, out: found.update(queries=out)),
+            query_source(attention).register_forward_hook(lambda _, args, out: found.update(queries=per_head(out, 16))),
             frozen.register_forward_hook(lambda _, args, out: found.update(entering=args[0])),
             attention.register_forward_hook(lambda _, args, out: found.update(output=out[0])),
         ]

@@ -53,14 +53,14 @@ def test_the_projects_templates_hold(
         "markers are single ids", "no system message", "generation prefix", "earlier thinking", "history", "texts",
         "ids of a prompt", "control span", "stop ids",
     ]  # fmt: skip
-    assert repr(generation_prefix(thinking)) in seen["generation prefix"]
+    assert repr(generation_prefix(renderer)) in seen["generation prefix"]
     assert ("(not used)" in seen["markers are single ids"]) == (not thinking)
     assert "</think>" in seen["markers are single ids"]
     for example in rendered_examples(renderer):
         assert renderer.tokenizer.decode(example["ids"]) == example["text"]
         start, end = example["control_span"]
         within = renderer.tokenizer.decode(example["ids"][start:end])
-        assert within == conversation_text([], "And what is 3 + 4?", thinking)
+        assert within == conversation_text(renderer, [], "And what is 3 + 4?")
 
 
 def changed(thinking: bool, old: str, new: str) -> str:

@@ -309,8 +309,10 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert outcome.killed
     before = written_at(copied)
     assert len(before) == kept  # the open batch is lost, and no other
+    (unfinished,) = copied.replay_states(MODEL).rglob(".*.partial")
     for number in range(3):
         replay(copied, "--shard", str(number), "--of", "3")
+    assert not unfinished.exists()
     after = written_at(copied)
     assert len(after) == 16
     assert {path: after[path] for path in before} == before

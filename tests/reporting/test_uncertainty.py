@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from stair.core import ConditionName
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, markdown, rounded, signed
 from stair.reporting.tables import uncertainty
 from stair.statistics.estimates import condition_comparisons, turn_intervals
 from stair.statistics.grid import Gap, Responses
+from stair.statistics.intervals import bootstrap_interval
+from stair.statistics.shared_t1_metrics import shared_t1_metrics
 from tests.reporting.test_tables import rows
+from tests.statistics.paper_rows import grid_rows
 
 LABELS = Labels(models={"m": "Model"}, benchmarks={"b": "Bench", "c": "Other"})
 COUNTS = {("vanilla", 1): 8, ("native", 1): 8, ("native", 0): 4, ("stair", 1): 8, ("stair", 0): 12}
@@ -39,6 +44,37 @@ def test_every_score_has_its_two_intervals(frame: pd.DataFrame) -> None:
     assert line in text
     assert "| Other | STAIR | T2–T4 | – | – | – |" in text
     assert "Not reported: m, c, stair, T3: 4 of 16 responses missing" in text
+
+
+def test_a_familys_seeds_are_averaged_before_they_are_compared() -> None:
+    """Pass@4 is the mean of the seeds' Pass@4: two seeds that solve different problems do not add up."""
+    keys = [f"mine-{seed}" for seed in (1, 2)]
+    names = {key: ConditionName("mine", seed=seed) for seed, key in enumerate(keys, start=1)}
+    grids = {"native": [[0, 0, 0, 0]] * 4, keys[0]: [[1, 1, 0, 0]] * 2 + [[0, 0, 0, 0]] * 2}
+    grids[keys[1]] = [[0, 0, 0, 0]] * 2 + [[1, 1, 1, 1]] * 2
+    frames = [grid_rows("m", "b", key, 2, np.array(grid, dtype=bool), np.arange(4)) for key, grid in grids.items()]
+    responses = Responses.from_frame(pd.concat(frames))
+
+    def differences(labels: Labels) -> dict[tuple[str, str], object]:
+        table = uncertainty.shared_t1_comparisons(responses, labels)
+        assert table is not None
+        return {(v.condition, v.metric): v.value for v in table.values}
+
+    found = differences(Labels(names=names))
+    assert found["mine", "Avg@4 minus Native"] == 37.5
+    assert found["mine", "Pass@4 minus Native"] == 50.0
+    scores = np.array([25.0, 25.0, 50.0, 50.0])
+    interval = bootstrap_interval(scores, limits=None)
+    assert found["mine", "Avg@4 minus Native interval low"] == pytest.approx(interval.low)
+    assert interval.low < 37.5 < interval.high
+    three = Labels(names={**names, "mine-3": ConditionName("mine", seed=3)})
+    assert ("mine", "Avg@4 minus Native") not in differences(three), "a seed without responses: no average"
+    (shown,) = [
+        v.value
+        for v in shared_t1_metrics(responses, "m", "b", seeds_of=three.seeds, name_of=three.name)
+        if (v.condition, v.metric) == ("mine", "Avg@4")
+    ]
+    assert shown == Gap("m, b, mine: 2 of 3 test-time seeds are there")
 
 
 def test_conditions_are_compared_with_native_problem_by_problem(frame: pd.DataFrame) -> None:

@@ -182,7 +182,10 @@ def test_a_control_needs_all_its_test_time_seeds() -> None:
     assert isinstance(values["random_reflector", "Avg@4"], Gap)
     assert isinstance(values["random_reflector", "Avg@4 minus Native"], Gap)
     assert values["native", "Avg@4"] == 100.0
-    two = {(v.condition, v.metric): v.value for v in shared_t1_metrics(responses, MODEL, BENCHMARK, seeds=2)}
+    two = {
+        (v.condition, v.metric): v.value
+        for v in shared_t1_metrics(responses, MODEL, BENCHMARK, seeds_of=lambda family: 2)
+    }
     assert two["random_reflector", "Avg@4 minus Native"] == 0.0
 
 
@@ -196,7 +199,7 @@ def test_conditions_of_other_keys_are_grouped_by_their_fields() -> None:
         return names.get(condition) or ConditionName(condition)
 
     rows = pd.concat(frames, ignore_index=True)
-    found = shared_t1_metrics(Responses.from_frame(rows), MODEL, BENCHMARK, seeds=2, name_of=name_of)
+    found = shared_t1_metrics(Responses.from_frame(rows), MODEL, BENCHMARK, seeds_of=lambda family: 2, name_of=name_of)
     assert {(v.condition, v.metric): v.value for v in found}["mine", "Avg@4"] == 50.0
     prefixes = {"first": ConditionName("cut", prefix=10), "second": ConditionName("second")}
     lengths = rows.assign(bank_tokens=np.tile(np.repeat([9, 10, 11], 4), 2))

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from stair.tiny.conversations import Encoder, Mixture, conversation
-from stair.tiny.tokenizer import SPECIAL_TOKENS, THINKING_TOKENS, save_tokenizer, train_tokenizer
+from stair.tiny.tokenizer import THINKING_TOKENS, save_tokenizer, special_tokens, train_tokenizer
 from tests.tiny.cases import PROMPTS, texts
 
 
@@ -27,7 +27,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
 
 
 def test_markers_are_single_ids(tokenizer: PreTrainedTokenizerFast) -> None:
-    for token in (*SPECIAL_TOKENS, *THINKING_TOKENS):
+    for token in (*special_tokens(), *THINKING_TOKENS):
         assert encode(tokenizer, f"a{token}\nb").count(tokenizer.get_vocab()[token]) == 1
         assert tokenizer.get_vocab()[token] < len(tokenizer) == 500
     assert tokenizer.decode(encode(tokenizer, "<think>x</think>"), skip_special_tokens=True) == "<think>x</think>"

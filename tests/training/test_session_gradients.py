@@ -30,13 +30,13 @@ from tests.training.training_cases import (
 Models = Callable[..., PreTrainedModel]
 
 
-@pytest.fixture(params=["qwen3", "qwen3_5"])
+@pytest.fixture(params=["qwen3", "qwen3_5", "llama"])
 def backbone(
     request: pytest.FixtureRequest, small_model: Models, renderer: Renderer, thinking_renderer: Renderer
 ) -> tuple[PreTrainedModel, Renderer]:
     """A model in float64 with the renderer of its mode."""
     model = small_model(request.param, torch.float64)
-    return model, renderer if request.param == "qwen3" else thinking_renderer
+    return model, renderer if request.param != "qwen3_5" else thinking_renderer
 
 
 @pytest.mark.parametrize("options", [{}, {"checkpoint_activations": True}, {"reuse_history": False}], ids=str)
@@ -300,7 +300,7 @@ def test_earlier_text_is_processed_once_where_the_architecture_has_a_prefix(
     model, renderer = backbone
     whole = counted(model, renderer, "stair", reuse_history=False)[0]
     reused = counted(model, renderer, "stair", reuse_history=True)[0]
-    if model.config.model_type == "qwen3":
+    if model.config.model_type != "qwen3_5_text":
         turns, prompts, history = session(renderer), [], []
         from stair.conversation.renderer import Exchange
 

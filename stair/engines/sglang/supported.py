@@ -51,8 +51,9 @@ def check_architecture(name: str, device: str) -> None:
     """
     known = capabilities(device).architectures
     if name not in known:
+        gpu = " (its kernels need a GPU)" if name in ARCHITECTURES else ""
         raise ValueError(
-            f"SGLang on {device} runs {', '.join(known)}, not {name} (its kernels need a GPU); take the Transformers engine "
+            f"SGLang on {device} runs {', '.join(known)}, not {name}{gpu}; take the Transformers engine "
             f"for this model (models.<key>.rollout_engine: transformers)"
         )
 

@@ -11,6 +11,7 @@ from stair.backbones.architecture import Architecture
 from stair.engines.base import Completion, FinishReason, Request, Usage
 from stair.engines.sampling import BatchSampler, unsound
 from stair.engines.transformers.decode_capture import DecodeCapture
+from stair.engines.transformers.layer_masks import layer_masks
 from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
 from stair.method import Attachment, Receipt
@@ -190,7 +191,7 @@ class Batch:
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self._model(
             input_ids=ids,
-            attention_mask={"full_attention": mask, "linear_attention": None},
+            attention_mask=layer_masks(self._model, mask, None),
             position_ids=self._cache.frontier.positions[:, None],
             past_key_values=self._cache,
             use_cache=True,

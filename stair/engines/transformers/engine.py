@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from stair.backbones.architecture import describe
+from stair.backbones.architectures import FILES
 from stair.backbones.load import load_model
 from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
@@ -72,7 +73,7 @@ class TransformersEngine:
         if layers:
             self.architecture.check_controlled_layers(layers)
         self.capabilities = Capabilities(
-            architectures=("qwen3", "qwen3_5"),
+            architectures=tuple(FILES),
             read=bool(layers),
             capture=bool(layers),
             adapters=adapter is not None,

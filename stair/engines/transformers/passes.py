@@ -11,6 +11,7 @@ import torch
 from transformers.cache_utils import DynamicCache
 
 from stair.engines.base import Read
+from stair.engines.transformers.layer_masks import layer_masks
 from stair.method import Attachment, Receipt, RowControl
 
 PAD_BLOCK = 32
@@ -128,19 +129,19 @@ class Passes:
         return logits
 
 
-def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> dict[str, torch.Tensor]:
+def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> Any:
     """Masks of one chunk's queries over the columns so far, padding left out.
 
     A padding column sees itself, because a softmax over nothing has no value.
     """
     real = positions >= 0
     if model.config._attn_implementation == "flash_attention_2":
-        return {"full_attention": real, "linear_attention": real[:, chunk]}
+        return layer_masks(model, real, real[:, chunk])
     columns = torch.arange(positions.shape[1], device=positions.device)
     queries = columns[chunk, None]
     visible = ((queries >= columns) & real[:, None, :]) | (queries == columns)
     additive = torch.zeros(visible.shape, dtype=model.dtype, device=visible.device).masked_fill(~visible, -torch.inf)
-    return {"full_attention": additive[:, None], "linear_attention": real[:, chunk]}
+    return layer_masks(model, additive[:, None], real[:, chunk])
 
 
 def row_control(read: Read) -> RowControl:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -67,7 +67,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     blocks: list[tuple[str, list[Row]]] = []
     pairs = studied(responses, labels)
     for pair in pairs:
-        metrics = shared_t1_metrics(responses, *pair, name_of=labels.name)
+        metrics = shared_t1_metrics(responses, *pair, seeds_of=labels.seeds, name_of=labels.name)
         of_pair = [value for condition in SHOWN for value in metrics if value.condition == condition]
         values += of_pair
         blocks.append((comparison_title(labels, *pair), _rows(of_pair, responses, labels)))
@@ -78,11 +78,12 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     several = len(pairs) > 1
     (model, benchmark), counts = pairs[0], {len(responses.problems[benchmark]) for _, benchmark in pairs}
     subject = f" {benchmark_title(labels, benchmark)} results for {labels.printed_model(model)}"
-    seeded = [name for condition, name in _SEEDED.items() if any(value.condition == condition for value in values)]
-    seeds = (
-        f"{' and '.join(seeded)} {'average' if len(seeded) > 1 else 'averages'} three test-time seeds; other conditions use "
-        "one evaluation. "
-    )
+    seeded = {
+        name: in_words(labels.seeds(condition))
+        for condition, name in _SEEDED.items()
+        if any(value.condition == condition for value in values)
+    }
+    seeds = f"{_averages(seeded)}; other conditions use one evaluation. "
     caption = (
         f"Shared-T1{' results' if several else subject} at T2 (%). Conditions share "
         f"{f'{counts.pop()} problems' if len(counts) == 1 else 'their problems'} and {in_words(responses.samples)} matched "
@@ -105,6 +106,15 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         lambda key: key[:2] in pairs and labels.name(key.condition).averaged in SHOWN and key.turn == TURN,
     )
     return Table("shared_t1", paper_labels.SHARED_T1, tuple(values), layout, shows)
+
+
+def _averages(seeded: Mapping[str, str]) -> str:
+    """Which conditions average how many test-time seeds."""
+    if len(set(seeded.values())) == 1:
+        verb = "average" if len(seeded) > 1 else "averages"
+        (count,) = set(seeded.values())
+        return f"{' and '.join(seeded)} {verb} {count} test-time seed{'' if count == 'one' else 's'}"
+    return " and ".join(f"{name} averages {count}" for name, count in seeded.items()) + " test-time seeds"
 
 
 def _rows(values: Sequence[Value], responses: Responses, labels: Labels) -> list[Row]:

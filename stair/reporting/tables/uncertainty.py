@@ -52,7 +52,10 @@ def comparisons(responses: Responses, labels: Labels) -> Table | None:
 
 
 def shared_t1_comparisons(responses: Responses, labels: Labels) -> Table | None:
-    """As `comparisons`, of the study with a shared T1 history: at T2 alone, a test-time seed a row."""
+    """As `comparisons`, of the study with a shared T1 history: at T2 alone.
+
+    Each test-time seed has a row, and so has the average of a family's seeds.
+    """
     return _comparisons("shared_t1_comparisons", _second_turns(responses), labels, (TURN,))
 
 
@@ -130,6 +133,11 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
                 later = max(responses.turns(model, benchmark, condition)) > 1
                 if BASE in present and condition != BASE and later:
                     frames.append(condition_comparisons(responses, model, benchmark, condition, BASE, turns=turns))
+            if BASE in present:
+                for family, members in _complete_families(labels, present).items():
+                    frames.append(
+                        condition_comparisons(responses, model, benchmark, family, BASE, turns=turns, members=members)
+                    )
     if not frames:
         return None
     differences = pd.concat(frames, ignore_index=True)
@@ -195,6 +203,15 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     compared |= {(model, benchmark, BASE) for model, benchmark, _ in compared}
     shows = sources(responses, lambda key: key[:3] in compared and key.turn > 1)
     return Table(table, table, tuple(values), layout, shows)
+
+
+def _complete_families(labels: Labels, present: Sequence[str]) -> dict[str, list[str]]:
+    """The families of several test-time seeds, all of them present: their members by the family's key."""
+    families: dict[str, list[str]] = {}
+    for condition in present:
+        if (name := labels.name(condition)).seed is not None:
+            families.setdefault(name.averaged, []).append(condition)
+    return {key: members for key, members in families.items() if 1 < len(members) == labels.seeds(key)}
 
 
 def _place(row: ComparisonRow) -> tuple[str, str, str, str]:

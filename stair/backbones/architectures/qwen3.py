@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from stair.backbones.rope_settings import read_rope
+from stair.backbones.turn_markers import CHATML
 
 MODEL_TYPES = ("qwen3",)
+MARKERS = CHATML
 
 
 def read(config: Mapping[str, Any]) -> dict[str, Any]:
