@@ -7,7 +7,7 @@
 # make test-workflow     whole small runs: the graph, changes, reuse, verification
 # make test-faults       kills and damages real runs
 # make test-reproduced   checks the finished tiny run against docs/tiny.md, and its seconds against docs/budget.md
-# make test-slurm        a real Slurm cluster on this machine: the smoke run and faults (root; installs Debian's Slurm where it is absent)
+# make test-slurm        a real Slurm cluster on this machine: faults over the smoke run's training responses (takes more than five minutes; root; installs Debian's Slurm where it is absent)
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), with the torch of PYTHON; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
