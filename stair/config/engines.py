@@ -18,6 +18,8 @@ class TransformersEngine(Strict):
 
     reads: ClassVar[bool] = True
     """Whether it reads banks, captures states and answers with adapters."""
+    is_server: ClassVar[bool] = False
+    """Whether it is a server of its own, with an environment of its own."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where it computes; auto takes a GPU if there is one."
@@ -59,6 +61,7 @@ class SGLangEngine(Strict):
     """SGLang's server, which every job of rollouts starts for itself."""
 
     reads: ClassVar[bool] = False
+    is_server: ClassVar[bool] = True
 
     environment: str | None = Field(
         None,

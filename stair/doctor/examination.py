@@ -41,7 +41,7 @@ def examine(root: Path, config: Config | None) -> Iterator[Finding]:
 def server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
     """The environment of SGLang's server, where training responses are still to come from it."""
     models = [model for model in config.models if not paths.rollouts(model).exists()]
-    served = [model for model in models if config.rollout_engine(model) == "sglang"]
+    served = [model for model in models if config.engine_section(config.rollout_engine(model)).is_server]
     if not served:
         return
     options = config.sglang

@@ -87,7 +87,7 @@ class CostModel:
         tokens = self.response_tokens(model, "training_pool", "", settings.max_new_tokens)
         engine, context = self.config.rollout_engine(model), settings.max_new_tokens + assumed("problem_tokens")
         shape = self.shape(model)
-        if engine == "sglang" and self.config.sglang.device == "cuda":
+        if self.config.engine_section(engine).is_server and self.config.sglang.device == "cuda":
             room = assumed("server_memory") * self.config.sglang.tensor_parallel - shape.weight_bytes
             fitting = max(1.0, room / (tokens * shape.cache_bytes))
             rows = min(responses, self.config.sglang.concurrency, fitting)
