@@ -188,12 +188,12 @@ def test_a_new_stage_is_its_rules_its_folder_its_settings_and_one_entry(copied_r
     )
     assert f"missing: {file}: {file} does not exist" in missing.stdout
     status = json.loads(call(project, copied_run, "stair", "status", "--run", "results/smoke", "--json").stdout)
-    assert [job["state"] for job in status["shards"] if job["name"] == f"toy/{MODEL}"] == ["waiting"]
+    assert [job["state"] for job in status["jobs"] if job["name"] == f"toy/{MODEL}"] == ["waiting"]
 
     snakemake(project, copied_run, "toy")
     assert sum(int(line.split(",")[1]) for line in (results / file).read_text().splitlines()) == 32 + 2 * 128
     status = json.loads(call(project, copied_run, "stair", "status", "--run", "results/smoke", "--json").stdout)
-    assert [job["state"] for job in status["shards"] if job["name"] == f"toy/{MODEL}"] == ["done"]
+    assert [job["state"] for job in status["jobs"] if job["name"] == f"toy/{MODEL}"] == ["done"]
     assert f"responses/{PLACE}/native.parquet" in seen_by_why(project, copied_run, file)
 
     snakemake(project, copied_run)
