@@ -15,7 +15,7 @@ from stair.backbones.parameters import total_parameters
 from stair.backbones.published import CONFIGS
 from stair.config.resolve import ConfigError
 from stair.config.site import SITE, Site
-from stair.core import TURNS
+from stair.core import SHARED_T1_STUDY, TURNS
 from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import OUTPUTS, shared_t1_run
 from stair.graph.run import Run
@@ -38,8 +38,8 @@ _RESUMABLE_MINUTES = 1440
 """Jobs that resume, where no site limits them."""
 
 _LONG = ("replay_statistics", "runtime", "scores", "shared_t1_scores")
-_ON_GPU = ("rollouts", "responses", "shared_t1", "replay", "controller", "runtime")
-_RESUMABLE = ("rollouts", "responses", "shared_t1", "replay", "controller")
+_RESUMABLE = ("rollouts", "responses", SHARED_T1_STUDY, "replay", "controller")
+_ON_GPU = (*_RESUMABLE, "runtime")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _gpus(run: Run, output: str, wildcards: Mapping[str, str]) -> tuple[int, int
     config = run.config
     if output == "rollouts":
         return config.gpus_for(config.rollout_engine(wildcards["model"])), 1
-    if output in ("responses", "shared_t1"):
+    if output in ("responses", SHARED_T1_STUDY):
         return config.gpus_for(config.engine_for(wildcards["model"], wildcards["benchmark"])), 1
     workers = config.training.workers if output == "controller" else 1
     return workers * config.gpus_for("transformers"), workers
@@ -163,7 +163,7 @@ def _is_small(run: Run, model: str) -> bool:
 def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
     """Banks on the host at the most: every row of a batch has its own, and a history's turns reach the output limit."""
     config, model = run.config, wildcards["model"]
-    if output == "replay" or output == "rollouts":
+    if output in ("replay", "rollouts"):
         return 0
     if output == "controller":
         controller, rows, turns = wildcards["controller"], 1, TURNS
@@ -187,4 +187,4 @@ def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
 
 def _states_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
     """Captured states of a condition that reads a bank, which wait on disk for their later turns; 0 elsewhere."""
-    return _banks_mb(run, output, wildcards) if output in ("responses", "shared_t1") else 0
+    return _banks_mb(run, output, wildcards) if output in ("responses", SHARED_T1_STUDY) else 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import OUTPUTS
 from stair.graph.resources import resources
 from stair.graph.run import Run
@@ -48,28 +49,47 @@ def planned_jobs(model: CostModel, factor: Factor = lambda rule, model: 1.0) -> 
             before = {maker[file] for file in inputs if file in maker}
             if output.uses_model and key in preflight:
                 before.add(preflight[key])
-            stage = output.target or "data"
-
-            def job(rule: str, after: set[int], *, seals: bool, name=name, output=output, key=key, stage=stage) -> int:  # type: ignore[no-untyped-def]
-                work = model.work(output, *name, seals=seals)
-                asked = resources(run, output, *name, seals=seals)
-                memory = work.gpu_bytes if asked.gpus else 0.0
-                parts = (work.responses, work.tokens, work.disk_bytes)
-                seconds = work.seconds * factor(rule, key)
-                order = tuple(sorted(after))
-                jobs.append(PlannedJob(rule, stage, key, seconds, asked.gpus, asked.mem_mb, memory, *parts, order))
-                return len(jobs) - 1
-
+            rule = _rule(run, output.name, names)
             if output.shards is not None:
-                count = output.shards.count(run, *name)
-                shards = {job(output.shards.rule, before, seals=False) for _ in range(count)}
-                last = job(output.rules[0], before | shards, seals=True)
-            else:
-                last = job(_rule(run, output.name, names), before, seals=False)
+                shard = _planned(model, output, name, output.shards.rule, before, factor)
+                first = len(jobs)
+                jobs += [shard] * output.shards.count(run, *name)
+                before |= set(range(first, len(jobs)))
+            jobs.append(_planned(model, output, name, rule, before, factor, seals=output.shards is not None))
+            last = len(jobs) - 1
             maker.update(dict.fromkeys(output.files(run, *name), last))
             if output.name == "preflight":
                 preflight[key] = last
     return jobs
+
+
+def _planned(
+    model: CostModel,
+    output: OutputKind,
+    name: tuple[str, ...],
+    rule: str,
+    after: set[int],
+    factor: Factor,
+    *,
+    seals: bool = False,
+) -> PlannedJob:
+    """One job of an output: a shard, the seal, or the only job."""
+    key = dict(zip(output.wildcards, name, strict=True)).get("model", "")
+    work = model.work(output, *name, seals=seals)
+    asked = resources(model.run, output, *name, seals=seals)
+    return PlannedJob(
+        rule,
+        output.target or "data",
+        key,
+        work.seconds * factor(rule, key),
+        asked.gpus,
+        asked.mem_mb,
+        work.gpu_bytes if asked.gpus else 0.0,
+        work.responses,
+        work.tokens,
+        work.disk_bytes,
+        tuple(sorted(after)),
+    )
 
 
 def _rule(run: Run, output: str, names: dict[str, str]) -> str:
