@@ -100,11 +100,9 @@ test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 
 # One cluster, whose tests run one after another. It lives in namespaces of its own and changes no cluster of the machine.
-SLURM_PACKAGES := slurmctld slurmd slurm-client munge
 test-slurm: $(READY)
-	@which slurmctld slurmd sbatch munged >/dev/null || \
-	  { apt-get update --quiet=2 && apt-get install --quiet=2 -y --no-install-recommends $(SLURM_PACKAGES); }
-	REQUIRE_SLURM=1 $(VENV)/bin/python -m pytest -m slurm tests/slurm
+	@envs/debian.sh slurm
+	STAIR_REQUIRE_PROGRAMS=1 $(VENV)/bin/python -m pytest -m slurm tests/slurm
 
 # Builds no environment, because a machine with a GPU has its own torch. DEVICE=cpu runs small shapes. A missing GPU is an
 # error, whatever nvidia-smi reports.

@@ -17,6 +17,7 @@ import yaml
 from stair.doctor.disk_space import replay_bytes
 from tests.hub.hub_server import Hub, Repository, serving
 from tests.hub.test_fetch import NEW, fetch, run_folder
+from tests.programs import needs
 from tests.replay.test_sizes import paper as paper_replay
 
 ROOT = Path(__file__).parents[2]
@@ -286,7 +287,7 @@ def test_no_slurm(tmp_path: Path) -> None:
     assert one(doctor(**path_with(tmp_path / "empty")), "Slurm is not installed here")["level"] == "ok"
 
 
-@pytest.mark.skipif(shutil.which("sinfo") is None, reason="Slurm's client is not installed")
+@needs("sinfo", "slurm")
 def test_slurms_client_without_a_controller(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text("ClusterName=none\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort=9\n")
     finding = one(doctor(SLURM_CONF=str(tmp_path / "slurm.conf")), "its controller does not answer")

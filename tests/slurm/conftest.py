@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.programs import REQUIRED
 from tests.slurm.cluster import Cluster, why_not
 from tests.workflow.conftest import SMOKE, made_once
 
@@ -36,8 +37,8 @@ def write_site(folder: Path, partition: str = "main", minutes: int = 60, **more:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A running cluster; everything ends with the session, after a failure too."""
     if (reason := why_not()) is not None:
-        if os.environ.get("REQUIRE_SLURM"):
-            pytest.fail(f"REQUIRE_SLURM is set, and {reason}")
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"{REQUIRED} is set, and {reason}")
         pytest.skip(reason)
     # munge refuses a socket below folders that others may write or not enter.
     folder = tmp_path_factory.mktemp("slurm")

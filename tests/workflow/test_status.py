@@ -22,6 +22,7 @@ from stair.workflow.journal import Journal, journal_path
 from stair.workflow.slurm_queue import EMPTY, Queue, parse_queue
 from stair.workflow.status import QUIET_SECONDS, Job, job_states
 from stair.workflow.status_table import as_json, failure_lines
+from tests.programs import needs
 from tests.workflow.conftest import environment, run_in, snakemake
 
 ROOT = Path(__file__).parents[2]
@@ -226,7 +227,7 @@ def test_a_second_attempt_and_a_torn_line(submitted: tuple[Config, RunPaths]) ->
     assert state_of(submitted).state == "done", "its output is there"
 
 
-@pytest.mark.skipif(not os.access("/usr/bin/squeue", os.X_OK), reason="Slurm's client is not installed")
+@needs("squeue", "slurm")
 def test_slurm_that_does_not_answer_is_a_warning(submitted: tuple[Config, RunPaths]) -> None:
     shell = environment() | {"SLURM_CONF": "/nowhere/slurm.conf"}
     command = ["stair", "status", "--run", str(submitted[1].folder), "--json"]
