@@ -50,13 +50,17 @@ ASSUMPTIONS: dict[str, Assumption] = {
 }
 
 MEAN_TOKENS: dict[tuple[bool, str], Assumption] = {
-    (False, "math500"): Assumption(850, "tokens", "appendix A.1: histories of one turn, median 849 to 1,090"),
+    (False, "math500"): Assumption(
+        1040, "tokens", "appendix A.1: histories of three turns, median 3,017 and 4,103, less the prompts"
+    ),
     (False, "aime2025"): Assumption(6000, "tokens", _DEFAULT),
     (False, "amc23"): Assumption(3000, "tokens", _DEFAULT),
     (False, "gpqa_diamond"): Assumption(3000, "tokens", _DEFAULT),
     (False, "training_pool"): Assumption(3500, "tokens", _DEFAULT),
     (True, "math500"): Assumption(12_000, "tokens", _DEFAULT),
-    (True, "aime2025"): Assumption(63_400, "tokens", "appendix C.4: median bank of the shared T1 study"),
+    (True, "aime2025"): Assumption(
+        51_000, "tokens", "table bank-prefix-accuracy: banks above 2K, 8K and 32K, and their median; 40K to 62K"
+    ),
     (True, "amc23"): Assumption(20_000, "tokens", _DEFAULT),
     (True, "gpqa_diamond"): Assumption(16_000, "tokens", _DEFAULT),
     (True, "training_pool"): Assumption(16_000, "tokens", _DEFAULT),

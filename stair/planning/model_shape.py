@@ -25,6 +25,7 @@ class Shape:
     """Keys and values of a token in one of these."""
     query_width: int
     """Query heads times their width."""
+    hidden_size: int
     width: int
     """Bytes of a number."""
     known: bool = True
@@ -59,13 +60,15 @@ def shape_of(run: Run, model: str) -> Shape:
         inner = tiny.heads * tiny.head_dim
         layer = 4 * tiny.hidden_size * inner + 3 * tiny.hidden_size * tiny.ffn
         full = tiny.layers if tiny.architecture == "qwen3" else tiny.layers // 4
-        return Shape(tiny.layers * layer, tiny.layers, full, 2 * tiny.kv_heads * tiny.head_dim, inner, width)
+        return Shape(
+            tiny.layers * layer, tiny.layers, full, 2 * tiny.kv_heads * tiny.head_dim, inner, tiny.hidden_size, width
+        )
     try:
         content = json.loads((run.paths.model_folder(run.config, model) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         content = CONFIGS.get(model)
     if content is None:
-        return Shape(8_000_000_000, 36, 36, 2 * 8 * 128, 4096, width, known=False)
+        return Shape(8_000_000_000, 36, 36, 2 * 8 * 128, 4096, 4096, width, known=False)
     facts = describe(content)
     return Shape(
         total_parameters(content),
@@ -73,5 +76,6 @@ def shape_of(run: Run, model: str) -> Shape:
         len(facts.full_attention_layers),
         2 * facts.kv_heads * facts.head_dim,
         facts.query_heads * facts.head_dim,
+        facts.hidden_size,
         width,
     )

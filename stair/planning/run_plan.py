@@ -59,6 +59,7 @@ class Plan:
                 "claim": each.claim.number,
                 "title": each.claim.title,
                 "lacking": each.lacking or None,
+                "needs": list(each.needs),
                 "parts": [asdict(part) for part in each.parts],
             }
             for each in self.claims

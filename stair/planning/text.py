@@ -34,16 +34,21 @@ def cost_lines(plan: Plan) -> list[str]:
 
 def claim_lines(plan: Plan) -> list[str]:
     """Each claim: what the run lacks, or the effects that it detects beside the paper's."""
-    lines = ["Claims: the effect in points that this run detects in four of five cases; the paper's effect."]
+    lines = [
+        "Claims: the effect in points that this run detects in four of five cases; the paper's effect; the samples of",
+        "each problem that detect the paper's effect. A run of the models and benchmarks in brackets can test the claim.",
+    ]
     for each in plan.claims:
         title = f"{each.claim.number:2d} {each.claim.title}"
         if each.lacking:
             lines.append(f"{title}: cannot be decided: {each.lacking}")
         elif each.parts:
-            lines.append(f"{title}: {each.too_small} of {len(each.parts)} effects are below the detectable one")
+            many = f"{each.too_small} of {len(each.parts)} effects are below the detectable one"
+            lines.append(f"{title}: {many}; samples for all: {each.samples}")
         else:
             lines.append(f"{title}: can be tested")
-        shown = [f"{part.part}: {part.detectable:.1f}; {part.paper:+.2f}" for part in each.parts]
+        lines.append(f"     [{'; '.join(each.needs)}]")
+        shown = [f"{part.part}: {part.detectable:.1f}; {part.paper:+.2f}; {part.samples}" for part in each.parts]
         lines.extend(f"     {text}" for text in shown)
     return lines
 

@@ -161,11 +161,15 @@ class CostModel:
     def _replay(self, model: str) -> Work:
         replay, shape = self.config.replay, self.shape(model)
         assert replay is not None
-        covered = (replay.history_coverage, replay.problem_coverage)
-        cells = 2 * replay.depth * sum(each.current_problems * each.histories for each in covered) / replay.shards
+        many, few = replay.history_coverage, replay.problem_coverage
+        with_reads = len(replay.groups) * few.current_problems * few.histories / replay.shards
+        added = (few.current_problems - many.current_problems) * few.histories
+        shared = many.current_problems * many.histories
+        cells = len(replay.groups) * replay.depth * (shared + added) / replay.shards
         seconds = self.prefill(shape, cells * assumed("replay_cells_tokens"))
         seconds += cells / replay.batch_problems * shape.layers * self.layer_step(shape)
-        disk = cells * shape.layers * shape.query_width * 4.0
+        # FP32: a block output a layer; where reads are measured, those from four categories of positions and the next MLP's.
+        disk = 4.0 * shape.hidden_size * (cells * shape.layers + with_reads * len(replay.layers) * 5)
         memory = shape.weight_bytes + 4 * assumed("gpu_reserve")
         return Work(self.start(shape) + seconds, gpu_bytes=memory, disk_bytes=disk)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_se
 from stair.planning.run_plan import Plan, make_plan
 from stair.planning.text import plan_text
 from stair.planning.work import CostModel
+from stair.statistics.paired import detectable_difference, planned_deviation
+from tests.replay.test_sizes import paper as paper_replay
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +80,44 @@ def test_claims_need_their_models_and_smaller_effects_need_more_samples(tmp_path
     assert (mean.problems, mean.paper) == (30, pytest.approx(3.62, abs=0.02))
     more = plan_of("pilot", tmp_path, evaluation={"samples": 16}).claims[7]
     assert {p.part: p for p in more.parts}[mean.part].detectable == pytest.approx(mean.detectable / 2.0)
-    assert f"{mean.part}: {mean.detectable:.1f}; {mean.paper:+.2f}" in plan_text(pilot)
+    assert f"{mean.part}: {mean.detectable:.1f}; {mean.paper:+.2f}; {mean.samples}" in plan_text(pilot)
+    assert "[qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b on aime2025]" in plan_text(pilot)
+
+
+def test_the_samples_of_a_claim_are_the_fewest_that_detect_it(tmp_path: Path) -> None:
+    claims = [claim for claim in plan_of("paper", tmp_path).claims if claim.parts]
+    assert [claim.claim.number for claim in claims] == [1, 2, 8, 9, 10, 11, 12, 13, 14]
+    for samples in sorted({n for claim in claims for n in (claim.samples, claim.samples - 1) if n}):
+        again = plan_of("paper", tmp_path, evaluation={"samples": samples}).claims
+        for claim in claims:
+            too_small = again[claim.claim.number - 1].too_small
+            assert (too_small == 0) == (samples >= claim.samples), (claim.claim.title, samples)
+
+
+def test_vanilla_has_one_turn_beside_three_later_ones(tmp_path: Path) -> None:
+    """Claim 9 compares T2-T4 with T1: three answers of each sample against one."""
+    mean = plan_of("paper", tmp_path).claims[8].parts[0]
+    one_turn = planned_deviation((96.27 + 96.0) / 2, (99.27 + 98.6) / 2, 4)  # STAIR and Vanilla of Qwen3.5-4B
+    assert mean.detectable == pytest.approx(detectable_difference(one_turn * math.sqrt((1 + 1 / 3) / 2), 500))
+
+
+def test_a_replay_at_other_layers_does_not_decide_the_papers_claims(tmp_path: Path) -> None:
+    def lacking(**replay: Any) -> dict[int, str]:
+        return {each.claim.number: each.lacking for each in plan_of("paper", tmp_path, replay=replay).claims}
+
+    assert not any(lacking().values())
+    other = lacking(layers=[3, 11, 19], analysis={"neighborhoods": [8, 16], "reported_layer": 19})
+    assert "replay.layers does not list 27" in other[6]
+    assert "neighborhoods does not list 32" in other[5]
+    assert not other[4]
+    assert "reported_layer is not 19" in lacking(analysis={"reported_layer": 11})[4]
+
+
+def test_a_replays_disk_is_the_size_of_its_states(tmp_path: Path) -> None:
+    (line,) = (line for line in plan_of("paper", tmp_path).lines if line.stage == "replay")
+    settings, shapes, units = paper_replay()
+    assert settings.shards > 1
+    assert line.disk_gb == pytest.approx(shapes.nbytes(units) / 1e9, rel=0.02)
 
 
 def test_the_page_lists_the_assumptions() -> None:

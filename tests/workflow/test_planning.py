@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.graph.run import Run
 from stair.planning.calibration import Calibration, calibrate
+from stair.planning.decidable import decidable
 from stair.planning.jobs import planned_jobs
 from stair.planning.work import CostModel
 from tests.workflow.conftest import SMOKE, run_in
@@ -40,6 +42,15 @@ def test_a_calibrated_plan_meets_the_runs_seconds_and_scales(finished_run: Path)
     twin = seconds_by_rule(Run(config.model_copy(update={"evaluation": evaluation}), paths), learned)
     assert 1.2 < twin["evaluation_shard"] / planned["evaluation_shard"] <= 2.0
     assert twin["train_controller"] == planned["train_controller"]
+
+
+def test_the_plan_lacks_what_the_runs_claims_lack(finished_run: Path) -> None:
+    folder = finished_run / "results" / "smoke"
+    with open(folder / "claims.csv", encoding="utf-8") as file:
+        not_run = {int(row["claim"]) for row in csv.DictReader(file) if row["part"] and row["verdict"] == "not run"}
+    planned = decidable(Run(load_run(folder), RunPaths(folder)))
+    assert {each.claim.number for each in planned if each.lacking} == not_run
+    assert 0 < len(not_run) < len(planned)
 
 
 def test_the_command_calibrates_and_writes_nothing(finished_run: Path) -> None:

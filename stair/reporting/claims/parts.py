@@ -219,26 +219,20 @@ def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
 
 
 def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
-    names: list[dict[str, int]] = [{}]
-    for key, numbers in test.over.items():
-        names = [{**known, key: number} for known in names for number in numbers]
     bounds = evidence.config.claims
     times = _number(test.times, bounds)
-    for filled in names:
-        greater, less = (
-            side.format(**filled) if isinstance(side, str) else _number(side, bounds)
-            for side in (test.greater, test.less)
-        )
+    for sides in test.sides():
+        greater, less = (side if isinstance(side, str) else _number(side, bounds) for side in sides)
         for group in test.groups:
             absent = _not_in_run(evidence.config, [test.model])
-            sides = [absent or _estimate(evidence, test.model, group, side) for side in (greater, less)]
+            ends = [absent or _estimate(evidence, test.model, group, side) for side in (greater, less)]
             factor = f"{times:g} times " if times != 1.0 else ""
             part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))
-            gap = next((side for side in sides if isinstance(side, Gap)), None)
+            gap = next((end for end in ends if isinstance(end, Gap)), None)
             if gap is not None:
                 yield Part(part, "", gap)
                 continue
-            ours, theirs = (side for side in sides if not isinstance(side, Gap))
+            ours, theirs = (end for end in ends if not isinstance(end, Gap))
             yield Part(part, "", difference_of_estimates(ours, _scaled(theirs, times)))
 
 

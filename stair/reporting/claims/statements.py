@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -74,6 +76,12 @@ class Values(Strict):
         default_factory=dict, description="Values of a name in braces; one test for each."
     )
     groups: Texts = ("",)
+
+    def sides(self) -> Iterator[tuple[str | float | Bound, ...]]:
+        """`greater` and `less` of each test, with the values of `over` in place of the names in braces."""
+        for numbers in product(*self.over.values()):
+            filled = dict(zip(self.over, numbers, strict=True))
+            yield tuple(side.format(**filled) if isinstance(side, str) else side for side in (self.greater, self.less))
 
 
 class Claim(Strict):

@@ -1,0 +1,59 @@
+"""A plan of each model of the finished tiny run, learned from the other two, beside that model's own seconds.
+
+`make reproduce` comes first; then `make test-reproduced`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import RESOLVED, load_run
+from stair.graph.run import Run
+from stair.planning.calibration import calibrate
+from stair.planning.decidable import decidable
+from stair.planning.jobs import planned_jobs
+from stair.planning.work import CostModel
+
+pytestmark = pytest.mark.reproduced
+FOLDER = Path(__file__).parents[2] / "results" / "tiny"
+
+
+@pytest.mark.parametrize("model", ["qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"])
+def test_a_model_is_planned_from_the_others_within_thirty_percent(model: str, tmp_path: Path) -> None:
+    """Nothing of this model's seconds is left to learn from; its mean lengths are, which a run's settings decide."""
+    assert (FOLDER / "claims.csv").is_file(), "the tiny run has not ended: run `make reproduce` first"
+    shutil.copytree(FOLDER / "work" / "timings", tmp_path / "work" / "timings")
+    for name in (RESOLVED, "provenance.json"):
+        shutil.copy(FOLDER / name, tmp_path / name)
+    removed = list((tmp_path / "work" / "timings").glob(f"*/{model}"))
+    removed += (tmp_path / "work" / "timings").glob(f"*/{model}.tsv")
+    assert len(removed) >= 10
+    for path in removed:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    learned, measured = calibrate(tmp_path), calibrate(FOLDER).measured_seconds
+    assert not any(key[1] == model for key in learned.measured_seconds)
+    shared = {rule for rule, other in learned.measured_seconds if other}
+    run = Run(load_run(FOLDER), RunPaths(FOLDER))
+    jobs = planned_jobs(CostModel(run, learned.tokens), learned.factor)
+    planned = sum(job.seconds for job in jobs if job.model == model and job.rule in shared)
+    seconds = sum(measured[rule, model] for rule in shared if (rule, model) in measured)
+    assert planned == pytest.approx(seconds, rel=0.3)
+
+
+def test_the_plan_lacks_what_the_claims_lack_and_counts_the_tokens() -> None:
+    run = Run(load_run(FOLDER), RunPaths(FOLDER))
+    with open(FOLDER / "claims.csv", encoding="utf-8") as file:
+        not_run = {int(row["claim"]) for row in csv.DictReader(file) if row["part"] and row["verdict"] == "not run"}
+    assert {each.claim.number for each in decidable(run) if each.lacking} == not_run
+
+    generated = json.loads((FOLDER / "provenance.json").read_text())["costs"]["generated"]["all"]
+    jobs = planned_jobs(CostModel(run, calibrate(FOLDER).tokens))
+    assert sum(job.responses for job in jobs) == generated["responses"]
+    assert sum(job.tokens for job in jobs) == pytest.approx(generated["response_tokens"], rel=0.001)
