@@ -3,7 +3,8 @@
 # Called by envs/pipeline.sh with the lock file. A kernel that cannot be installed is a warning: without it torch computes.
 #   FLASH_ATTN_WHEEL, CAUSAL_CONV1D_WHEEL   the address or file of a prebuilt wheel; `none` skips the kernel
 #   MAX_JOBS                                compilers that run together in a build from source (each takes some 5 GB)
-# A wheel must match torch's version, its CUDA and Python: flash_attn-2.8.3+cu130torch2.13-cp311-cp311-linux_x86_64.whl.
+# A wheel must match torch's version, its CUDA and Python: flash_attn-2.8.3+cu130torch2.13-cp311-cp311-linux_x86_64.whl. The name is
+# checked before the download, the module after the installation.
 # Without an address, the package looks for such a wheel at its authors' releases, and builds from source if there is none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,6 +24,8 @@ kernel() {
   fi
   if [ "$wheel" = none ]; then
     fault="it was not wanted"
+  elif [ -n "$wheel" ] && fault=$($python envs/wheel_fits.py "$wheel") && [ -n "$fault" ]; then
+    : # nothing is downloaded
   elif [ -n "$wheel" ]; then
     echo "Installing $package from $wheel"
     $python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps "$wheel" || fault="$wheel cannot be installed"

@@ -62,19 +62,27 @@ def _run_of(folder: Path, archive: Path) -> str:
     return name
 
 
-def _compare(run: Run, archive: RunPaths) -> None:
-    """Prints which tables and figures are those of the archive byte for byte; exits with 1 where some are not."""
-    files = [
-        file
+def compared_files(run: Run) -> list[Path]:
+    """The files of tables, figures, comparison and claims, below the run's folder."""
+    return [
+        file.relative_to(run.paths.folder)
         for output in OUTPUTS.values()
         if output.target in _COMPARED
         for job in output.jobs(run)
         for file in output.files(run, *job)
     ]
-    names = [file.relative_to(run.paths.folder) for file in files]
+
+
+def _compare(run: Run, archive: RunPaths) -> None:
+    """Prints which tables and figures are those of the archive byte for byte; exits with 1 where some are not."""
+    names = compared_files(run)
     known = [name for name in names if (archive.folder / name).is_file()]
     other = [name for name in known if (archive.folder / name).read_bytes() != (run.paths.folder / name).read_bytes()]
     print(f"{len(known) - len(other)} of {len(known)} files of tables, figures and comparison are those of the archive")
+    if absent := sorted(set(names) - set(known)):
+        more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+        listed = ", ".join(map(str, absent[:3]))
+        print(f"not in the archive, so not compared: {listed}{more}", file=sys.stderr)
     for name in other:
         print(f"differs from the archive's: {run.paths.folder / name}", file=sys.stderr)
     if other:

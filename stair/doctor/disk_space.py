@@ -1,8 +1,9 @@
-"""Free disk against the downloads and the replay of a run."""
+"""Free disk against the downloads, the responses and the replay of a run."""
 
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,17 @@ _SPARE = 5_000_000_000
 
 def free_bytes(folder: Path) -> tuple[int, int]:
     """The free bytes of the file system that a folder is or will be on, and the device's number."""
-    existing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
+    existing = _existing(folder)
     return shutil.disk_usage(existing).free, existing.stat().st_dev
+
+
+def _existing(folder: Path) -> Path:
+    """A folder, or the first of its parents that exists."""
+    return next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def replay_bytes(settings: Replay, shapes: Shapes) -> int:
@@ -52,20 +62,34 @@ def replay_bytes(settings: Replay, shapes: Shapes) -> int:
 
 
 def disk_findings(
-    config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan]
+    config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan], responses: int
 ) -> Iterator[Finding]:
-    """The needed and the free space of the results and of the cache, which may be on one disk."""
+    """The needed and the free space of the results and of the cache, which may be on one disk; whether both can be written.
+
+    Args:
+        responses: planned bytes of the run's responses and their work logs.
+    """
     downloads = _download_bytes(config, paths, missing, plans)
+    there = _bytes_in(paths.folder)
     states = 0
     for model in config.replay.models if config.replay else ():
         architecture = architecture_of(config, paths, model)
         if config.replay is not None and architecture is not None:
             shapes = Shapes(architecture, config.replay.layers, config.replay.depth)
-            present = sum(file.stat().st_size for file in paths.replay_states(model).rglob("*") if file.is_file())
+            present = _bytes_in(paths.replay_states(model))
+            there -= present
             states += max(0, replay_bytes(config.replay, shapes) - present)
-    places = {"results": (paths.folder, states, f"{gigabytes(states)} of replayed states" if states else "")}
+    responses = max(0, responses - there)
+    # Less than a hundredth of a gigabyte is not shown.
+    named = {"replayed states": states, "responses": responses if responses > 10_000_000 else 0}
+    made = ", ".join(f"{gigabytes(size)} of {name}" for name, size in named.items() if size)
+    places = {"results": (paths.folder, states + responses, made)}
     if downloads:
         places["hub.cache"] = (Path(config.hub.cache), downloads, f"{gigabytes(downloads)} of downloads")
+    for key, (folder, _, _) in places.items():
+        if not os.access(existing := _existing(folder), os.W_OK):
+            remedy = f"chmod u+w {existing}, or set {key} in the overlay to a folder of yours"
+            yield Finding("disk", "error", f"{existing} cannot be written", remedy)
     disks: dict[int, list[str]] = {}
     for key, (folder, _, _) in places.items():
         disks.setdefault(free_bytes(folder)[1], []).append(key)

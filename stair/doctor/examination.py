@@ -19,12 +19,13 @@ from stair.doctor.slurm_client import controller_answers, slurm_findings
 from stair.engines.choice import engine_choice
 
 
-def examine(root: Path, config: Config | None) -> Iterator[Finding]:
+def examine(root: Path, config: Config | None, responses: int = 0) -> Iterator[Finding]:
     """All findings on this machine, and with a run those on its models, downloads and disk.
 
     Args:
         root: the project's folder.
         config: the run; None for the machine alone.
+        responses: planned bytes of the run's responses and their work logs.
     """
     yield from device_findings(config, scheduler=controller_answers())
     yield from package_findings(root)
@@ -34,7 +35,7 @@ def examine(root: Path, config: Config | None) -> Iterator[Finding]:
         yield from server_findings(config, paths)
         findings, plans = hub_findings(config, paths)
         yield from findings
-        yield from disk_findings(config, paths, missing_sources(config, paths), plans)
+        yield from disk_findings(config, paths, missing_sources(config, paths), plans, responses)
     yield from slurm_findings(config)
 
 

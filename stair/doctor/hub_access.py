@@ -11,6 +11,8 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.doctor.finding import Finding
+from stair.graph.outputs import OUTPUTS
+from stair.graph.run import Run
 from stair.hub.fetch import DownloadPlan, bytes_text, download_plans
 from stair.hub.revisions import Source, hub_sources, read_lock, read_mark
 
@@ -18,12 +20,29 @@ _SECONDS = 2.0
 
 
 def missing_sources(config: Config, paths: RunPaths) -> list[Source]:
-    """The models and data sets of the hub that the cache does not hold, each repository file once."""
+    """The models and data sets of the hub that the run's jobs read and the cache does not hold, each repository file once."""
     sources: dict[Path, Source] = {}
-    for source in hub_sources(config, paths):
+    for source in _needed(config, paths):
         if read_mark(source) is None:
             sources.setdefault(source.mark, source)
     return list(sources.values())
+
+
+def _needed(config: Config, paths: RunPaths) -> Iterator[Source]:
+    """The sources that some job reads: a run with random weights alone needs none."""
+    run = Run(config, paths)
+    jobs = [(output, job) for output in OUTPUTS.values() for job in output.jobs(run)]
+    folders = {
+        folder
+        for each, job in jobs
+        for group in each.made_from(run, *job).values()
+        for f in group
+        for folder in f.parents
+    }
+    models = {job[0] for output, job in jobs if output.uses_model and not output.random_weights(run)}
+    for source in hub_sources(config, paths):
+        if source.folder in folders if source.dataset else source.name.removeprefix("models.") in models:
+            yield source
 
 
 def hub_findings(config: Config, paths: RunPaths) -> tuple[list[Finding], list[DownloadPlan]]:
@@ -33,7 +52,7 @@ def hub_findings(config: Config, paths: RunPaths) -> tuple[list[Finding], list[D
     """
     missing = missing_sources(config, paths)
     if not missing:
-        every = len(list(hub_sources(config, paths)))
+        every = len(list(_needed(config, paths)))
         text = f"all {every} models and data sets are in {config.hub.cache}" if every else "this run needs no download"
         return [Finding("hub", "ok", text)], []
     names = ", ".join(source.name for source in missing)

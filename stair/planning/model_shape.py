@@ -29,7 +29,7 @@ class Shape:
     width: int
     """Bytes of a number."""
     known: bool = True
-    """False: neither fetched nor published here, so it is taken as a Qwen3-8B."""
+    """False: neither fetched nor published here, or its config.json lacks a key, so it is taken as a Qwen3-8B."""
 
     @property
     def hybrid(self) -> bool:
@@ -67,11 +67,12 @@ def shape_of(run: Run, model: str) -> Shape:
         content = json.loads((run.paths.model_folder(run.config, model) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         content = CONFIGS.get(model)
-    if content is None:
+    try:
+        facts, parameters = describe(content or {}), total_parameters(content or {})
+    except (KeyError, ValueError):  # preflight names the missing key
         return Shape(8_000_000_000, 36, 36, 2 * 8 * 128, 4096, 4096, width, known=False)
-    facts = describe(content)
     return Shape(
-        total_parameters(content),
+        parameters,
         facts.layers,
         len(facts.full_attention_layers),
         2 * facts.kv_heads * facts.head_dim,

@@ -8,6 +8,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.planning.calibration import Calibration
 from stair.planning.decidable import Decidable, decidable
@@ -98,6 +99,18 @@ def make_plan(
         tuple(decidable(run)),
         tuple(model for model in config.models if not costs.shape(model).known),
     )
+
+
+def response_bytes(config: Config) -> int:
+    """Bytes of a configuration's responses and their work logs."""
+    run, total = Run(config, RunPaths.of(config)), 0.0
+    costs = CostModel(run)
+    for output in OUTPUTS.values():
+        for name in output.jobs(run) if output.shards is not None else ():
+            if (work := costs.work(output, *name)).tokens:
+                assert output.shards is not None
+                total += output.shards.count(run, *name) * work.disk_bytes
+    return round(total)
 
 
 def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:

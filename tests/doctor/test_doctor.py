@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from stair.config.resolve import resolve
 from stair.doctor.disk_space import replay_bytes
+from stair.planning.run_plan import response_bytes
 from tests.hub.hub_server import Hub, Repository, serving
 from tests.hub.test_fetch import NEW, fetch, run_folder
 from tests.programs import needs
@@ -23,6 +26,7 @@ from tests.replay.test_sizes import paper as paper_replay
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 CODE = "import sys; from stair.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
+GIVE_UP = "from tests.privileges import give_up_capabilities; give_up_capabilities()"
 QWEN35 = {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "hidden_size": 8, "num_attention_heads": 2}
 QWEN35 |= {"num_key_value_heads": 1, "vocab_size": 8, "max_position_embeddings": 64}
 
@@ -271,6 +275,34 @@ def test_a_full_disk(hub: Hub, tmp_path: Path) -> None:
     disk = one(findings, "1000005.0 GB needed (1000000.0 GB of downloads, 5.0 GB for logs and tables)")
     assert (disk["topic"], disk["level"]) == ("disk", "error")
     assert "set hub.cache" in disk["remedy"]
+
+
+def test_the_papers_disk_has_room_for_its_responses() -> None:
+    """About three billion tokens, which the plan counts."""
+    text = one(doctor("--run", "paper", code=1, HF_ENDPOINT="http://127.0.0.1:9"), "of replayed states")["text"]
+    planned = response_bytes(resolve(ROOT, {"run": "paper"})) / 1e9
+    assert f"{planned:.1f} GB of responses" in text and planned > 40
+    assert float(re.findall(r"([0-9.]+) GB needed", text)[0]) > planned + 24.5 + 5
+
+
+def test_a_folder_that_cannot_be_written(hub: Hub, tmp_path: Path) -> None:
+    folder = run_on(tmp_path)
+    folder.chmod(0o555)
+    try:
+        command = [sys.executable, "-c", f"{GIVE_UP}; {CODE}", "doctor", "--run", str(folder), "--json"]
+        shell = os.environ | at(hub, tmp_path, HF_TOKEN="hf_allowed")
+        done = subprocess.run(command, cwd=ROOT, env=shell, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        folder.chmod(0o755)
+    fault = one(json.loads(done.stdout)["findings"], "cannot be written")
+    assert (done.returncode, fault["level"]) == (1, "error")
+    assert fault["remedy"].startswith("chmod u+w")
+
+
+def test_random_weights_need_no_download() -> None:
+    findings = doctor("--run", "shapes", HF_ENDPOINT="http://127.0.0.1:9")
+    assert one(findings, "needs no download")["level"] == "ok"
+    assert "downloads" not in one(findings, "for logs and tables")["text"]
 
 
 def test_the_server_of_training_responses(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+wheel_fits = runpy.run_path(str(ROOT / "envs" / "wheel_fits.py"))["fault"]
 
 
 @pytest.fixture
@@ -71,6 +73,35 @@ def test_a_wheel_of_another_torch_is_taken_out_again(project: Path, tmp_path: Pa
     assert "undefined symbol" in done.stderr
     assert "Attention takes torch's SDPA" in done.stderr
     assert "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address" in done.stderr
+
+
+NAME = "https://host/flash_attn-2.8.3%2Bcu{cuda}torch{torch}cxx11abiTRUE-cp{python}-cp{python}-linux_x86_64.whl"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "torch", "python", "words"),
+    [
+        ("130", "2.13", "311", ""),
+        ("13", "2.13", "311", ""),
+        ("130", "2.1", "311", "for torch 2.1, and torch 2.13.0 is installed"),
+        ("130", "2.130", "311", "for torch 2.130, and"),
+        ("128", "2.13", "311", "for CUDA 12.8, and torch is built for CUDA 13.0"),
+        ("12", "2.13", "311", "for CUDA 12, and"),
+        ("130", "2.13", "312", "for Python 3.12, and this is Python 3.11"),
+    ],
+)
+def test_a_wheels_name_against_the_environment(cuda: str, torch: str, python: str, words: str) -> None:
+    fault = wheel_fits(NAME.format(cuda=cuda, torch=torch, python=python), "2.13.0", "13.0", "3.11")
+    assert words in fault and bool(words) == bool(fault)
+    assert wheel_fits("flash_attn-2.8.3-py3-none-any.whl", "2.13.0", "13.0", "3.11") == "", "its name does not say"
+    assert "built for the CPU" in wheel_fits(NAME.format(cuda=130, torch="2.13", python=311), "2.13.0", "", "3.11")
+
+
+def test_a_wheel_of_another_torch_is_not_downloaded(project: Path) -> None:
+    done = install(project, NAME.format(cuda="128", torch="2.8", python="311"), "none")
+    assert "flash-attn is not installed: the wheel is for torch 2.8, and torch 2.13.0" in done.stderr
+    assert "Installing flash-attn" not in done.stdout
+    assert "FLASH_ATTN_WHEEL=<address" in done.stderr
 
 
 def test_without_a_wheel_and_without_the_index(project: Path) -> None:

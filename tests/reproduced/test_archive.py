@@ -82,6 +82,7 @@ def test_every_table_and_figure_is_made_again(archive: Path, clone: Path) -> Non
                 compared += 1
     assert compared > 150
     assert "files of tables, figures and comparison are those of the archive" in done.stdout
+    assert "not in the archive" not in done.stderr
     for name in (
         "responses",
         "rollouts",
