@@ -8,35 +8,16 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from stair.config.resolve import resolve
+from tests.docs.extend_page import PAGE, put, steps
 from tests.workflow.conftest import BIN, ROOT
 
-PAGE = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
 SHELL = re.search(r"```sh\n(stair reproduce .*)\n```", PAGE)
-
-
-class Step(NamedTuple):
-    """A block of the page: a whole file, or lines after a line of one."""
-
-    file: str
-    after: str | None
-    content: str
-
-
-def steps() -> list[Step]:
-    found = []
-    for sentences, content in re.findall(
-        r"([^`\n][^\n]*(?:\n[^\n]+)*):\n\n```(?:yaml|json|python)\n(.*?)```", PAGE, re.S
-    ):
-        names = re.findall(r"`([^`]+)`", " ".join(sentences.split()))
-        place = re.search(r"In `([^`]+)`, after the line `([^`]+)`", " ".join(sentences.split()))
-        file, after = place.groups() if place else (names[-1], None)
-        found.append(Step(file, after, content))
-    return found
+WITHOUT = tuple(word for key in ("replay", "controls", "runtime") for word in ("--set", f"{key}=null"))
+"""The page does not change these studies; their jobs take a third of the time."""
 
 
 def test_the_page_has_these_steps() -> None:
@@ -55,17 +36,17 @@ def test_a_model_a_benchmark_conditions_and_a_table(tmp_path: Path) -> None:
     for name in ("Snakefile", "config.yaml", "workflow", "profiles", "envs", "backbones"):
         (tmp_path / name).symlink_to(ROOT / name)
     for step in steps():
-        place = tmp_path / step.file
-        if step.after is None:
-            place.write_text(step.content, encoding="utf-8")
-        else:
-            before, line, rest = place.read_text(encoding="utf-8").partition(f"\n{step.after}\n")
-            assert line, f"{step.file} has no line {step.after!r}"
-            place.write_text(before + line + step.content + rest, encoding="utf-8")
+        put(step, tmp_path)
     assert SHELL is not None
     environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
-        SHELL[1].split(), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False
+        [*SHELL[1].split(), *WITHOUT],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     with open(tmp_path / "results" / "my_condition" / "tables" / "always_solved.csv", encoding="utf-8") as handle:

@@ -11,6 +11,7 @@ import pytest
 
 from stair.cli.reproduce import warm_process
 from stair.records.keys import PROTOCOL_VERSION
+from tests.docs.extend_page import put, table_steps
 from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_of, timings
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -145,3 +146,11 @@ def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, pa
     run_with(package, copied_run)
     assert rows.stat().st_mtime_ns > before[0]
     assert responses.stat().st_mtime_ns == before[1]
+
+
+def test_the_table_of_the_page_is_made_and_nothing_is_generated_or_scored(finished_run: Path, package: Path) -> None:
+    """The steps of docs/extend.md on a finished run."""
+    for step in table_steps():
+        put(step, package)
+    laid_out = {"training_figure": 1, "diagram": 2, "bank_cost_figure": 1}
+    assert jobs_with(package, finished_run) == {**laid_out, **TABLES, "table": 17}
