@@ -39,6 +39,11 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
         for outcome in rejected:
             print(f"not restored: {outcome.name}: {outcome.reason}", file=sys.stderr)
         if rejected:
+            print(
+                "to use them, check out the version of the project that made the archive; to compute them instead: "
+                f"stair restore {archive} --run {paths.folder}, then stair reproduce --run {name}",
+                file=sys.stderr,
+            )
             raise SystemExit(1)
         print(f"{sum(outcome.restored for outcome in outcomes)} outputs of {archive} restored in {paths.folder}")
         restored = Run(config, paths)

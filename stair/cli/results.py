@@ -241,10 +241,25 @@ def export(
     """
     from tempfile import TemporaryDirectory
 
+    from stair.graph.recorded_origin import name_in_run
+    from stair.graph.verify import Verification
     from stair.records.packing import pack
     from stair.reporting.export import export as write
 
     settings, paths = open_run(run)
+    unsound = [
+        finding
+        for finding in Verification(settings, paths).findings()
+        if finding.state != "ok" and finding.artifact.output.archived
+    ]
+    if unsound:
+        name, state = name_in_run(unsound[0].artifact.files[0], paths), unsound[0].state
+        more = f", and {len(unsound) - 1} more outputs are not ok" if len(unsound) > 1 else ""
+        print(
+            f"warning: {name} is {state} ({unsound[0].reasons[0]}){more}; `stair from-archive` rejects such outputs. First run: "
+            f"stair reproduce --run {settings.run}",
+            file=sys.stderr,
+        )
     if not out.name.endswith(".tar.gz"):
         print(f"{out}: {write(settings, paths, out)} scored rows")
         return

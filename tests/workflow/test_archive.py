@@ -94,7 +94,9 @@ def test_a_damaged_member_is_named_and_nothing_is_made(archive: Path, tmp_path: 
     )
     done = run_in(tmp_path, "stair", "from-archive", str(damaged), "--run", str(SMOKE), check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [f"not restored: {ROWS}: {ROWS} does not match its sealed checksum"]
+    first, remedy = done.stderr.splitlines()
+    assert first == f"not restored: {ROWS}: {ROWS} does not match its sealed checksum"
+    assert f"stair restore {damaged} --run results/smoke, then stair reproduce" in remedy
     assert not (tmp_path / "results/smoke/tables").exists()
 
 
@@ -136,3 +138,15 @@ def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tm
     assert done.returncode == 1
     reason = f"responses {MODEL} math500 native, behind it, was made under other settings"
     assert f"not restored: evaluation/{MODEL}/math500/native.parquet: {reason}" in done.stdout
+
+
+def test_a_stale_output_is_named_before_it_is_packed(copied_run: Path) -> None:
+    words = ("stair", "export", "--run", "results/smoke", "--out")
+    assert run_in(copied_run, *words, "sound").stderr == ""
+    manifest = copied_run / f"results/smoke/{ROWS}.manifest.json"
+    changed_origin = json.loads(manifest.read_text())
+    changed_origin["origin"]["settings"]["code"] = "another"
+    manifest.write_text(json.dumps(changed_origin))
+    (line,) = run_in(copied_run, *words, "stale.tar.gz").stderr.splitlines()
+    assert line.startswith(f"warning: {ROWS} is stale (")
+    assert line.endswith("First run: stair reproduce --run smoke")
