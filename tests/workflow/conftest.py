@@ -17,7 +17,6 @@ from tempfile import TemporaryFile
 from typing import IO
 
 import pytest
-from snakemake import cli as snakemake_cli
 
 from stair.cli.reproduce import warm_process
 from stair.cli.warm_client import SOCKET
@@ -78,7 +77,9 @@ def forked_snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str]
         )
         child.start()
         child.join(400)
-        assert child.exitcode is not None, f"{' '.join(words)} has not ended"
+        if child.exitcode is None:
+            child.kill()
+            pytest.fail(f"{' '.join(words)} has not ended")
         for file in (output, errors):
             file.seek(0)
         return subprocess.CompletedProcess(words, child.exitcode, output.read(), errors.read())
@@ -86,19 +87,23 @@ def forked_snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str]
 
 @cache
 def _prepare_snakemake() -> None:
+    from snakemake import cli as snakemake_cli  # other folders' tests import this file without Snakemake
+
     snakemake_cli.get_argument_parser()  # imports the plugins
     parse_package()
 
 
 def _snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str], output: IO[str], errors: IO[str]) -> None:
     """Runs the program of this name in the forked process."""
+    from snakemake.cli import main
+
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(shell)
     os.dup2(output.fileno(), 1)
     os.dup2(errors.fileno(), 2)
     sys.stdout, sys.stderr, sys.argv = os.fdopen(1, "w"), os.fdopen(2, "w"), list(words)
-    snakemake_cli.main()
+    main()
 
 
 def snakemake(
