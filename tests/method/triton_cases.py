@@ -12,7 +12,6 @@ import torch
 from method_cases import random_case, relative
 from torch import Tensor
 from transformers import PreTrainedModel
-from triton.runtime.interpreter import ReduceOps
 
 from benchmarks import one_pass_kernel
 from stair.method import Attachment, RowControl, differential_read
@@ -34,7 +33,7 @@ CASES = {
 }
 
 
-def reduce_by_slices(reduction: ReduceOps, parts: tuple[Any, ...]) -> list[Any]:
+def reduce_by_slices(reduction: Any, parts: tuple[Any, ...]) -> list[Any]:
     """Combines whole slices of `parts` along the axis, in their order, with the kernel's own function.
 
     Triton's interpreter does the same for one element after another, which takes most of its time.
@@ -49,6 +48,8 @@ def reduce_by_slices(reduction: ReduceOps, parts: tuple[Any, ...]) -> list[Any]:
 
 
 if not CUDA:
+    from triton.runtime.interpreter import ReduceOps
+
     ReduceOps.generic_reduce = reduce_by_slices
 
 
