@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -32,6 +33,13 @@ torch.set_num_threads(1)
 # The same examples every time: a failure that comes and goes helps nobody.
 hypothesis.settings.register_profile("stair", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("stair")
+
+
+def pytest_collection_finish() -> None:
+    """Libraries and test modules stay: a collection of garbage need not visit them, and an engine out of memory asks for one."""
+    gc.collect()
+    gc.freeze()
+
 
 TOKENS = 300
 """Ids of the small tokenizer."""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -58,12 +59,26 @@ def until(found):  # type: ignore[no-untyped-def]
     return value
 
 
-@pytest.fixture
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
-    process = Warm(tmp_path_factory.mktemp("w"))
+@contextmanager
+def warm_process(folder: Path) -> Iterator[Warm]:
+    process = Warm(folder)
     yield process
     process.process.kill()
     process.process.wait()
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """A process that serves several tests."""
+    with warm_process(tmp_path_factory.mktemp("w")) as process:
+        yield process
+
+
+@pytest.fixture
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """A process that the test kills."""
+    with warm_process(tmp_path_factory.mktemp("w")) as process:
+        yield process
 
 
 def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm: Warm, tmp_path: Path) -> None:
@@ -102,24 +117,24 @@ def test_a_job_dies_with_its_client(warm: Warm, tmp_path: Path) -> None:
     assert warm.run(tmp_path, "--help").returncode == 0, "the warm process serves on"
 
 
-def test_a_job_dies_with_the_warm_process_and_its_client_says_so(warm: Warm, tmp_path: Path) -> None:
-    client, job = warm.waiting_job(tmp_path)
-    warm.process.kill()
+def test_a_job_dies_with_the_warm_process_and_its_client_says_so(mortal: Warm, tmp_path: Path) -> None:
+    client, job = mortal.waiting_job(tmp_path)
+    mortal.process.kill()
     assert client.wait(30) == 1
     assert client.stderr is not None
     assert "run the workflow again to resume" in client.stderr.read()
     until(lambda: not job.is_running())
 
 
-def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(warm: Warm, tmp_path: Path) -> None:
+def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(mortal: Warm, tmp_path: Path) -> None:
     """The process imports for seconds before it serves; it is killed while a command waits for it."""
     words = [STAIR, "score", "in.jsonl", "out.jsonl"]
     item = {"id": "a", "kind": "integer", "response": "\\boxed{4}", "reference": "4"}
     (tmp_path / "in.jsonl").write_text(json.dumps(item) + "\n")
-    client = subprocess.Popen(words, cwd=tmp_path, env=warm.environment, stdout=subprocess.DEVNULL)
+    client = subprocess.Popen(words, cwd=tmp_path, env=mortal.environment, stdout=subprocess.DEVNULL)
     time.sleep(0.5)
     assert client.poll() is None
-    warm.process.kill()
+    mortal.process.kill()
     assert client.wait(30) == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
 

@@ -19,10 +19,10 @@ wheel_fits = runpy.run_path(str(ROOT / "envs" / "wheel_fits.py"))["fault"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the scripts with an environment of its own, which sees this one's torch."""
+    """A copy of the scripts with an environment of its own, which sees this one's torch and pip."""
     folder = tmp_path / "project"
     shutil.copytree(ROOT / "envs", folder / "envs")
-    subprocess.run([sys.executable, "-m", "venv", str(folder / ".venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / ".venv")], check=True)
     (site,) = (folder / ".venv").glob("lib/*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder

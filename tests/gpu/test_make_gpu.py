@@ -132,11 +132,13 @@ def test_a_page_made_on_a_cpu_does_not_take_the_place_of_a_gpus(bare_python: Pat
 
 
 @contextmanager
-def measuring(out: Path, *before: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The command amid the figures of its second part, and the process of that part."""
+def measuring(
+    out: Path, *before: str, parts: tuple[str, ...] = ("loss", "training")
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The command amid the figures of its last part, `training`, and the process of that part."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(out)]
     process = subprocess.Popen(
-        [*before, *command, "--only", "loss", "training"], cwd=ROOT, env=environment(),
+        [*before, *command, "--only", *parts], cwd=ROOT, env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -185,14 +187,14 @@ def test_stopped_in_the_middle_it_leaves_all_figures_and_no_process(tmp_path: Pa
 
 
 def test_a_hangup_does_not_stop_it_under_nohup(tmp_path: Path) -> None:
-    with measuring(tmp_path / "page.md", "nohup") as (process, _):
+    with measuring(tmp_path / "page.md", "nohup", parts=("training",)) as (process, _):
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=2)
 
 
 def test_killed_it_leaves_no_process(tmp_path: Path) -> None:
-    with measuring(tmp_path / "page.md") as (process, part):
+    with measuring(tmp_path / "page.md", parts=("training",)) as (process, part):
         cases = children(part)  # a case of the part is a process of its own
         process.kill()
         assert gone(part)

@@ -122,11 +122,11 @@ def surroundings() -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
-def train(paths: RunPaths, controller: str, workers: int = 1, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Trains in processes of its own."""
-    done = subprocess.run(
-        train_command(paths, controller, workers), env=surroundings(), capture_output=True, text=True, timeout=200
-    )
-    if check:
-        assert done.returncode == 0, done.stdout + done.stderr
+def train(
+    paths: RunPaths, controller: str, workers: int = 1, shell: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Trains in processes of its own, which fork from the warm process if `shell` names one."""
+    command, environment = train_command(paths, controller, workers), shell or surroundings()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.backbones.load import load_model
+from stair.cli.reproduce import warm_process
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, load_run
 from stair.config.training import CONTROLLER_FILES
@@ -159,8 +160,18 @@ DOUBLE = {
 }
 
 
+@pytest.fixture(scope="module")
+def warm_shell() -> Iterator[dict[str, str]]:
+    """The surroundings of workers that fork from one process with all imports, as a run's jobs do."""
+    shell = surroundings()
+    with warm_process(shell):
+        yield shell
+
+
 @pytest.mark.parametrize(("kind", "changes"), [("stair", {}), ("bank_free", {}), ("lora_stair", DOUBLE)])
-def test_two_workers_are_one(make: Make, tmp_path: Path, kind: str, changes: dict[str, Any]) -> None:
+def test_two_workers_are_one(
+    make: Make, tmp_path: Path, warm_shell: dict[str, str], kind: str, changes: dict[str, Any]
+) -> None:
     """Ten updates, the sessions of each shared between two processes (gloo).
 
     With an adapter the backbone is in FP64, and the adapter's epsilon is larger: where a gradient is as small as AdamW's
@@ -168,7 +179,7 @@ def test_two_workers_are_one(make: Make, tmp_path: Path, kind: str, changes: dic
     """
     one, two = make(tmp_path / "one", changes), make(tmp_path / "two", changes)
     run(one, kind)
-    train(two, kind, workers=2)
+    train(two, kind, workers=2, shell=warm_shell)
     # Equal settings are equal files, in whatever order a process keeps its sets.
     if kind == "lora_stair":
         ours, theirs = (each.controller(MODEL, kind) / "adapter_config.json" for each in (one, two))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import csv
 import fcntl
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import pytest
 
 from stair.cli.reproduce import warm_process
 from stair.cli.warm_client import SOCKET
+from stair.graph.code_digest import parse_package
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
@@ -48,15 +53,57 @@ def _one_import_for_all_commands() -> Iterator[None]:
 def run_in(folder: Path, *words: str, check: bool = True, warm: bool | None = None) -> subprocess.CompletedProcess[str]:
     """Runs a program in a folder; its output is in the assertion's message when it fails.
 
-    `warm`: whether commands fork from the warm process; by default those that are given here directly.
+    `warm`: whether commands fork from the warm process; by default those that are given here directly. Snakemake itself
+    then forks from this process.
     """
     warm = words[0] in ("stair", "snakemake") if warm is None else warm
     other_code = "PYTHONPATH" in os.environ
     shell = environment() | (_warm if warm and not other_code else {})
-    done = subprocess.run(words, cwd=folder, env=shell, capture_output=True, text=True, timeout=400, check=False)
+    if words[0] == "snakemake" and warm and not other_code:
+        done = forked_snakemake(folder, words, shell)
+    else:
+        done = subprocess.run(words, cwd=folder, env=shell, capture_output=True, text=True, timeout=400, check=False)
     if check:
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
     return done
+
+
+def forked_snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Snakemake in a fork of this process, which imports it and parses the package's sources once for all tests."""
+    _prepare_snakemake()
+    with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+        child = multiprocessing.get_context("fork").Process(
+            target=_snakemake, args=(folder, words, shell, output, errors)
+        )
+        child.start()
+        child.join(400)
+        if child.exitcode is None:
+            child.kill()
+            pytest.fail(f"{' '.join(words)} has not ended")
+        for file in (output, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(words, child.exitcode, output.read(), errors.read())
+
+
+@cache
+def _prepare_snakemake() -> None:
+    from snakemake import cli as snakemake_cli  # other folders' tests import this file without Snakemake
+
+    snakemake_cli.get_argument_parser()  # imports the plugins
+    parse_package()
+
+
+def _snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str], output: IO[str], errors: IO[str]) -> None:
+    """Runs the program of this name in the forked process."""
+    from snakemake.cli import main
+
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(shell)
+    os.dup2(output.fileno(), 1)
+    os.dup2(errors.fileno(), 2)
+    sys.stdout, sys.stderr, sys.argv = os.fdopen(1, "w"), os.fdopen(2, "w"), list(words)
+    main()
 
 
 def snakemake(

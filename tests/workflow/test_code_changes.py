@@ -61,7 +61,20 @@ def jobs_with(package: Path, run: Path) -> dict[str, int]:
     return jobs_of(done)
 
 
+def append(file: Path, text: str) -> None:
+    file.write_text(file.read_text() + text)
+
+
 def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: Path) -> None:
+    assert jobs_with(package, finished_run) == {}
+
+
+def test_comments_and_code_that_generates_run_nothing(finished_run: Path, package: Path) -> None:
+    """All at once: one change that ran something would show."""
+    for file in ("grading/extraction.py", "engines/sampling.py"):
+        append(package / "stair" / file, "\n# A comment.\n")
+    for file in ("engines/transformers/engine.py", "training/loop.py", "rollouts/stage.py"):
+        append(package / "stair" / file, "\nADDED = 1\n")
     assert jobs_with(package, finished_run) == {}
 
 
@@ -71,7 +84,6 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/grading/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
         ("stair/grading/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
         ("stair/grading/worker.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/grading/extraction.py", "", "\n# A comment.\n", {}),
         ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", TABLES),
         (
             "stair/reporting/figures/style.py",
@@ -84,10 +96,6 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
         ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "report": 1, "all": 1}),
         ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "report": 1, "all": 1}),
         ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card": 1, "provenance": 1, "report": 1, "all": 1}),
-        ("stair/engines/transformers/engine.py", "", "\nADDED = 1\n", {}),
-        ("stair/engines/sampling.py", "", "\n# A comment.\n", {}),
-        ("stair/training/loop.py", "", "\nADDED = 1\n", {}),
-        ("stair/rollouts/stage.py", "", "\nADDED = 1\n", {}),
         ("stair/records/keys.py", *RAISED, PROTOCOL),
         ("stair/graph/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
     ],
@@ -133,8 +141,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
 
 def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, package: Path) -> None:
     """The scorer's change goes through to the tables, with the weights gone."""
-    path = package / "stair/grading/score.py"
-    path.write_text(path.read_text() + "\nADDED = 1\n")
+    append(package / "stair/grading/score.py", "\nADDED = 1\n")
     results = copied_run / "results" / "smoke"
     rows = results / "evaluation/qwen3-4b-instruct/math500/vanilla.parquet"
     responses = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from stair.cli.reproduce import warm_process
+from stair.cli.warm_client import SOCKET
 from stair.jobs.claims import Claimant
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog, WorkLogWriter
@@ -287,9 +289,13 @@ def test_a_response_that_cannot_be_generated(
     forget(project, "native")
     place = f"session {lost['session_id']}, sample {lost['sample']}, turn 3"
 
-    assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
+    with warm_process(shell := environment()):  # with the fault
+        monkeypatch.setenv(SOCKET, shell[SOCKET])
+        assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
+        TRY_AGAIN(project, code=1)
+    monkeypatch.delenv(SOCKET)
+    monkeypatch.delenv("PYTHONPATH")  # without the fault, a response that were asked for again would be there
     shard_log = project / "results/smoke/logs/evaluation" / MODEL / BENCHMARK / "native-0-of-1.log"
-    TRY_AGAIN(project, code=1)
     told = shard_log.read_text()
     assert f"could not generate {place}: the device's memory does not suffice" in told and "Traceback" not in told
     assert len(WorkLog(log_of(project, "native"))) == len(log) - 2, "every other response was generated"
@@ -334,7 +340,6 @@ def test_a_response_that_cannot_be_generated(
     assert note.endswith("; T4: 1 of 32.")
     for name in ("intervals", "comparisons", "native_accuracy", f"history_{MODEL}", "history_correctness_summary"):
         assert reason in (tables / f"{name}.md").read_text(), name
-    monkeypatch.delenv("PYTHONPATH")  # the fault has shown; commands that only report may fork from the warm process
     assert "2 missing, as evaluation.missing says" in (project / "results/smoke/checks.csv").read_text()
     verified = run_in(project, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in verified
