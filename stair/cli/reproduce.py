@@ -84,7 +84,7 @@ def reproduce(
         folder = profile_folder(root, profile)
         command += ["--profile", str(folder)]
         if runs_on_slurm(folder):
-            cluster = Cluster(read_site(root), paths)
+            cluster = Cluster(read_site(root), Run(config, paths))
             check_fits(Run(config, paths), cluster.site)
             command += cluster.arguments
     # Last, because it takes any number of values.
