@@ -44,7 +44,8 @@ def group_arguments(run: Run, site: Site) -> list[str]:
     return [
         *("--groups", *rules),
         *("--group-components", *(f"{name}={size}" for name, size in sizes.items())),
-        # Without a limit, a group asks for the memory of all its jobs together.
+        # Without limits, a group asks for the memory of all its jobs together, and for the cores of the driver's machine.
+        *("--cores", str(AT_A_TIME)),
         *("--resources", f"mem_mb={memory}", "--set-resource-scopes", "mem_mb=local"),
     ]
 

@@ -12,9 +12,9 @@ from tests.programs import REQUIRED
 from tests.slurm.cluster import Cluster, why_not
 from tests.workflow.conftest import SMOKE, made_once
 
-LOCALLY = ("stair", "reproduce", "--run", str(SMOKE))
-# Two rows at a time, so that there is a middle in which to disturb. Batch width is in no key.
-ON_SLURM = (*LOCALLY, "--profile", "slurm", "--set", "transformers={batch_width: 2}")
+# Two rows at a time, so that there is a middle in which to disturb.
+LOCALLY = ("stair", "reproduce", "--run", str(SMOKE), "--set", "transformers={batch_width: 2}")
+ON_SLURM = (*LOCALLY, "--profile", "slurm")
 
 
 @pytest.fixture(scope="session")

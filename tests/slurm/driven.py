@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -16,6 +17,14 @@ import yaml
 from stair.records.worklog import WorkLog
 from tests.slurm.cluster import Cluster
 from tests.workflow.conftest import environment
+
+# The plugin asks for the states of jobs after 1, 11, 21, ... seconds; half a minute for each job of five seconds.
+_OFTEN = """\
+import sys
+if "--slurm-jobname-prefix" in sys.orig_argv:
+    from snakemake_executor_plugin_slurm import Executor
+    Executor.next_seconds_between_status_checks = property(lambda self: 1, lambda self, seconds: None)
+"""
 
 NODE = {"minutes": 60, "mem_mb": 12_000, "gpus": 2, "gpu_model": "h100"}
 
@@ -43,9 +52,13 @@ class DrivenRun:
             ],
         }
         (self.folder / "site.yaml").write_text(yaml.safe_dump(site))
+        often = self.folder.parent / "often"
+        often.mkdir(exist_ok=True)
+        (often / "sitecustomize.py").write_text(_OFTEN)
         with open(self.folder / "output.txt", "ab") as output:
             command = self.cluster.inside(*self.command, folder=self.folder)
-            self.driver = subprocess.Popen(command, env=environment(), stdout=output, stderr=output)
+            shell = environment() | {"PYTHONPATH": str(often)}
+            self.driver = subprocess.Popen(command, env=shell, stdout=output, stderr=output)
 
     @property
     def results(self) -> Path:
@@ -122,6 +135,11 @@ class DrivenRun:
         logs = list((self.results / "work").glob("**/log"))
         assert logs
         return sum(WorkLog(log).counts.duplicates for log in logs)
+
+    def freeze(self, process: int) -> None:
+        """Holds a process's main thread, whatever signals come, until it is killed: a debugger that never lets go."""
+        if ctypes.CDLL(None, use_errno=True).ptrace(16, process, None, None):  # 16 is PTRACE_ATTACH
+            raise OSError(ctypes.get_errno(), "ptrace")
 
     def process_of(self, job: str, command: str) -> int:
         """The process of a job that runs a stair command."""
