@@ -77,16 +77,16 @@ def reproduce(
     paths = RunPaths.of(config)
     check_inputs(config, paths)
     command = ["snakemake", "--snakefile", str(root / "Snakefile"), target]
-    if cores is not None:
-        command += ["--cores", cores]
     cluster = None
     if profile is not None:
         folder = profile_folder(root, profile)
         command += ["--profile", str(folder)]
         if runs_on_slurm(folder):
-            cluster = Cluster(read_site(root), paths)
+            cluster = Cluster(read_site(root), Run(config, paths))
             check_fits(Run(config, paths), cluster.site)
             command += cluster.arguments
+    if cores is not None:
+        command += ["--cores", cores]
     # Last, because it takes any number of values.
     tail = ["--config", f"run={run}", *settings]
     if cluster is None and (gpus := len(visible_gpus())):

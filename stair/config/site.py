@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from stair.config.field_types import Positive, Strict, Text, Texts
 from stair.config.resolve import ConfigError
 
 SITE = "site.yaml"
+_RESOLUTION_SECONDS = 60
+"""How much earlier than asked Slurm may warn a job."""
 
 
 class Partition(Strict):
@@ -29,6 +31,16 @@ class Site(Strict):
     signal_seconds: Positive = Field(300, description="How long before its time limit a job is warned.")
     partitions: dict[str, Partition] = Field(min_length=1, description="By name; a job goes to the first that fits.")
     snakemake: Texts = Field((), description="Further arguments of Snakemake.")
+
+    @model_validator(mode="after")
+    def _jobs_can_work(self) -> Site:
+        for name, limit in self.partitions.items():
+            if limit.minutes * 60 <= self.signal_seconds + _RESOLUTION_SECONDS:
+                raise ValueError(
+                    f"partitions.{name}.minutes is {limit.minutes}, so that a job is warned at its start: name more "
+                    f"minutes or fewer signal_seconds (Slurm warns up to {_RESOLUTION_SECONDS} s early)"
+                )
+        return self
 
     def partition_for(self, gpus: int, mem_mb: int, minutes: int) -> str | None:
         """The first partition that accepts a job; None without one. A job without GPUs avoids GPU partitions, if it can."""
@@ -64,5 +76,10 @@ def read_site(project: Path) -> Site:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML ({' '.join(str(error).split())})") from None
     except ValidationError as error:
-        wrong = "; ".join(f"'{'.'.join(map(str, item['loc']))}': {item['msg']}" for item in error.errors())
+        wrong = "; ".join(
+            f"'{'.'.join(map(str, item['loc']))}': {item['msg']}"
+            if item["loc"]
+            else item["msg"].removeprefix("Value error, ")
+            for item in error.errors()
+        )
         raise ConfigError(f"{path}: {wrong}") from None

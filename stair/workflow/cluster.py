@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError
 from stair.config.site import Site
+from stair.graph.job_groups import group_arguments
+from stair.graph.run import Run
 from stair.workflow.driver_claim import DRIVER, driver_claimant
 
 _LOOK_SECONDS = 1.0
@@ -41,15 +42,15 @@ def runs_on_slurm(profile: Path) -> bool:
 class Cluster:
     """The jobs of one run, which its drivers submit under one prefix of their names."""
 
-    def __init__(self, site: Site, paths: RunPaths) -> None:
-        self.site, self._paths = site, paths
-        place = hashlib.sha256(str(paths.folder.resolve()).encode()).hexdigest()[:12]
+    def __init__(self, site: Site, run: Run) -> None:
+        self.site, self._run, self._paths = site, run, run.paths
+        place = hashlib.sha256(str(run.paths.folder.resolve()).encode()).hexdigest()[:12]
         self._prefix = f"stair-{place}"
 
     @property
     def arguments(self) -> list[str]:
         """Snakemake's arguments for this run and site."""
-        return ["--slurm-jobname-prefix", self._prefix, *self.site.snakemake]
+        return ["--slurm-jobname-prefix", self._prefix, *group_arguments(self._run, self.site), *self.site.snakemake]
 
     def cancel(self) -> list[str]:
         """Cancels the run's jobs; they flush their finished work. Returns their ids."""

@@ -29,6 +29,10 @@ def test_the_example_is_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("partitions: {}", "partitions"),
         ("partition: {}", "partition"),
         ("account: [", "is not YAML"),
+        (
+            "partitions: {a: {minutes: 6, mem_mb: 1}}",
+            "site.yaml: partitions.a.minutes is 6, so that a job is warned at its start",
+        ),
     ],
 )
 def test_a_wrong_site_is_refused_in_one_line(

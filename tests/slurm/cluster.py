@@ -98,15 +98,14 @@ class Cluster:
             for gpu in range(2):
                 subprocess.run(["mknod", self.folder / f"nvidia{2 * number + gpu}", "c", "1", "3"], check=True)
             nodes += (
-                f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[number]} CPUs=3 RealMemory=12000 "
+                f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[number]} CPUs=4 RealMemory=12000 "
                 "Gres=gpu:h100:2\n"
             )
             files = f"{self.folder}/nvidia[{2 * number}-{2 * number + 1}]"
             devices += f"NodeName={node} Name=gpu Type=h100 File={files}\n"
-        # The short one's limit is a minute, Slurm's least.
         partitions = "".join(
             f"PartitionName={name} Nodes={','.join(NODES)} Default={default} MaxTime={minutes} State=UP\n"
-            for name, default, minutes in (("main", "YES", 60), ("short", "NO", 1))
+            for name, default, minutes in (("main", "YES", 60), ("short", "NO", 2))
         )
         etc, munge = self.folder / "etc", self.folder / "munge"
         for private, own in zip(_PRIVATE, (etc, munge), strict=True):
@@ -127,8 +126,8 @@ class Cluster:
         self._wait("the namespace has its folders", lambda: self.ask("cat", "/etc/slurm/gres.conf") == devices.strip())
         self._namespace = os.readlink(f"/proc/{self.processes['namespace'].pid}/ns/mnt")
         assert self._namespace != os.readlink("/proc/self/ns/mnt")
-        files = (f"--{name}-file=/run/munge/{name}" for name in ("pid", "log", "seed"))
-        self._daemon("munged", "runuser", "-u", "munge", "--", "munged", "-F", "--force", *files)
+        options = (f"--{name}-file=/run/munge/{name}" for name in ("pid", "log", "seed"))
+        self._daemon("munged", "runuser", "-u", "munge", "--", "munged", "-F", "--force", *options)
         self._wait("munge answers", lambda: bool(self.ask("munge", "-n")))
         self._daemon("slurmctld", "slurmctld", "-D", "-c")
         for node in NODES:

@@ -1,0 +1,152 @@
+"""A run that a driver submits to the test cluster, its jobs there, and what has happened to them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from stair.records.worklog import WorkLog
+from tests.slurm.cluster import Cluster
+from tests.workflow.conftest import environment
+
+# The plugin asks for the states of jobs after 1, 11, 21, ... seconds; half a minute for each job of five seconds.
+_OFTEN = """\
+import sys
+if "--slurm-jobname-prefix" in sys.orig_argv:
+    from snakemake_executor_plugin_slurm import Executor
+    Executor.next_seconds_between_status_checks = property(lambda self: 1, lambda self, seconds: None)
+"""
+
+NODE = {"minutes": 60, "mem_mb": 12_000, "gpus": 2, "gpu_model": "h100"}
+
+
+@dataclass
+class DrivenRun:
+    """A smoke run in a folder."""
+
+    cluster: Cluster
+    folder: Path
+    command: Sequence[str]
+    partitions: dict[str, dict[str, object]]
+    snakemake: Sequence[str] = ()
+    signal_seconds: int = 30
+    driver: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts the driver."""
+        site = {
+            "signal_seconds": self.signal_seconds,
+            "partitions": self.partitions,
+            "snakemake": [
+                *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
+                *("--latency-wait", "5", *self.snakemake),
+            ],
+        }
+        (self.folder / "site.yaml").write_text(yaml.safe_dump(site))
+        often = self.folder.parent / "often"
+        often.mkdir(exist_ok=True)
+        (often / "sitecustomize.py").write_text(_OFTEN)
+        with open(self.folder / "output.txt", "ab") as output:
+            command = self.cluster.inside(*self.command, folder=self.folder)
+            shell = environment() | {"PYTHONPATH": str(often)}
+            self.driver = subprocess.Popen(command, env=shell, stdout=output, stderr=output)
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / "smoke"
+
+    @property
+    def output(self) -> str:
+        """What all drivers have printed."""
+        return (self.folder / "output.txt").read_text()
+
+    def until(self, what: str, holds: Callable[[], object], seconds: float = 240) -> None:
+        """Waits for something that happens while the driver lives."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert self.driver is not None and self.driver.poll() is None, (
+                f"the driver ended before {what}\n{self.output}"
+            )
+            assert time.monotonic() < deadline, f"in {seconds:.0f} s it did not happen: {what}\n{self.output[-3000:]}"
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        """Waits for the driver's success."""
+        assert self.driver is not None
+        deadline = time.monotonic() + 400
+        while self.driver.poll() is None and time.monotonic() < deadline:
+            self.start_requeued()
+            with suppress(subprocess.TimeoutExpired):
+                self.driver.wait(1)
+        assert self.driver.poll() == 0, self.output[-6000:]
+
+    def stop(self) -> None:
+        """Ends the driver, whatever it does."""
+        if self.driver is not None and self.driver.poll() is None:
+            self.kill_driver()
+
+    def kill_driver(self) -> None:
+        """SIGKILL to the driver and to the Snakemake that it runs; the cluster's jobs go on."""
+        assert self.driver is not None
+        for process in self.cluster.members():
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes()
+                if b"--profile" in words and os.readlink(process / "cwd") == str(self.folder):
+                    os.kill(int(process.name), signal.SIGKILL)
+        self.driver.wait(10)
+
+    def jobs(self, rule: str, state: str = "R") -> list[str]:
+        """The Slurm ids of a rule's jobs in a state."""
+        lines = self.cluster.ask("squeue", "-h", "-t", state, "-o", "%i %Z %k").splitlines()
+        words = [line.split() for line in lines]
+        return [job for job, folder, name in words if folder == str(self.folder) and f"rule_{rule}_" in name]
+
+    def show(self, job: str) -> dict[str, str]:
+        """What Slurm says of a job."""
+        return dict(word.partition("=")[::2] for word in self.cluster.ask("scontrol", "show", "job", "-o", job).split())
+
+    def ended(self, state: str) -> list[str]:
+        """The jobs of this run that ended in a state."""
+        lines = self.cluster.ask("squeue", "-h", "-t", "all", "-o", "%i %T %Z").splitlines()
+        return [job for job, was, folder in map(str.split, lines) if was == state and folder == str(self.folder)]
+
+    def start_requeued(self) -> None:
+        """Starts requeued jobs at once, as an administrator can. Slurm would wait for two minutes."""
+        for line in self.cluster.ask("squeue", "-h", "-t", "PD", "-o", "%i %r").splitlines():
+            job, reason = line.split()
+            if reason == "BeginTime":
+                self.cluster.ask("scontrol", "update", f"jobid={job}", "starttime=now", check=False)
+
+    def records(self, work: str) -> int:
+        """Finished records of the logs below a work folder."""
+        return sum(len(WorkLog(log)) for log in (self.results / "work" / work).glob("**/log"))
+
+    def repeated(self) -> int:
+        """Records that were written twice, in all logs."""
+        logs = list((self.results / "work").glob("**/log"))
+        assert logs
+        return sum(WorkLog(log).counts.duplicates for log in logs)
+
+    def freeze(self, process: int) -> None:
+        """Holds a process's main thread, whatever signals come, until it is killed: a debugger that never lets go."""
+        if ctypes.CDLL(None, use_errno=True).ptrace(16, process, None, None):  # 16 is PTRACE_ATTACH
+            raise OSError(ctypes.get_errno(), "ptrace")
+
+    def process_of(self, job: str, command: str) -> int:
+        """The process of a job that runs a stair command."""
+        for process in self.cluster.members():
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                started = f"SLURM_JOB_ID={job}".encode() in (process / "environ").read_bytes().split(b"\0")
+                if started and len(words) > 2 and words[1].endswith(b"/stair") and words[2] == command.encode():
+                    return int(process.name)
+        raise AssertionError(f"job {job} runs no stair {command}")
