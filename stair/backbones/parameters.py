@@ -10,7 +10,8 @@ from stair.backbones.architecture import describe
 
 def controller_parameters(config: Mapping[str, Any], layers: Sequence[int]) -> int:
     """Parameters of STAIR's normals, or of the bank-free controller's scales: layers x query heads x head dim."""
-    return len(layers) * int(config["num_attention_heads"]) * int(config["head_dim"])
+    facts = describe(config)
+    return len(layers) * facts.query_heads * facts.head_dim
 
 
 def lora_parameters(config: Mapping[str, Any], rank: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stair.backbones.architecture import describe
 from stair.backbones.parameters import total_parameters
 from stair.backbones.published import CONFIGS
 from stair.config.resolve import ConfigError
@@ -146,9 +147,8 @@ def _facts(run: Run, model: str) -> tuple[int, int]:
         elif (content := _model_config(run, model)) is None:
             run.model_sizes[model] = _UNKNOWN_PARAMETERS, 2 * 8 * 128
         else:
-            text = content.get("text_config", content)
-            entry = 2 * int(text["num_key_value_heads"]) * int(text["head_dim"])
-            run.model_sizes[model] = total_parameters(content), entry
+            facts = describe(content)
+            run.model_sizes[model] = total_parameters(content), 2 * facts.kv_heads * facts.head_dim
     return run.model_sizes[model]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,28 @@ def test_requests_follow_the_model_the_bank_and_the_sites_limit() -> None:
     assert seal.gpus == 0 and seal.mem_mb < native.mem_mb and seal.minutes < native.minutes
     assert SITE.partition_for(seal.gpus, seal.mem_mb, seal.minutes) == "cpu"
     assert SITE.partition_for(native.gpus, native.mem_mb, native.minutes) == "gpu"
+
+
+def test_a_model_may_leave_the_head_size_out(tmp_path: Path) -> None:
+    """As the published config.json of Llama 3 does."""
+    content = {
+        "model_type": "llama",
+        "num_hidden_layers": 32,
+        "hidden_size": 4096,
+        "intermediate_size": 14_336,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128_256,
+        "max_position_embeddings": 131_072,
+        "tie_word_embeddings": False,
+    }
+    asked = []
+    for number, more in enumerate(({}, {"head_dim": 128})):
+        (folder := tmp_path / str(number)).mkdir()
+        (folder / "config.json").write_text(json.dumps(content | more))
+        run = run_of("paper", models={"qwen3-4b-instruct": {"path": str(folder), "repository": None, "revision": None}})
+        asked.append(resources(run, OUTPUTS["responses"], "qwen3-4b-instruct", "math500", "stair", site=SITE))
+    assert asked[0] == asked[1] and asked[0].mem_mb > 2 * 8_030
 
 
 def test_a_tiny_run_asks_for_little() -> None:
