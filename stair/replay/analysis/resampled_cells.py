@@ -10,7 +10,7 @@ So energies and distances of e* follow exactly from inner products of e, without
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -55,12 +55,14 @@ class ResampledInteraction:
     """Neighborhoods of e* in resamples.
 
     Args:
-        interaction: FP64 [problems, histories, hidden] the interaction over all cells.
+        interaction: FP64 [problems, histories, width] the interaction over all cells, in any coordinates.
+        folds: the folds of problems whose anchors have neighborhoods.
     """
 
-    def __init__(self, interaction: Floats) -> None:
-        self._shape = problems, histories, hidden = interaction.shape
-        cells = interaction.reshape(problems * histories, hidden)
+    def __init__(self, interaction: Floats, folds: Sequence[Fold]) -> None:
+        self._shape = problems, histories, width = interaction.shape
+        self._folds = folds
+        cells = interaction.reshape(problems * histories, width)
         self._products = cells @ cells.T
 
     def projected_means(self, copies: Ints) -> Floats:
@@ -74,29 +76,22 @@ class ResampledInteraction:
         means = shares @ self._products.reshape(-1, histories).T
         return np.asarray(means.reshape(len(copies), problems, histories, problems))
 
-    def neighbor_table(
-        self, means: Floats, copies: Ints, folds: Sequence[Fold], histories: Iterable[int], count: int
-    ) -> Table:
-        """As `neighborhoods.neighbor_table`, of one resample.
+    def fill(self, table: Table, means: Floats, copies: Ints) -> None:
+        """Sets the neighborhoods of the folds' anchors in one resample, under every history of `table`.
 
         Args:
+            table: as of `neighborhoods.neighbor_table`; its arrays have the size of the largest neighborhood.
             means: [problems, histories, problems] of the resample, from `projected_means`.
             copies: [histories] of the resample.
-            folds: folds of the problems.
-            histories: indices of histories.
-            count: the largest neighborhood.
         """
         problems, _, _ = self._shape
         products = self._products.reshape(problems, self._shape[1], problems, self._shape[1])
         both = np.tensordot(means, copies / copies.sum(), (1, 0))
-        table = {}
-        for history in sorted(set(histories)):
+        for history, near in table.items():
             crossed = means[:, history]
             inner = products[:, history, :, history] - crossed - crossed.T + both
             squares = np.diag(inner)
             distances = squares[:, None] + squares - 2 * inner
-            table[history] = np.empty((problems, count), np.int64)
-            for fold in folds:
-                near = distances[np.ix_(fold.anchors, fold.candidates)]
-                table[history][fold.anchors] = first_by_distance(near, fold, count)
-        return table
+            for fold in self._folds:
+                of_fold = distances[np.ix_(fold.anchors, fold.candidates)]
+                near[fold.anchors] = first_by_distance(of_fold, fold, near.shape[1])

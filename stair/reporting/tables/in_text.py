@@ -50,7 +50,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         (*notes, *([labels.note] if labels.note else [])),
         columns="lllllr",
     )
-    return Table("in_text", "in_text", tuple(values), layout)
+    return Table("in_text", "in_text", tuple(values), layout, columns=("low", "high"))
 
 
 def _text(value: Value) -> str:
