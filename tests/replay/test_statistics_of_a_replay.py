@@ -210,6 +210,8 @@ def test_resampled_overlaps_are_those_of_copied_histories(
             for place, size in enumerate(sizes):
                 wanted = [naive.overlap(shown, group.names, [fold], pairs, size) for shown, fold in of_folds]
                 assert found[view][0, place, resample] == pytest.approx(100 * np.mean(wanted), abs=1e-9)
+                if view == "raw":
+                    continue
                 controls = [
                     naive.overlap(shown, group.names, [fold], pairs, size, shuffle)
                     for shown, fold in of_folds
@@ -238,11 +240,8 @@ def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(crossi
         ("attention mass", "assistant"),
         ("displacement norm", ""),
         ("energy", "interaction"),
-        *(
-            (quantity, view)
-            for quantity in ("overlap", "shuffled overlap")
-            for view in ("raw", "interaction", WHITENED)
-        ),
+        *(("overlap", view) for view in ("raw", "interaction", WHITENED)),
+        *(("shuffled overlap", view) for view in ("interaction", WHITENED)),
         ("incremental R2", "assistant"),
         ("incremental R2", "user"),
         ("incremental R2", "assistant, shuffled across histories"),

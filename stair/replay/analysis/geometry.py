@@ -93,15 +93,17 @@ class Geometry:
     def resampled_overlaps(self, parts: Decomposition, view: str, sizes: Sequence[int]) -> Floats:
         """[matched and shuffled, sizes, resamples with pairs] overlaps in percent, each with its resample's own pairs.
 
+        Raw displacement has matched ones only.
+
         Args:
             parts: the decomposition of all cells.
             view: one of `RESAMPLED`.
             sizes: the neighborhoods' sizes.
         """
-        rows = []
+        rows, shuffles = [], self._shuffles(0) if view == "raw" else self.shuffles
         for pairs, table in self._resampled_tables(parts, view, max(sizes)):
-            shown = overlaps(table, pairs, self.shuffles, sizes)
-            rows.append((shown.matched_means, shown.shuffled_means.mean(axis=0)))
+            shown = overlaps(table, pairs, shuffles, sizes)
+            rows.append((shown.matched_means, *([] if view == "raw" else [shown.shuffled_means.mean(axis=0)])))
         return np.asarray(100 * np.moveaxis(np.array(rows), 0, -1))
 
     def _resampled_tables(self, parts: Decomposition, view: str, most: int) -> Iterator[tuple[Pairs, Table]]:
@@ -125,10 +127,12 @@ class Geometry:
                 if (pairs := self.resampled_pairs[start + place]) is None:
                     continue
                 histories = sorted({each for pair in pairs for each in pair})
-                table = {each: np.empty((len(self.crossing.problems), most), np.int64) for each in histories}
-                for each, of_batch in zip(cells, means, strict=True):
-                    each.fill(table, of_batch[place], copies)
-                yield pairs, table
+                # Each fold's anchors have neighborhoods in one of `cells`.
+                found = [
+                    each.neighbors(histories, of_batch[place], copies, most)
+                    for each, of_batch in zip(cells, means, strict=True)
+                ]
+                yield pairs, dict(zip(histories, np.sum(found, axis=0), strict=True))
 
     def _shuffles(self, count: int) -> AnchorShuffles:
         settings, crossing = self.settings, self.crossing
@@ -218,7 +222,7 @@ def _overlaps(geometry: Geometry, parts: Decomposition, layer: int, *, reported:
             shares = shown.matched_means[place], shown.shuffled_means[:, place].mean()
             for row, (quantity, share) in enumerate(zip(quantities, shares, strict=True)):
                 ends = None
-                if intervals:
+                if intervals and not (view == "raw" and row):
                     ends = geometry.resamples.interval(
                         100 * float(share), partial(resampled.__getitem__, (row, place)), (0, 100)
                     )

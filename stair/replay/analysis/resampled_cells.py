@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stair.replay.analysis.folds import Fold
-from stair.replay.analysis.neighborhoods import Table, first_by_distance
+from stair.replay.analysis.neighborhoods import first_by_distance
 from stair.replay.analysis.permutations import Ints
 
 Floats = npt.NDArray[np.float64]
@@ -64,6 +64,10 @@ class ResampledInteraction:
         self._folds = folds
         cells = interaction.reshape(problems * histories, width)
         self._products = cells @ cells.T
+        """[problems * histories, problems * histories]"""
+        every = np.arange(histories)
+        self._own = self._products.reshape(problems, histories, problems, histories)[:, every, :, every]
+        """[histories, problems, problems] the products under each history alone."""
 
     def projected_means(self, copies: Ints) -> Floats:
         """[resamples, problems, histories, problems] the products e(x, H) . e_w(y) of each resample.
@@ -76,22 +80,22 @@ class ResampledInteraction:
         means = shares @ self._products.reshape(-1, histories).T
         return np.asarray(means.reshape(len(copies), problems, histories, problems))
 
-    def fill(self, table: Table, means: Floats, copies: Ints) -> None:
-        """Sets the neighborhoods of the folds' anchors in one resample, under every history of `table`.
+    def neighbors(self, histories: Sequence[int], means: Floats, copies: Ints, count: int) -> Ints:
+        """[histories, problems, count] the neighborhoods of the folds' anchors in one resample; those of others are 0.
 
         Args:
-            table: as of `neighborhoods.neighbor_table`; its arrays have the size of the largest neighborhood.
+            histories: indices of histories.
             means: [problems, histories, problems] of the resample, from `projected_means`.
             copies: [histories] of the resample.
+            count: the largest neighborhood.
         """
-        problems, _, _ = self._shape
-        products = self._products.reshape(problems, self._shape[1], problems, self._shape[1])
+        crossed = means[:, histories].transpose(1, 0, 2)
         both = np.tensordot(means, copies / copies.sum(), (1, 0))
-        for history, near in table.items():
-            crossed = means[:, history]
-            inner = products[:, history, :, history] - crossed - crossed.T + both
-            squares = np.diag(inner)
-            distances = squares[:, None] + squares - 2 * inner
-            for fold in self._folds:
-                of_fold = distances[np.ix_(fold.anchors, fold.candidates)]
-                near[fold.anchors] = first_by_distance(of_fold, fold, near.shape[1])
+        inner = self._own[histories] - crossed - crossed.transpose(0, 2, 1) + both
+        squares = np.diagonal(inner, axis1=1, axis2=2)
+        found = np.zeros((len(histories), self._shape[0], count), np.int64)
+        for fold in self._folds:
+            products = inner[:, fold.anchors[:, None], fold.candidates]
+            distances = squares[:, fold.anchors, None] + squares[:, None, fold.candidates] - 2 * products
+            found[:, fold.anchors] = first_by_distance(distances, fold, count)
+        return found
