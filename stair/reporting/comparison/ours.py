@@ -38,7 +38,8 @@ def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
     numbers: dict[Place, Ours] = {}
     for file in sorted(files):
         for row in read_tidy(file):
-            ours = Ours(*(_number(row, column, file) for column in ("value", "low", "high")), file.name)
+            value, low, high = (_number(row, column, file) for column in ("value", "low", "high"))
+            ours = Ours(value, low, high, file.name)
             place = spelling.place(row)
             known = numbers.get(place)
             if known is None or known.value is None or (known.low is None and ours.value == known.value):
