@@ -103,14 +103,13 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     figures.add(f"{where}: peak memory", peak, "GiB", Bar(MOST_GIB))
 
 
-def write_states(
-    folder: Path, replay: Any, layers: int, measured: list[int], hidden: int
-) -> tuple[Path, list[dict[str, Any]]]:
+def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hidden: int) -> tuple[Path, list[Any]]:
     """Write an index and the problem coverage's files; return the index and rows of `REPLAY_HISTORIES`."""
     import numpy as np
 
     from stair.backbones.architecture import Architecture
     from stair.jobs.tensor_files import TensorFiles
+    from stair.records.rows import ReplayHistory
     from stair.records.schemas import REPLAY_CELLS
     from stair.records.tables import write_table
     from stair.replay.design.crossed import crossed_design
@@ -186,7 +185,7 @@ def write_states(
 
     index = folder / "cells.parquet"
     write_table(index, REPLAY_CELLS, rows())
-    return index, list(history_rows(design, tokens))
+    return index, [ReplayHistory(**row) for row in history_rows(design, tokens)]
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ _FIGURES = {
 
 def figure_caption(name: str, labels: Labels) -> str:
     """A figure's caption, as plain text with `--` for a dash."""
+    if name in _FIGURES:
+        return _FIGURES[name]
     if name.startswith(TRAINING_FIGURE):
         return f"Training curves of {labels.model(name.removeprefix(TRAINING_FIGURE))}."
-    if name.startswith(BANK_COST_FIGURE):
-        return f"Prefill time and memory of {labels.model(name.removeprefix(BANK_COST_FIGURE))} against bank length."
-    return _FIGURES[name]
+    assert name.startswith(BANK_COST_FIGURE), name
+    return f"Prefill time and memory of {labels.model(name.removeprefix(BANK_COST_FIGURE))} against bank length."

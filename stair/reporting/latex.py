@@ -8,7 +8,8 @@ font that has them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from stair.reporting.layout import ITALIC, Cell, Layout, Row
 
@@ -52,6 +53,8 @@ _CHARACTERS = {
     **{"‘": r"\textquoteleft{}", "’": r"\textquoteright{}"},
     **{italic: f"${letter}$" for italic, letter in ITALIC.items()},
 }
+_MOST_ROWS = 40
+"""Rows of one page: those of normal size fill it with a caption and notes."""
 _UNIT = re.compile(r"−\d+(?:[.,]\d+)*|\d+∕√?\d+|\[\d+(?:,\d+)+\]|𝑑ₕ|.", re.DOTALL)
 """A negative number, a fraction, a list of whole numbers, the head dimension, or any other character."""
 
@@ -61,15 +64,42 @@ _MATHEMATICAL = str.maketrans({"−": "-", "∕": "/", "𝑑": "d", "ₕ": "_h"}
 
 
 def latex(layout: Layout) -> str:
-    """The table in a `table` environment; it compiles in a document that has `PREAMBLE`."""
+    """The table in a `table` environment, or in several if it is longer than a page.
+
+    It compiles in a document that has `PREAMBLE`.
+    """
+    lines = [f"% Preamble: {line}" for line in PREAMBLE]
+    parts = list(_pages(layout.rows))
+    for number, rows in enumerate(parts, start=1):
+        notes = layout.notes if number == len(parts) else ()
+        lines += _table(replace(layout, rows=rows, notes=notes), continued=number > 1)
+    return "\n".join(lines) + "\n"
+
+
+def _pages(rows: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
+    """The rows of each page; a block that goes on has its heading again."""
+    page: list[Row] = []
+    heading: list[Row] = []
+    for row in rows:
+        if len(page) >= _MOST_ROWS - row.heading:
+            yield tuple(page)
+            page = [] if row.heading else [*heading]
+        if row.heading:
+            heading = [row]
+        page.append(row)
+    yield tuple(page)
+
+
+def _table(layout: Layout, *, continued: bool) -> list[str]:
+    """The lines of one environment."""
     lines = [
-        *(f"% Preamble: {line}" for line in PREAMBLE),
         r"\begin{table}[H]",
         r"\centering",
         *([rf"\setlength{{\tabcolsep}}{{{layout.separation}pt}}"] if layout.separation else []),
         *([rf"\renewcommand{{\arraystretch}}{{{layout.stretch}}}"] if layout.stretch else []),
-        rf"\caption{{{escaped(layout.caption)}}}",
-        rf"\label{{{layout.label}}}",
+        *([r"\addtocounter{table}{-1}"] if continued else []),
+        rf"\caption{{{escaped(f'{layout.caption} (Continued.)' if continued else layout.caption)}}}",
+        *([] if continued else [rf"\label{{{layout.label}}}"]),
         *([rf"\{layout.size}"] if layout.size else []),
         rf"\begin{{tabular}}{{{_edged(layout, layout.columns)}}}",
         r"\toprule",
@@ -86,7 +116,7 @@ def latex(layout: Layout) -> str:
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [_note(escaped(note)) for note in layout.notes]
     lines.append(r"\end{table}")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def escaped(text: str) -> str:

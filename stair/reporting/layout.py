@@ -69,7 +69,7 @@ class Layout:
     stretch: float | None = None
     """LaTeX's row height, in line heights."""
     size: str | None = None
-    """LaTeX's type size (`footnotesize`) of a table that is wide or long."""
+    """LaTeX's type size (`footnotesize`, `tiny`) of a table that is wide or long."""
     width: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -52,8 +52,6 @@ class ReplayValue(Value):
     layer: int | None = None
     depth: int | None = None
     k: int | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class ReplayNumbers:
             number = int(number) if isinstance(number, float) else number
         return ReplayValue(
             *(self.model, self.benchmark, "", "", statistic.group, self._metric(statistic), number, statistic.unit),
-            *(artifact, statistic.layer, self.depth, statistic.k, low, high),
+            *(artifact, low, high, statistic.layer, self.depth, statistic.k),
         )
 
     def _metric(self, each: Statistic) -> str:

@@ -206,7 +206,7 @@ def _rows_shown(name: str, shows: Mapping[str, table_inputs.Shows], config: Conf
 
 def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:
     """Writes a table's four forms."""
-    write_text(path(".csv"), tidy_csv(table.artifact, table.values, labels))
+    write_text(path(".csv"), tidy_csv(table.artifact, table.values, labels, table.columns))
     write_text(path(".md"), markdown(table.layout))
     write_text(path(".tex"), latex(table.layout))
     write_text(path(".html"), html_table(table.layout))

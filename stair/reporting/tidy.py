@@ -12,6 +12,8 @@ from stair.statistics.grid import Gap
 from stair.statistics.values import Value
 
 COLUMNS = ("artifact", "model", "benchmark", "condition", "turn", "group", "metric", "value", "unit")
+AGAIN = "make it again: snakemake tables figures"
+"""The remedy for a file that cannot be read."""
 
 
 def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels, more: Sequence[str] = ()) -> str:
@@ -41,11 +43,13 @@ def read_tidy(path: Path) -> Iterator[dict[str, str]]:
     """The lines of a tidy CSV as texts, further columns included.
 
     Raises:
-        ValueError: the file lacks one of `COLUMNS`.
+        ValueError: the file is absent or lacks one of `COLUMNS`.
     """
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist; {AGAIN}")
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
         if missing:
-            raise ValueError(f"{path} lacks the columns {', '.join(missing)}; delete it and make it again")
+            raise ValueError(f"{path} lacks the columns {', '.join(missing)}; delete it and {AGAIN}")
         yield from reader

@@ -99,12 +99,10 @@ def median_over_histories(lines: Iterable[Line], column: str) -> float | None:
     return median(medians.values()) if medians else None
 
 
-def paired_increase(lines: Iterable[Line], base: Iterable[Line], column: str) -> float | None:
-    """Return the median over histories of the difference of each history's medians; None unless all are paired."""
+def paired_increases(lines: Iterable[Line], base: Iterable[Line], column: str) -> list[float]:
+    """Return the difference of each history's medians; none unless all histories are paired."""
     ours, theirs = history_medians(lines, column), history_medians(base, column)
-    if not ours or ours.keys() != theirs.keys():
-        return None
-    return median(value - theirs[history] for history, value in ours.items())
+    return [value - theirs[history] for history, value in ours.items()] if ours.keys() == theirs.keys() else []
 
 
 def selected(lines: Sequence[Line], **values: str) -> list[Line]:

@@ -3,11 +3,13 @@
 Problems are the clusters: the four answers to one problem, at one turn or at several, are resampled together.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from stair.statistics.grid import Gap, Grid
 from stair.statistics.named_random import named_generator
@@ -24,6 +26,7 @@ class Interval:
 
     estimate: float
     low: float
+    """Minus infinity, as `high` is infinity, where nothing is known of the estimate's noise."""
     high: float
     level: float = 0.95
 
@@ -47,6 +50,18 @@ def mean_scores(scores: list[Floats | Gap]) -> Floats | Gap:
         total = each if total is None else total + each
     assert total is not None
     return total / len(scores)
+
+
+def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
+    """The median of independent values with the exact interval of order statistics, for any distribution.
+
+    Fewer than six values have no 95% interval; its ends are infinite.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    # The truth is below the value of this rank with a probability of at most half of what the level leaves.
+    rank = int(stats.binom.ppf((1.0 - level) / 2.0, len(ordered), 0.5))
+    low, high = (float(ordered[rank - 1]), float(ordered[-rank])) if rank else (-np.inf, np.inf)
+    return Interval(float(np.median(ordered)), low, high, level)
 
 
 def bootstrap_interval(

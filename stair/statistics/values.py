@@ -25,6 +25,9 @@ class Value:
     unit: str
     artifact: str = ""
     """The part of the paper that prints it, where its table is of several."""
+    low: float | None = None
+    high: float | None = None
+    """The 95% interval of a number that has one."""
 
 
 def tidy_frame(values: Sequence[Value]) -> pd.DataFrame:

@@ -166,8 +166,7 @@ def test_increments_of_every_feature_equal_the_loops(
             label = f"fit group {fit + 1}, test group {test + 1}"
             one = number(found, "incremental R2", of, layer=place, group=label)
             assert one.value == pytest.approx(full - base, abs=1e-9)
-            printed = place == 0 and of in ("assistant", "assistant, shuffled across histories")
-            assert (one.ends is not None) == printed
+            assert (one.ends is not None) == (of in ("assistant", "user", "assistant, shuffled across histories"))
             if of == "assistant":
                 assert number(found, "base R2", layer=place, group=label).value == pytest.approx(base, abs=1e-9)
 
@@ -178,7 +177,8 @@ def test_resampled_overlaps_are_those_of_copied_histories(
     """Decomposition, pairs and neighborhoods of a resample, from cells that are copied one by one."""
     group, geometry = groups[0], Geometry(crossings[0], KEYS)
     parts = decompose(crossings[0].displacements(1))
-    found = geometry.resampled_overlaps(parts, 3)
+    sizes = [2, 3]
+    found = {view: geometry.resampled_overlaps(parts, view, sizes) for view in ("raw", "interaction", WHITENED)}
     cells, folds = cells_of(group, 1), [fold.anchors.tolist() for fold in geometry.folds]
     for resample, copies in enumerate(geometry.resamples.copies[:6]):
         listed = [h for h, times in enumerate(copies) for _ in range(times)]
@@ -195,17 +195,38 @@ def test_resampled_overlaps_are_those_of_copied_histories(
             history_pairs(group.lengths, group.blocks, group.histories, copies=copies.tolist(), pairs=4)
         )
         e = naive.parts(copied)[3]
-        for view, shown in (("raw", copied), ("interaction", e)):
-            wanted = naive.overlap(shown, group.names, folds, pairs, 3)
-            assert found["overlap", view][resample] == pytest.approx(100 * wanted, abs=1e-9)
-        controls = [
-            naive.overlap(
-                *(e, group.names, folds, pairs, 3),
-                [geometry.shuffles.of_pair(*pair)[seed].tolist() for pair in by_history],
+        shuffles = [[geometry.shuffles.of_pair(*pair)[seed].tolist() for pair in by_history] for seed in range(2)]
+        # Whitening is that of all cells, and linear: the resample's interaction in the whole group's coordinates.
+        every = project(gaussian_projection(4, 6, KEYS.seed, "whitening"), parts.interaction)
+        own = project(gaussian_projection(4, 6, KEYS.seed, "whitening"), np.array(e))
+        views = [("raw", [(copied, fold) for fold in folds]), ("interaction", [(e, fold) for fold in folds])]
+        views.append(
+            (
+                WHITENED,
+                [(naive_coordinates(every, own, fold.candidates), fold.anchors.tolist()) for fold in geometry.folds],
             )
-            for seed in range(2)
-        ]
-        assert found["shuffled overlap", "interaction"][resample] == pytest.approx(50 * sum(controls), abs=1e-9)
+        )
+        for view, of_folds in views:
+            for place, size in enumerate(sizes):
+                wanted = [naive.overlap(shown, group.names, [fold], pairs, size) for shown, fold in of_folds]
+                assert found[view][0, place, resample] == pytest.approx(100 * np.mean(wanted), abs=1e-9)
+                if view == "raw":
+                    continue
+                controls = [
+                    naive.overlap(shown, group.names, [fold], pairs, size, shuffle)
+                    for shown, fold in of_folds
+                    for shuffle in shuffles
+                ]
+                assert found[view][1, place, resample] == pytest.approx(100 * np.mean(controls), abs=1e-9)
+
+
+def naive_coordinates(every: np.ndarray, own: np.ndarray, candidates: np.ndarray) -> list[list[list[float]]]:
+    """Projected cells in the coordinates that whiten a fold's candidates under all histories (appendix A.3)."""
+    cells = every[candidates].reshape(-1, every.shape[-1])
+    covariance = np.cov(cells.T, bias=True)
+    ridge = 1e-3 * np.trace(covariance) / len(covariance)
+    values, vectors = np.linalg.eigh(covariance + ridge * np.eye(len(covariance)))
+    return (own @ (vectors / np.sqrt(values)) @ vectors.T).tolist()
 
 
 def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(crossings: tuple[Crossing, Crossing]) -> None:
@@ -219,10 +240,10 @@ def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(crossi
         ("attention mass", "assistant"),
         ("displacement norm", ""),
         ("energy", "interaction"),
-        ("overlap", "raw"),
-        ("overlap", "interaction"),
-        ("shuffled overlap", "interaction"),
+        *(("overlap", view) for view in ("raw", "interaction", WHITENED)),
+        *(("shuffled overlap", view) for view in ("interaction", WHITENED)),
         ("incremental R2", "assistant"),
+        ("incremental R2", "user"),
         ("incremental R2", "assistant, shuffled across histories"),
     }
     for each in with_ends:

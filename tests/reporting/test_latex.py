@@ -120,3 +120,28 @@ def test_text_with_blank_lines_compiles(tmp_path: Path) -> None:
 def test_the_small_table_compiles(tmp_path: Path) -> None:
     assert_clean(compiled(latex(SMALL), tmp_path))
     assert_clean(compiled(latex(replace(SMALL, notes=())), tmp_path))
+
+
+def test_a_long_table_is_several_whose_blocks_repeat_their_heading() -> None:
+    heading = Row((Cell("A block"),), heading=True)
+    lines = tuple(Row((Cell(f"row {number}"), Cell(str(number)))) for number in range(110))
+    table = Layout(
+        "tab:long", "Many.", ((("Name", 1), ("Value", 1)),), (heading, *lines, heading, *lines[:3]), ("A note.",)
+    )
+    text = latex(table)
+    parts = text.split(r"\begin{table}[H]")[1:]
+    rows = [sum(line.endswith(r"\\") for line in part.splitlines()) - 1 for part in parts]
+    assert rows == [40, 40, 37]
+    assert [part.count("A block") for part in parts] == [1, 1, 2]
+    assert [r"\label" in part for part in parts] == [True, False, False]
+    assert ["A note." in part for part in parts] == [False, False, True]
+    assert ["Many. (Continued.)" in part for part in parts] == [False, True, True]
+    assert [text.count(f"row {number} &") for number in range(3, 110)] == [1] * 107
+
+
+@needs_latex
+def test_every_page_of_a_long_table_fits(tmp_path: Path) -> None:
+    lines = tuple(Row((Cell(f"row {number}"), Cell(str(number)))) for number in range(110))
+    note = "A note of some words under the last part of the table. " * 6
+    table = Layout("tab:long", "Many words of a caption. " * 8, ((("Name", 1), ("Value", 1)),), lines, (note,))
+    assert_clean(compiled(latex(table), tmp_path))

@@ -59,6 +59,17 @@ def test_every_figure_of_every_run_has_a_caption_that_latex_can_set() -> None:
                 assert escaped(caption).isascii()
 
 
+def test_a_training_figure_is_a_models() -> None:
+    config = resolve(ROOT, {"run": "tiny"})
+    labels = Labels.of(config)
+    names = [each.name for each in shown(config, RunPaths.of(config)) if each.kind == "figure"]
+    curves = [
+        figure_caption(name, labels) for name in names if figure_caption(name, labels).startswith("Training curves")
+    ]
+    assert curves == [f"Training curves of {labels.model(model)}." for model in config.models]
+    assert figure_caption("training_scope", labels).startswith("Training. (a) The read acts on the current prompt")
+
+
 def test_a_run_that_only_measures_has_its_tables() -> None:
     config = resolve(ROOT, {"run": "shapes"})
     names = {each.name: each.in_paper for each in shown(config, RunPaths.of(config))}

@@ -98,6 +98,19 @@ def test_independent_estimates_add_their_errors_in_squares() -> None:
     assert (found.estimate, found.low, found.high) == pytest.approx((6.0, 6.0 - 5.0, 6.0 + np.hypot(2.0, 2.0)))
 
 
+def test_the_histories_that_decide_are_those_of_a_run_with_that_power() -> None:
+    """So many times as many histories shrink the error until an effect of this size is shown in four of five cases."""
+    for sign in (1.0, -1.0):
+        factor = difference_of_estimates(
+            Interval(sign, sign - 4.0, sign + 4.0), Interval(0.0, 0.0, 0.0)
+        ).deciding_factor
+        assert factor is not None
+        error = 4.0 / stats.norm.ppf(0.975) / np.sqrt(factor)
+        assert stats.norm.sf(stats.norm.ppf(0.975) - 1.0 / error) == pytest.approx(0.8)
+    nothing = difference_of_estimates(Interval(1.0, -np.inf, np.inf), Interval(0.0, 0.0, 0.0))
+    assert (nothing.interval.low, nothing.interval.high, nothing.deciding_factor) == (-np.inf, np.inf, None)
+
+
 def test_samples_that_decide_follow_from_the_spread_among_them(responses: Responses) -> None:
     """Naively: the standard error of the mean over problems at the size is the effect over both quantiles."""
     terms = [(1, Side(MODEL, BENCHMARK, ("stair",), (2,))), (-1, Side(MODEL, BENCHMARK, ("native",), (2,)))]

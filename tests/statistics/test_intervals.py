@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from stair.statistics.estimates import condition_comparisons, history_intervals, turn_intervals
 from stair.statistics.grid import Grid, Responses
-from stair.statistics.intervals import average_scores, bootstrap_interval, pass_scores, ratio_interval
+from stair.statistics.intervals import average_scores, bootstrap_interval, median_interval, pass_scores, ratio_interval
 from stair.statistics.metrics import turn_metrics
 from stair.statistics.paired import (
     detectable_difference,
@@ -239,3 +240,17 @@ def test_comparisons_of_conditions_follow_the_turns() -> None:
         assert row.value == pytest.approx(expected)
     gaps = condition_comparisons(Responses.from_frame(pd.concat([rows.iloc[:-1]])), MODEL, BENCHMARK, "stair", "native")
     assert set(gaps[gaps["gap"].notna()]["turn"]) == {"T4", "T2-T4"}
+
+
+@pytest.mark.parametrize(("count", "rank"), [(6, 1), (16, 4), (40, 14)])
+def test_the_interval_of_a_median_is_that_of_order_statistics(count: int, rank: int) -> None:
+    """The greatest rank below which, and above whose twin, the truth lies in at most 5% of samples together."""
+    values = np.random.default_rng(0).permutation(count) + 1.0
+    found = median_interval(values.tolist())
+    assert (found.estimate, found.low, found.high) == ((count + 1) / 2, rank, count + 1 - rank)
+    assert 2 * stats.binom.cdf(rank - 1, count, 0.5) < 0.05 <= 2 * stats.binom.cdf(rank, count, 0.5)
+
+
+def test_five_values_have_no_interval_of_their_median() -> None:
+    found = median_interval([3.0, 1.0, 2.0, 5.0, 4.0])
+    assert (found.estimate, found.low, found.high) == (3.0, -np.inf, np.inf)

@@ -18,7 +18,7 @@ from stair.replay.analysis.decomposition import VIEWS, Decomposition, decompose
 from stair.replay.analysis.displacement import displacement_norms, median_displacement
 from stair.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
 from stair.replay.analysis.history_pairs import history_pairs
-from stair.replay.analysis.neighborhoods import Overlaps, neighbor_table, overlaps
+from stair.replay.analysis.neighborhoods import Overlaps, Pairs, Table, neighbor_table, overlaps
 from stair.replay.analysis.projection import gaussian_projection, project
 from stair.replay.analysis.resampled_cells import InteractionEnergies, ResampledInteraction, weighted_medians
 from stair.replay.analysis.statistic import Quantity, Statistic
@@ -27,12 +27,8 @@ from stair.replay.analysis.whitening import whitened
 Floats = npt.NDArray[np.float64]
 
 WHITENED = "whitened interaction"
-PRINTED: tuple[tuple[Quantity, str], ...] = (
-    ("overlap", "raw"),
-    ("overlap", "interaction"),
-    ("shuffled overlap", "interaction"),
-)
-"""Overlaps of the text with an interval. The additive view has none: histories only translate it, in every resample."""
+RESAMPLED = ("raw", "interaction", WHITENED)
+"""Views whose overlaps have an interval. The additive view has none: histories only translate it, in every resample."""
 
 _BATCH = 32
 """Resamples whose means are computed together: 128 MiB at the paper's size."""
@@ -86,31 +82,57 @@ class Geometry:
         projection = gaussian_projection(keys.dimension, interaction.shape[-1], seed, "whitening")
         return whitened(project(projection, interaction), self.folds, rho=keys.rho)
 
-    def resampled_overlaps(self, parts: Decomposition, size: int) -> dict[tuple[Quantity, str], Floats]:
-        """[resamples with two blocks] overlaps in percent, by quantity and view, each with its resample's own pairs.
+    @cached_property
+    def resampled_pairs(self) -> tuple[tuple[tuple[int, int], ...] | None, ...]:
+        """The pairs of every resample; None for one of a single block."""
+        return tuple(
+            self.pairs(copies.tolist()) if np.count_nonzero(blocks) > 1 else None
+            for copies, blocks in zip(self.resamples.copies, self.resamples.draws, strict=True)
+        )
 
-        The interaction is that of the resample's cells. Raw displacement does not depend on the resample, so its
-        neighborhoods are computed once.
+    def resampled_overlaps(self, parts: Decomposition, view: str, sizes: Sequence[int]) -> Floats:
+        """[matched and shuffled, sizes, resamples with pairs] overlaps in percent, each with its resample's own pairs.
+
+        Raw displacement has matched ones only.
+
+        Args:
+            parts: the decomposition of all cells.
+            view: one of `RESAMPLED`.
+            sizes: the neighborhoods' sizes.
         """
-        every = range(len(self.crossing.histories))
-        raw, cells = neighbor_table(parts.raw, self.folds, every, size), ResampledInteraction(parts.interaction)
-        unshuffled, rows = self._shuffles(0), []
+        rows, shuffles = [], self._shuffles(0) if view == "raw" else self.shuffles
+        for pairs, table in self._resampled_tables(parts, view, max(sizes)):
+            shown = overlaps(table, pairs, shuffles, sizes)
+            rows.append((shown.matched_means, *([] if view == "raw" else [shown.shuffled_means.mean(axis=0)])))
+        return np.asarray(100 * np.moveaxis(np.array(rows), 0, -1))
+
+    def _resampled_tables(self, parts: Decomposition, view: str, most: int) -> Iterator[tuple[Pairs, Table]]:
+        """The pairs and neighborhoods of every resample with pairs.
+
+        The interaction is that of the resample's cells; whitening is that of all cells. Raw displacement does not depend on
+        the resample, so its neighborhoods are computed once.
+        """
+        if view == "raw":
+            raw = neighbor_table(parts.raw, self.folds, range(len(self.crossing.histories)), most)
+            yield from ((pairs, raw) for pairs in self.resampled_pairs if pairs is not None)
+            return
+        cells = [ResampledInteraction(parts.interaction, self.folds)]
+        if view == WHITENED:
+            of_folds = zip(self.whitened(parts.interaction), self.folds, strict=True)
+            cells = [ResampledInteraction(coordinates, [fold]) for coordinates, fold in of_folds]
         for start in range(0, self.settings.resamples, _BATCH):
             batch = self.resamples.copies[start : start + _BATCH]
-            for copies, means in zip(batch, cells.projected_means(batch), strict=True):
-                if len({self.crossing.blocks[history] for history in np.flatnonzero(copies)}) < 2:
+            means = [each.projected_means(batch) for each in cells]
+            for place, copies in enumerate(batch):
+                if (pairs := self.resampled_pairs[start + place]) is None:
                     continue
-                pairs = self.pairs(copies.tolist())
-                table = cells.neighbor_table(means, copies, self.folds, (each for pair in pairs for each in pair), size)
-                shown = overlaps(table, pairs, self.shuffles, [size])
-                plain = overlaps(raw, pairs, unshuffled, [size])
-                rows.append((plain.matched_means[0], shown.matched_means[0], shown.shuffled_means.mean()))
-        of_raw, matched, shuffled = 100 * np.array(rows).T
-        return {
-            ("overlap", "raw"): of_raw,
-            ("overlap", "interaction"): matched,
-            ("shuffled overlap", "interaction"): shuffled,
-        }
+                histories = sorted({each for pair in pairs for each in pair})
+                # Each fold's anchors have neighborhoods in one of `cells`.
+                found = [
+                    each.neighbors(histories, of_batch[place], copies, most)
+                    for each, of_batch in zip(cells, means, strict=True)
+                ]
+                yield pairs, dict(zip(histories, np.sum(found, axis=0), strict=True))
 
     def _shuffles(self, count: int) -> AnchorShuffles:
         settings, crossing = self.settings, self.crossing
@@ -189,16 +211,19 @@ def _overlaps(geometry: Geometry, parts: Decomposition, layer: int, *, reported:
                 for quantity in quantities:
                     yield Statistic(label, quantity, view, None, "%", layer, size, gap=gap)
         return
-    resampled = geometry.resampled_overlaps(parts, sizes[0]) if reported and geometry.resamples.suffice else {}
     for view in views:
+        intervals = reported and view in RESAMPLED
+        resampled = np.empty((2, len(sizes), 0))
+        if intervals and geometry.resamples.suffice:
+            resampled = geometry.resampled_overlaps(parts, view, sizes)
         coordinates = geometry.whitened(parts.interaction) if view == WHITENED else parts.view(view)  # type: ignore[arg-type]
         shown = geometry.overlaps(coordinates, sizes)
         for place, size in enumerate(sizes):
             shares = shown.matched_means[place], shown.shuffled_means[:, place].mean()
-            for quantity, share in zip(quantities, shares, strict=True):
+            for row, (quantity, share) in enumerate(zip(quantities, shares, strict=True)):
                 ends = None
-                if reported and place == 0 and (quantity, view) in PRINTED:
+                if intervals and not (view == "raw" and row):
                     ends = geometry.resamples.interval(
-                        100 * float(share), partial(resampled.__getitem__, (quantity, view)), (0, 100)
+                        100 * float(share), partial(resampled.__getitem__, (row, place)), (0, 100)
                     )
                 yield Statistic(label, quantity, view, 100 * float(share), "%", layer, size, ends)

@@ -35,8 +35,8 @@ SHUFFLED: dict[str, Literal["histories", "problems"]] = {
     "assistant, shuffled across problems": "problems",
 }
 """The controls: what the assistant read is shuffled across."""
-PRINTED = ("assistant", "assistant, shuffled across histories")
-"""The increments at the first measured layer that the text gives."""
+RESAMPLED = ("assistant", "user", "assistant, shuffled across histories")
+"""The increments with an interval: those of which the text gives numbers or that it compares."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ def increment_statistics(
             )
         groups = [LayerReads(each, layer, place, full_attention.index(layer), settings) for each in crossings]
         for of in (*READS, *SHUFFLED) if place == 0 else READS[:1]:
-            yield from _of_feature(groups, of, printed=place == 0 and of in PRINTED)
+            yield from _of_feature(groups, of)
 
 
-def _of_feature(groups: Sequence[LayerReads], of: str, *, printed: bool) -> Iterator[Statistic]:
+def _of_feature(groups: Sequence[LayerReads], of: str) -> Iterator[Statistic]:
     features = [group.features(of) for group in groups]
     offset = Offset.between(features, [group.targets for group in groups])
     sums = [moments(x, group.targets, group.crossing.blocks, offset) for x, group in zip(features, groups, strict=True)]
@@ -133,7 +133,7 @@ def _of_feature(groups: Sequence[LayerReads], of: str, *, printed: bool) -> Iter
             continue
         if of == READS[0]:
             yield Statistic(label, "base R2", "", scores.base, "", layer)
-        ends = _interval(groups, sums, fit, test, scores.increment, base) if printed else None
+        ends = _interval(groups, sums, fit, test, scores.increment, base) if of in RESAMPLED else None
         yield Statistic(label, "incremental R2", of, scores.increment, "", layer, ends=ends)
 
 

@@ -72,10 +72,10 @@ def nearest(points: Floats, fold: Fold, count: int) -> Ints:
 
 
 def first_by_distance(distances: Floats, fold: Fold, count: int) -> Ints:
-    """The `count` nearest of a fold's candidates: [anchors, candidates] to indices of problems [anchors, count]."""
+    """The `count` nearest of a fold's candidates: [..., anchors, candidates] to indices of problems [..., anchors, count]."""
     if count > len(fold.candidates):
         raise ValueError(f"a fold has {len(fold.candidates)} candidates, fewer than the {count} of a neighborhood")
-    return fold.candidates[np.argsort(distances, axis=1, kind="stable")[:, :count]]
+    return fold.candidates[np.argsort(distances, axis=-1, kind="stable")[..., :count]]
 
 
 def neighbor_table(
@@ -101,12 +101,6 @@ def neighbor_table(
     return table
 
 
-def shared_neighbors(first: Ints, second: Ints, size: int) -> Floats:
-    """[problems] the share of common members of two neighborhoods [problems, at least size]."""
-    equal = first[:, :size, None] == second[:, None, :size]
-    return np.asarray(equal.sum(axis=(1, 2)) / size)
-
-
 def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequence[int] = SIZES) -> Overlaps:
     """The cross-history overlap of all pairs, matched and shuffled.
 
@@ -116,12 +110,14 @@ def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequen
         shuffles: the shuffles of anchors, which replace the second history's only.
         sizes: the neighborhoods' sizes k.
     """
-    matched, shuffled = [], []
-    for first, second in pairs:
-        one, other = table[first], table[second]
-        matched.append([shared_neighbors(one, other, size) for size in sizes])
-        shuffled.append(
-            [[shared_neighbors(one, other[pi], size) for size in sizes] for pi in shuffles.of_pair(first, second)]
-        )
-    shape = len(pairs), len(shuffles.seeds), len(sizes), len(one)
-    return Overlaps(np.array(matched).transpose(1, 0, 2), np.reshape(shuffled, shape).transpose(1, 2, 0, 3))
+    most = max(sizes)
+    near, others = (np.stack([table[pair[side]][:, :most] for pair in pairs]) for side in (0, 1))
+    count, problems, _ = near.shape
+    # [pairs, problems, problems] the place of each problem in each neighborhood under the second history.
+    places = np.full((count, problems, problems), most)
+    np.put_along_axis(places, others, np.broadcast_to(np.arange(most), others.shape), axis=2)
+    # [pairs, 1 + seeds, problems] whose neighborhood under the second history each problem's own is compared with.
+    anchors = np.stack([[np.arange(problems), *shuffles.of_pair(*pair)] for pair in pairs])
+    found = places[np.arange(count)[:, None, None, None], anchors[..., None], near[:, None]]
+    shares = np.stack([(found[..., :size] < size).sum(axis=-1) / size for size in sizes])
+    return Overlaps(shares[:, :, 0], shares[:, :, 1:].transpose(2, 0, 1, 3))

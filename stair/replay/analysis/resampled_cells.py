@@ -10,13 +10,13 @@ So energies and distances of e* follow exactly from inner products of e, without
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from stair.replay.analysis.folds import Fold
-from stair.replay.analysis.neighborhoods import Table, first_by_distance
+from stair.replay.analysis.neighborhoods import first_by_distance
 from stair.replay.analysis.permutations import Ints
 
 Floats = npt.NDArray[np.float64]
@@ -55,13 +55,19 @@ class ResampledInteraction:
     """Neighborhoods of e* in resamples.
 
     Args:
-        interaction: FP64 [problems, histories, hidden] the interaction over all cells.
+        interaction: FP64 [problems, histories, width] the interaction over all cells, in any coordinates.
+        folds: the folds of problems whose anchors have neighborhoods.
     """
 
-    def __init__(self, interaction: Floats) -> None:
-        self._shape = problems, histories, hidden = interaction.shape
-        cells = interaction.reshape(problems * histories, hidden)
+    def __init__(self, interaction: Floats, folds: Sequence[Fold]) -> None:
+        self._shape = problems, histories, width = interaction.shape
+        self._folds = folds
+        cells = interaction.reshape(problems * histories, width)
         self._products = cells @ cells.T
+        """[problems * histories, problems * histories]"""
+        every = np.arange(histories)
+        self._own = self._products.reshape(problems, histories, problems, histories)[:, every, :, every]
+        """[histories, problems, problems] the products under each history alone."""
 
     def projected_means(self, copies: Ints) -> Floats:
         """[resamples, problems, histories, problems] the products e(x, H) . e_w(y) of each resample.
@@ -74,29 +80,22 @@ class ResampledInteraction:
         means = shares @ self._products.reshape(-1, histories).T
         return np.asarray(means.reshape(len(copies), problems, histories, problems))
 
-    def neighbor_table(
-        self, means: Floats, copies: Ints, folds: Sequence[Fold], histories: Iterable[int], count: int
-    ) -> Table:
-        """As `neighborhoods.neighbor_table`, of one resample.
+    def neighbors(self, histories: Sequence[int], means: Floats, copies: Ints, count: int) -> Ints:
+        """[histories, problems, count] the neighborhoods of the folds' anchors in one resample; those of others are 0.
 
         Args:
+            histories: indices of histories.
             means: [problems, histories, problems] of the resample, from `projected_means`.
             copies: [histories] of the resample.
-            folds: folds of the problems.
-            histories: indices of histories.
             count: the largest neighborhood.
         """
-        problems, _, _ = self._shape
-        products = self._products.reshape(problems, self._shape[1], problems, self._shape[1])
+        crossed = means[:, histories].transpose(1, 0, 2)
         both = np.tensordot(means, copies / copies.sum(), (1, 0))
-        table = {}
-        for history in sorted(set(histories)):
-            crossed = means[:, history]
-            inner = products[:, history, :, history] - crossed - crossed.T + both
-            squares = np.diag(inner)
-            distances = squares[:, None] + squares - 2 * inner
-            table[history] = np.empty((problems, count), np.int64)
-            for fold in folds:
-                near = distances[np.ix_(fold.anchors, fold.candidates)]
-                table[history][fold.anchors] = first_by_distance(near, fold, count)
-        return table
+        inner = self._own[histories] - crossed - crossed.transpose(0, 2, 1) + both
+        squares = np.diagonal(inner, axis1=1, axis2=2)
+        found = np.zeros((len(histories), self._shape[0], count), np.int64)
+        for fold in self._folds:
+            products = inner[:, fold.anchors[:, None], fold.candidates]
+            distances = squares[:, fold.anchors, None] + squares[:, None, fold.candidates] - 2 * products
+            found[:, fold.anchors] = first_by_distance(distances, fold, count)
+        return found

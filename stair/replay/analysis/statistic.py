@@ -38,7 +38,7 @@ class Statistic:
     layer: int | None = None
     k: int | None = None
     ends: Ends | None = None
-    """The interval of a number that the text gives."""
+    """The interval of a number that the text gives or compares."""
     gap: str | None = None
     """Why there is no value."""
 

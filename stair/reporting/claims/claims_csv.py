@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 
 from stair.records.csv_table import csv_table
@@ -15,7 +16,8 @@ from stair.statistics.grid import Gap
 
 COLUMNS = (
     *("claim", "title", "section", "quote", "part", "verdict", "effect", "low", "high", "unit", "p", "problems"),
-    *("problems_to_decide", "samples_to_decide", "seeds", "seeds_as_stated", "parts", "parts_as_stated", "reason"),
+    *("problems_to_decide", "samples_to_decide", "times_to_decide", "seeds", "seeds_as_stated"),
+    *("parts", "parts_as_stated", "reason"),
 )
 Line = dict[str, str]
 
@@ -35,27 +37,27 @@ def _lines(judged: Judged) -> Iterator[Line]:
     claim, weakest = judged.claim, judged.weakest
     names = {"claim": str(claim.number), "title": claim.title, "section": claim.section}
     names["quote"] = " [...] ".join(claim.quotes)
-    more = f"weakest: {weakest.name}" if weakest is not None else ""
+    more = "; ".join(filter(None, (f"weakest: {weakest.name}", weakest.gap))) if weakest is not None else ""
     counts = {"parts": str(len(judged.parts)), "parts_as_stated": str(judged.as_stated)}
     reason = "; ".join(filter(None, (judged.reason, more)))
     yield names | {"verdict": judged.verdict, **_numbers(weakest), **counts, "reason": reason}
     for part, verdict in zip(judged.parts, judged.verdicts, strict=True):
-        gap = part.effect.reason if isinstance(part.effect, Gap) else ""
         counts = {"parts": "1", "parts_as_stated": str(int(part.as_stated))}
-        yield names | {"part": part.name, "verdict": verdict, **_numbers(part), **counts, "reason": gap}
+        yield names | {"part": part.name, "verdict": verdict, **_numbers(part), **counts, "reason": part.gap}
 
 
 def _numbers(part: Part | None) -> Line:
-    """A part's effect with its interval, unit and sizes; none where it was not run."""
+    """A part's effect with its interval, unit and sizes; none where it was not run, no ends where nothing is known of them."""
     if part is None or isinstance(part.effect, Gap):
         return {}
     effect, interval, seeds = part.effect, part.effect.interval, part.effect.seeds
     numbers: dict[str, float | None] = {"effect": interval.estimate, "low": interval.low, "high": interval.high}
     numbers |= {"p": effect.p_value, "problems": effect.problems, "problems_to_decide": effect.deciding}
-    numbers["samples_to_decide"] = effect.deciding_samples
+    numbers |= {"samples_to_decide": effect.deciding_samples, "times_to_decide": effect.deciding_factor}
     if seeds:
         numbers |= {"seeds": len(seeds), "seeds_as_stated": sum(each > 0.0 for each in seeds)}
-    return {"unit": part.unit} | {name: f"{number:.12g}" for name, number in numbers.items() if number is not None}
+    known = {name: number for name, number in numbers.items() if number is not None and isfinite(number)}
+    return {"unit": part.unit} | {name: f"{number:.12g}" for name, number in known.items()}
 
 
 def read_claim_lines(path: Path) -> list[Line]:
@@ -71,10 +73,13 @@ def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | N
         verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
         effect = shown_effect(line)
         decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
+        if line["times_to_decide"]:
+            decides = f"×{float(line['times_to_decide']):.2g}"
         rows.append(Row(tuple(Cell(text) for text in (line["claim"], line["title"], verdict, effect, decides))))
     return Layout(
         "claims",
-        "The paper's claims on this run. Effect: the weakest part's. Decides: problems that would show it.",
+        "The paper's claims on this run. Effect: the weakest part's. Decides: problems that would show it, or times as many "
+        "histories (×).",
         (tuple((name, 1) for name in ("#", "Claim", "Verdict", "Effect", "Decides")),),
         tuple(rows),
         tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),

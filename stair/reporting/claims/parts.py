@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf, isfinite
 
 from stair.config.claim_bounds import ClaimBounds
 from stair.config.model import Config
@@ -38,6 +39,13 @@ class Part:
     name: str
     unit: str
     effect: Effect | Gap
+
+    @property
+    def gap(self) -> str:
+        """Why there is no effect, or no interval of it; empty where there are both."""
+        if isinstance(self.effect, Gap):
+            return self.effect.reason
+        return "" if isfinite(self.effect.interval.low) else "too few histories for an interval"
 
     @property
     def as_stated(self) -> bool:
@@ -232,8 +240,8 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
             if gap is not None:
                 yield Part(part, "", gap)
                 continue
-            ours, theirs = (end for end in ends if not isinstance(end, Gap))
-            yield Part(part, "", difference_of_estimates(ours, _scaled(theirs, times)))
+            (ours, unit), (theirs, other) = (end for end in ends if not isinstance(end, Gap))
+            yield Part(part, unit or other, difference_of_estimates(ours, _scaled(theirs, times)))
 
 
 def _number(number: float | Bound, bounds: ClaimBounds) -> float:
@@ -245,15 +253,15 @@ def _scaled(interval: Interval, factor: float) -> Interval:
     return Interval(interval.estimate * factor, interval.low * factor, interval.high * factor, interval.level)
 
 
-def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> Interval | Gap:
-    """A plain number, or a reported one with its interval; one without an interval is taken as it is."""
+def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> tuple[Interval, str] | Gap:
+    """A plain number, or a reported one with its interval and unit; without an interval, nothing is known of its noise."""
     if not isinstance(side, str):
-        return Interval(side, side, side)
+        return Interval(side, side, side), ""
     label = paper_labels.MODELS.get(model, model)
     for place, ours in evidence.numbers.items():
         if (place.model, place.group, place.metric) == (label, group, side) and ours.value is not None:
-            low, high = (ours.value if end is None else end for end in (ours.low, ours.high))
-            return Interval(ours.value, low, high)
+            low, high = -inf if ours.low is None else ours.low, inf if ours.high is None else ours.high
+            return Interval(ours.value, low, high), place.unit
     lacking = Place("", label, "", "", "", group, side, "")
     where = f" of {group}" if group else ""
     return Gap(f"no table or figure of the run gives {side!r}{where}{elsewhere(lacking, evidence.numbers)}")

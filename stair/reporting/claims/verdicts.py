@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scipy import stats
+
 from stair.reporting.claims.parts import Part
 from stair.reporting.claims.statements import Claim
 from stair.statistics.effects import Effect
 from stair.statistics.grid import Gap
+from stair.statistics.intervals import Interval
 
 _LEVEL = 0.05
 
@@ -75,11 +78,17 @@ def _verdict(effect: Effect | Gap, tests: int) -> Verdict:
         return Verdict.NOT_RUN
     interval = effect.interval
     if effect.p_value is None:
-        holds, fails = interval.low > 0.0, interval.high < 0.0 or interval.estimate == interval.low == 0.0
+        holds, fails = interval.low > 0.0, _upper_end(interval, tests) < 0.0 or interval.estimate == interval.low == 0.0
     else:
         holds = interval.estimate > 0.0 and effect.p_value < _LEVEL
         fails = interval.estimate < 0.0 and effect.p_value * tests < _LEVEL
     return Verdict.HOLDS if holds else Verdict.FAILS if fails else Verdict.UNDECIDED
+
+
+def _upper_end(interval: Interval, tests: int) -> float:
+    """The upper end of a normal error's interval, whose level's remainder is divided by `tests`."""
+    wider = stats.norm.ppf(1.0 - _LEVEL / (2.0 * tests)) / stats.norm.ppf(1.0 - _LEVEL / 2.0)
+    return interval.estimate + float(wider) * (interval.high - interval.estimate)
 
 
 def _evidence(part: Part) -> float:

@@ -10,7 +10,7 @@ from stair.config.model import Config
 from stair.reporting import paper_labels
 from stair.reporting.comparison.printed import Place
 from stair.reporting.labels import Labels
-from stair.reporting.tidy import read_tidy
+from stair.reporting.tidy import AGAIN, read_tidy
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,14 @@ def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
     paper's label.
 
     Raises:
-        ValueError: two files give one place different numbers.
+        ValueError: two files give one place different numbers, or a file cannot be read.
     """
     spelling = _Spelling(config)
     numbers: dict[Place, Ours] = {}
     for file in sorted(files):
         for row in read_tidy(file):
-            ours = Ours(_number(row["value"]), _number(row.get("low")), _number(row.get("high")), file.name)
+            value, low, high = (_number(row, column, file) for column in ("value", "low", "high"))
+            ours = Ours(value, low, high, file.name)
             place = spelling.place(row)
             known = numbers.get(place)
             if known is None or known.value is None or (known.low is None and ours.value == known.value):
@@ -46,7 +47,7 @@ def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
             elif ours.value is not None and abs(ours.value - known.value) > 1e-9 * max(1.0, abs(known.value)):
                 raise ValueError(
                     f"{file} gives {ours.value} where {known.source} gives {known.value} ({', '.join(filter(None, place))}); "
-                    "make both again"
+                    f"delete both and {AGAIN}"
                 )
     return numbers
 
@@ -82,5 +83,9 @@ def _renamed(labels: Mapping[str, str], paper: Mapping[str, str]) -> dict[str, s
     return {label: paper[key] for key, label in labels.items() if key in paper}
 
 
-def _number(text: str | None) -> float | None:
-    return float(text) if text else None
+def _number(row: Mapping[str, str], column: str, file: Path) -> float | None:
+    text = row.get(column)
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise ValueError(f"{file}: the number of {row['metric']!r} is {text!r}; delete the file and {AGAIN}") from None

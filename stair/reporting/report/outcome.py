@@ -6,7 +6,6 @@ import csv
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from stair.config.model import Config
@@ -105,10 +104,13 @@ def comparison_of(paths: RunPaths, names: Collection[str]) -> Comparison | None:
     if not paths.comparison().is_file():
         return None
     verdicts = tuple(verdict.value for verdict in Verdict)
-    rows = []
-    for artifact, lines in groupby(_lines(paths.comparison()), lambda line: line["artifact"]):
-        counts = Counter(line["verdict"] for line in lines)
-        rows.append((artifact, _anchor(artifact, names), tuple(counts[verdict] for verdict in verdicts)))
+    counts: dict[str, Counter[str]] = {}
+    for line in _lines(paths.comparison()):
+        counts.setdefault(line["artifact"], Counter())[line["verdict"]] += 1
+    rows = [
+        (artifact, _anchor(artifact, names), tuple(each[verdict] for verdict in verdicts))
+        for artifact, each in counts.items()
+    ]
     total = tuple(sum(row[2][column] for row in rows) for column in range(len(verdicts)))
     return Comparison(verdicts, tuple(rows), total)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isfinite
 from typing import NamedTuple
 
 from stair.config.model import Config
@@ -12,8 +14,9 @@ from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row, rounded
 from stair.reporting.tables.table import Table, comparison_title, gap_reasons, in_words, stacked
-from stair.runtime.repetitions import Line, median_over_histories, paired_increase, read_lines, selected
+from stair.runtime.repetitions import Line, median_over_histories, paired_increases, read_lines, selected
 from stair.statistics.grid import Gap
+from stair.statistics.intervals import median_interval
 from stair.statistics.values import Value
 
 NATIVE, FULL = "native", "full"
@@ -94,8 +97,13 @@ def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
             full, native = _row(lines, FULL, variant), _row(lines, NATIVE, variant)
             for column in (_COLUMNS[2], _COLUMNS[5], _COLUMNS[4]):
                 metric = f"paired median {column.metric} increase, full bank over Native"
-                number = _reported(paired_increase(full, native, column.measured), column.size, lines, full)
-                yield Value(model, "", "", "", group, metric, number, column.unit, paper_labels.RUNTIME_TEXT)
+                increases = [each / column.size for each in paired_increases(full, native, column.measured)]
+                found = median_interval(increases) if increases else None
+                number = _reported(found.estimate if found else None, 1.0, lines, full)
+                value = Value(model, "", "", "", group, metric, number, column.unit, paper_labels.RUNTIME_TEXT)
+                if found and not isinstance(number, Gap) and isfinite(found.low):
+                    value = replace(value, low=found.low, high=found.high)
+                yield value
         main = _group(lines, config.runtime.variants[0], main=True)
         built = selected(lines, part="construction")
         for metric, measured, size, unit in (

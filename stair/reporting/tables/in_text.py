@@ -10,7 +10,7 @@ from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row
 from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables import bank_runtime, replay_design, shared_t1, text_numbers
-from stair.reporting.tables.table import Table, gap_reasons
+from stair.reporting.tables.table import Table, gap_reasons, stacked
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
 
@@ -28,29 +28,23 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     values += text_numbers.gains(config, paths, labels)
     if config.controls is not None:
         values += shared_t1.in_text(config, paths, labels)
-    rows = tuple(
-        Row(
-            (
-                Cell(value.artifact),
-                Cell(labels.printed_model(value.model)),
-                Cell(labels.benchmark(value.benchmark)),
-                Cell(", ".join(part for part in (labels.condition(value.condition), value.turn, value.group) if part)),
-                Cell(value.metric),
-                Cell(_text(value)),
-            )
-        )
-        for value in values
-    )
+    blocks: dict[str, list[Row]] = {}
+    for value in values:
+        of = [name for name in (labels.printed_model(value.model), labels.benchmark(value.benchmark)) if name]
+        where = [name for name in (labels.condition(value.condition), value.turn, value.group) if name]
+        cells = (Cell(value.metric), Cell(", ".join(where)), Cell(_text(value)))
+        blocks.setdefault(f"{value.artifact}: {', '.join(of)}", []).append(Row(cells))
     notes = [f"Not reported: {reason}." for reason in gap_reasons(values)]
     layout = Layout(
         "in_text",
         "Numbers of the text, by the part of the paper that gives them.",
-        (tuple((name, 1) for name in ("Part", "Model", "Benchmark", "Where", "Number", "Value")),),
-        rows,
+        (tuple((name, 1) for name in ("Number", "Where", "Value")),),
+        stacked(list(blocks.items()), "addlinespace"),
         (*notes, *([labels.note] if labels.note else [])),
-        columns="lllllr",
+        columns="llr",
+        size="tiny",
     )
-    return Table("in_text", "in_text", tuple(values), layout)
+    return Table("in_text", "in_text", tuple(values), layout, columns=("low", "high"))
 
 
 def _text(value: Value) -> str:

@@ -27,6 +27,8 @@ class Table:
     layout: Layout
     sources: frozenset[TurnKey] = frozenset()
     """The grids of responses behind the cells that the layout shows."""
+    columns: tuple[str, ...] = ()
+    """Further attributes of the values, as columns of the CSV."""
 
 
 def sources(responses: Responses, shown: Callable[[TurnKey], bool]) -> frozenset[TurnKey]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,11 @@ def effect(value: float, low: float, high: float, p_value: float | None = None) 
         ([effect(2, 1, 3)], Verdict.HOLDS),
         ([effect(2, -1, 3)], Verdict.UNDECIDED),
         ([effect(0, 0, 1)], Verdict.FAILS),
+        # Without a p-value, too, the level of the other direction is divided by the number of parts.
+        ([effect(-2, -3.9, -0.1)], Verdict.FAILS),
+        ([effect(2, 1, 3), effect(-2, -3.9, -0.1)], Verdict.UNDECIDED),
+        ([effect(2, 1, 3), effect(-2, -3, -1)], Verdict.FAILS),
+        ([effect(-2, -inf, inf)], Verdict.UNDECIDED),
     ],
 )
 def test_a_claim_holds_where_all_its_parts_do(parts: list[Part], verdict: Verdict) -> None:
@@ -242,6 +248,23 @@ def test_values_of_other_stages_are_tested_with_their_intervals() -> None:
     assert isinstance(overlap_part.effect, Effect)
     assert overlap_part.effect.interval == Interval(36.0, 36.0 - 5.0, 36.0 + 5.0)
     numbers[energy] = Ours(6.0, 5.5, 6.5, "a.csv")
+    assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is Verdict.FAILS
+
+
+def test_a_number_without_an_interval_decides_nothing() -> None:
+    """Claim 15: seconds of a few histories have no interval, gibibytes have one; each part has its unit."""
+    claim = read_claims()[14]
+    place = Place("app:component-runtime", "Qwen3.5-4B", "", "", "", "", "", "s")
+    total = place._replace(metric="paired median total increase, full bank over Native")
+    memory = place._replace(metric="paired median peak memory increase, full bank over Native", unit="GiB")
+    numbers = {total: Ours(-0.003, None, None, "a.csv"), memory: Ours(6.6, 6.5, 6.7, "a.csv")}
+    judged = judge(claim, parts_of(claim, evidence(paper_config(), None, numbers)))
+    assert judged.verdicts == (Verdict.UNDECIDED, Verdict.HOLDS) and judged.verdict is Verdict.UNDECIDED
+    whole, *lines = csv.DictReader(claims_csv([judged], "").splitlines())
+    assert [(line["unit"], line["low"], line["high"]) for line in lines] == [("s", "", ""), ("GiB", "6.5", "6.7")]
+    assert lines[0]["reason"] == "too few histories for an interval" and whole["reason"].endswith(lines[0]["reason"])
+    assert not lines[0]["times_to_decide"] and 0.0 < float(lines[1]["times_to_decide"]) < 1.0
+    numbers[total] = Ours(-0.003, -0.005, -0.001, "a.csv")
     assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is Verdict.FAILS
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.reporting.comparison.compared import Compared, Verdict
 from stair.reporting.comparison.comparison_csv import COLUMNS, comparison_csv, summary
@@ -16,6 +17,7 @@ from stair.reporting.comparison.kinds import SAMPLED
 from stair.reporting.comparison.printed import Place
 from stair.reporting.comparison.run_facts import RunFacts
 from stair.reporting.comparison.stage import write
+from stair.reporting.report.outcome import comparison_of
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import gains, turn_metrics
@@ -65,6 +67,17 @@ def test_the_summary_counts_kinds_and_verdicts(compared: list[Compared]) -> None
     assert "| rate | 620 |  |  |  |  |" in text
     assert "- 30 values: no table or figure of the run gives this number of tab:bank-runtime" in text
     assert "structure only, where" not in text and len(text.splitlines()) < 40
+
+
+def test_the_report_counts_each_part_of_the_paper_once(compared: list[Compared], tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    write(compared, paper_config(), paths.comparison())
+    counted = comparison_of(paths, ("turns_qwen3.5-4b",))
+    assert counted is not None and sum(counted.total) == 1085
+    artifacts = [artifact for artifact, _, _ in counted.rows]
+    assert artifacts == list(dict.fromkeys(each.printed.place.artifact for each in compared))
+    anchors = {artifact: anchor for artifact, anchor, _ in counted.rows if anchor}
+    assert anchors == {"tab:turns-qwen35_4b_thinking": "table-turns_qwen3.5-4b"}
 
 
 def test_another_truth_differs(tmp_path: Path) -> None:
