@@ -133,7 +133,8 @@ def lost(change: Tensor, exact: Tensor) -> float:
 
 def prefill(model: Any, attachment: Attachment, ids: Tensor, control: RowControl | None) -> Layer:
     """One forward. Hooks of the control come first, so that these see what the layer really has."""
-    attention, captured = model.model.layers[LAYER].self_attn, {}
+    attention = model.model.layers[LAYER].self_attn
+    captured: dict[str, Tensor] = {}
     with attachment.controlling([control], torch.arange(ids.shape[1])[None]):
         handles = [
             attention.q_proj.register_forward_hook(lambda _, args, out: captured.update(projected=out[0])),

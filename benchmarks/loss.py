@@ -163,25 +163,20 @@ def errors(chosen: argparse.Namespace) -> dict[str, float]:
 
     student, teacher, head, targets = inputs(chosen)
 
-    def values(*tensors: Tensor) -> tuple[float, float, Tensor]:
-        leaf = tensors[0].detach().requires_grad_()
-        parts = response_objective(leaf, *tensors[1:], targets)
+    def values(student: Tensor, teacher: Tensor, head: Tensor) -> dict[str, Tensor]:
+        leaf = student.detach().requires_grad_()
+        parts = response_objective(leaf, teacher, head, targets)
         parts.loss.backward()
         assert leaf.grad is not None
-        return float(parts.loss.detach()), float(parts.kl), leaf.grad.double()
+        return {"loss": parts.loss.detach().double(), "divergence": parts.kl.double(), "gradient": leaf.grad.double()}
 
     exact = values(student.double(), teacher.double(), head.double())
     errors_by_name = {}
     for form in ("FP32 logits", "rounded logits"):
         if form == "rounded logits":
             round_products()
-        for name, one, other in zip(
-            ("loss", "divergence", "gradient"), values(student, teacher, head), exact, strict=True
-        ):
-            distance, size = (
-                float(abs(value)) if name != "gradient" else float(value.norm()) for value in (one - other, other)
-            )
-            errors_by_name[f"{form}, {name}"] = distance / size
+        for name, value in values(student, teacher, head).items():
+            errors_by_name[f"{form}, {name}"] = float((value - exact[name]).norm() / exact[name].norm())
     return errors_by_name
 
 

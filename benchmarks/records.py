@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from stair.conversation.renderer import Renderer
+from stair.core import EngineIdentity
 from stair.engines.base import SamplingSettings
 from stair.protocol.chain_shards import sealed_rows
 from stair.records.rows import SourceRecord
@@ -46,13 +47,13 @@ def settings() -> RolloutSettings:
         PROMPT,
         *(PROBLEM.format(hour=h, distance=7 * h, speed=3 * h) for h in range(200)),
     ]
-    tokenizer = train_tokenizer(texts, vocabulary=400, thinking=False)
+    tokenizer: Any = train_tokenizer(texts, vocabulary=400, thinking=False)
     stop = tokenizer.convert_tokens_to_ids(["<|im_end|>"])
     return RolloutSettings(
         model="model",
         data_set="problems",
         model_revision="0" * 64,
-        engine={"name": "transformers", "version": "1", "attention": "sdpa", "dtype": "bfloat16"},
+        engine=EngineIdentity("transformers", "1", "sdpa", "bfloat16"),
         renderer=Renderer(tokenizer, thinking=False, stop_ids=stop),
         sampling=SamplingSettings(temperature=0.7, top_p=0.8, top_k=20),
         max_new_tokens=4096,

@@ -18,17 +18,20 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import torch
 
 from stair.conversation.renderer import Renderer
+from stair.core import EngineIdentity
 from stair.engines.base import Request, SamplingSettings
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.engine import SGLangEngine
 from stair.engines.sglang.launch import Launch
 from stair.jobs.progress import Progress
+from stair.protocol.failures import Failures
 from stair.protocol.runner import run_chains
 from stair.records.rows import SourceRecord
 from stair.records.worklog import WorkLog, WorkLogWriter
@@ -41,7 +44,7 @@ VOCABULARY = 320
 
 def make_model(folder: Path) -> None:
     """A model folder: the tiny run's Qwen3 shape, random weights."""
-    tokenizer = train_tokenizer(
+    tokenizer: Any = train_tokenizer(
         [f"What is {a} + {b}?" for a in range(9) for b in range(9)], vocabulary=VOCABULARY, thinking=False
     )
     end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
@@ -58,7 +61,7 @@ def chains(folder: Path, responses: int, tokens: int) -> list[RolloutChain]:
         model="small",
         data_set="benchmark",
         model_revision="-",
-        engine={"name": "sglang"},
+        engine=EngineIdentity("sglang", "-", "torch_native", "float32"),
         renderer=Renderer.load(folder, thinking=False),
         sampling=SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, truncation="joint"),
         max_new_tokens=tokens,
@@ -134,7 +137,7 @@ def measure(engine: SGLangEngine, folder: Path, scratch: Path, options: argparse
             progress = Progress(work, "rollouts", total=options.responses, unit="responses")
             start, spent = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
             with WorkLogWriter(work / "log", "shard") as writer:
-                run_chains(fresh, engine, WorkLog(work / "none"), writer, progress)
+                run_chains(fresh, engine, WorkLog(work / "none"), writer, progress, Failures())
             shard_seconds.append(time.perf_counter() - start)
             after = resource.getrusage(resource.RUSAGE_SELF)
             used.append(after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.figures import Bar, Figures
 from stair.cli.warm_client import end_with_parent
@@ -165,10 +165,10 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     config, layers = configuration(chosen, shape)
     thinking = config["model_type"] == "qwen3_5_text"
     texts = ["user\n", "assistant\n", *(f"What is {a} + {b}? {a + b}" for a in range(20) for b in range(20))]
-    tokenizer = train_tokenizer(texts, vocabulary=300, thinking=thinking)
+    tokenizer: Any = train_tokenizer(texts, vocabulary=300, thinking=thinking)
     renderer = Renderer(tokenizer, thinking=thinking, stop_ids=tokenizer.convert_tokens_to_ids(["<|im_end|>"]))
     model = random_model(config, device, getattr(torch, chosen.dtype))
-    student = Student.new(model, Settings(kind, layers), "benchmark")
+    student = Student.new(model, cast(Any, Settings(kind, layers)), "benchmark")
     # Real text, so that decoding and encoding an answer gives its own ids and the native model's states of it are reused.
     turns = []
     for number in range(4):
