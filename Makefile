@@ -7,7 +7,7 @@
 # make test-workflow     whole small runs: the graph, changes, reuse, verification
 # make test-faults       kills and damages real runs
 # make test-reproduced   checks the finished tiny run against docs/tiny.md, and its seconds against docs/budget.md
-# make test-slurm        a real Slurm cluster on this machine: faults over the smoke run's training responses (takes more than five minutes; root; installs Debian's Slurm where it is absent)
+# make test-slurm        a real Slurm cluster on this machine: the smoke run through faults, compared with a local run (root; installs Debian's Slurm where it is absent)
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make gpu         tests and measurements on one GPU in 10 minutes (MINUTES), with the torch of PYTHON; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
@@ -99,7 +99,7 @@ test-workflow: $(READY)
 test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 
-# One cluster, whose tests run one after another. It lives in namespaces of its own and changes no cluster of the machine.
+# Two runs on one cluster at the same time. It lives in namespaces of its own and changes no cluster of the machine.
 test-slurm: $(READY)
 	@envs/debian.sh slurm
 	STAIR_REQUIRE_PROGRAMS=1 $(VENV)/bin/python -m pytest -m slurm tests/slurm

@@ -104,8 +104,8 @@ class Cluster:
             files = f"{self.folder}/nvidia[{2 * number}-{2 * number + 1}]"
             devices += f"NodeName={node} Name=gpu Type=h100 File={files}\n"
         partitions = "".join(
-            f"PartitionName={name} Nodes={','.join(NODES)} Default={default} MaxTime={minutes} State=UP\n"
-            for name, default, minutes in (("main", "YES", 60), ("short", "NO", 2))
+            f"PartitionName={name} Nodes={where} Default={default} MaxTime={minutes} State=UP\n"
+            for name, where, default, minutes in (("main", ",".join(NODES), "YES", 60), ("short", NODES[0], "NO", 2))
         )
         etc, munge = self.folder / "etc", self.folder / "munge"
         for private, own in zip(_PRIVATE, (etc, munge), strict=True):

@@ -6,89 +6,117 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import NODES, Cluster
 from tests.slurm.conftest import ON_SLURM
 from tests.slurm.driven import NODE, DrivenRun
 from tests.workflow.conftest import RESULTS, contents
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1200)]
 
 
-@pytest.fixture(scope="module")
-def limited(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenRun]:
+def limited_run(cluster: Cluster, local_run: Path, folder: Path) -> DrivenRun:
     """A run whose training responses are still to be generated, with a limit of two minutes for their shards."""
-    folder = tmp_path_factory.mktemp("limited") / "run"
     shutil.copytree(local_run, folder, symlinks=True)
     for name in ("rollouts", "work/rollouts", "work/progress"):
         shutil.rmtree(folder / "results" / "smoke" / name)
     short = ("--set-resources", "rollout_shard:slurm_partition=short", "rollout_shard:runtime=2")
     run = DrivenRun(cluster, folder, (*ON_SLURM, "--target", "rollouts"), {"main": NODE}, short)
     run.signal_seconds = 1  # Slurm looks every 30 s, and warns when the next look may be too late
+    return run
+
+
+def reach_time_limits(run: DrivenRun) -> None:
+    """One job is warned before its limit; another does not see the warning and reaches its limit."""
     run.start()
-    yield run
-    run.stop()
-
-
-@pytest.fixture(scope="module")
-def whole(cluster: Cluster, limited: DrivenRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenRun]:
-    """The whole run. The first attempt of a shard of training responses gets less memory than it needs."""
-    little = ("--set-resources", "rollout_shard:mem_mb=400*attempt*attempt")
-    run = DrivenRun(cluster, tmp_path_factory.mktemp("whole"), ON_SLURM, {"main": NODE}, little)
-    run.start()
-    yield run
-    run.stop()
-
-
-def test_jobs_at_their_time_limit_go_on(limited: DrivenRun, whole: DrivenRun, local_run: Path) -> None:
-    limited.until("both shards run", lambda: len(limited.jobs("rollout_shard")) == 2)
-    warned, stuck = limited.jobs("rollout_shard")
+    run.until("both shards run", lambda: len(run.jobs("rollout_shard")) == 2)
+    warned, stuck = run.jobs("rollout_shard")
     for job in (warned, stuck):
-        limited.until("a shard has finished responses", lambda: limited.records("rollouts") >= 3)
-        process = limited.process_of(job, "rollouts")
+        run.until("the shard has finished responses", lambda: run.records("rollouts") >= 3)
+        process = run.process_of(job, "rollouts")
         # Slurm's warning wakes the one, so that it handles the signal. Nothing wakes the other.
         if job == warned:
             os.kill(process, signal.SIGSTOP)
         else:
-            limited.freeze(process)
-    limited.until("the warned job is back in the queue", lambda: limited.show(warned)["Restarts"] == "1")
-    limited.until("Slurm ends the other job at its limit", lambda: stuck in limited.ended("TIMEOUT"))
-    limited.end()
-    assert contents(limited.results, "rollouts/*.parquet") == contents(
-        local_run / "results" / "smoke", "rollouts/*.parquet"
+            run.freeze(process)
+    run.until("the warned job is back in the queue", lambda: run.show(warned)["Restarts"] == "1")
+    run.until("Slurm ends the other job at its limit", lambda: stuck in run.ended("TIMEOUT"))
+    run.end()
+
+
+def whole_run(cluster: Cluster, folder: Path) -> DrivenRun:
+    """The whole run. The first attempt of a shard of training responses gets less memory than it needs."""
+    little = ("--set-resources", "rollout_shard:mem_mb=400*attempt*attempt")
+    folder.mkdir()
+    return DrivenRun(cluster, folder, ON_SLURM, {"main": NODE}, little)
+
+
+def go_through_faults(run: DrivenRun) -> None:
+    """Too little memory, a killed driver, a cancelled job, a lost node."""
+    run.start()
+    run.until("trainings run", lambda: run.jobs("train_controller"), 400)
+    said = "".join(path.read_text() for path in run.cluster.folder.glob("slurmd-*.log"))
+    assert "Exceeded job memory limit" in said
+
+    run.kill_driver()
+    assert run.jobs("train_controller"), "jobs outlive their driver"
+    run.start()
+    run.until("the next start ends them", lambda: "jobs of an earlier start" in run.output)
+
+    run.until("a condition is evaluated", lambda: run.records("evaluation") and run.jobs("evaluation_shard"))
+    cancelled = run.jobs("evaluation_shard")[0]
+    run.cluster.ask("scancel", cancelled)
+
+    # The other run's jobs are on the first node alone.
+    node = NODES[1]
+    shards = ("controls_shard", "evaluation_shard", "replay_shard")
+    run.until(
+        "a shard works on the second node",
+        lambda: any(run.show(job)["NodeList"] == node for shard in shards for job in run.jobs(shard)),
     )
-    assert limited.repeated() == 0
-
-
-def test_a_whole_run_goes_through_its_faults(cluster: Cluster, whole: DrivenRun, local_run: Path) -> None:
-    whole.until("trainings run", lambda: whole.jobs("train_controller"), 400)
-    said = "".join(path.read_text() for path in cluster.folder.glob("slurmd-*.log"))
-    assert "Exceeded job memory limit" in said, "the shards of training responses had too little at first"
-
-    whole.kill_driver()
-    assert whole.jobs("train_controller"), "jobs outlive their driver"
-    whole.start()
-    whole.until("the next start ends them", lambda: "jobs of an earlier start" in whole.output)
-
-    whole.until("a condition is evaluated", lambda: whole.records("evaluation") and whole.jobs("evaluation_shard"))
-    cancelled = whole.jobs("evaluation_shard")[0]
-    cluster.ask("scancel", cancelled)
-
-    whole.until("a control is evaluated", lambda: whole.records("controls") and whole.jobs("controls_shard"))
-    node = whole.show(whole.jobs("controls_shard")[0])["NodeList"]
-    cluster.stop_node(node)
-    cluster.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
+    run.cluster.stop_node(node)
+    run.cluster.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
     time.sleep(2)
-    cluster.start_node(node)
-    cluster.ask("scontrol", "update", f"nodename={node}", "state=resume")
+    run.cluster.start_node(node)
+    run.cluster.ask("scontrol", "update", f"nodename={node}", "state=resume")
+    assert cancelled in run.ended("CANCELLED")
+    run.end()
 
-    whole.end()
-    assert cancelled in whole.ended("CANCELLED")
-    here, there = contents(whole.results, *RESULTS), contents(local_run / "results" / "smoke", *RESULTS)
+
+Story = tuple[DrivenRun, "Future[None]"]
+
+
+@pytest.fixture(scope="module")
+def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Story]]:
+    """Both runs at the same time, because the one waits for minutes."""
+    folder = tmp_path_factory.mktemp("stories")
+    told: dict[str, tuple[DrivenRun, Callable[[DrivenRun], None]]] = {
+        "limited": (limited_run(cluster, local_run, folder / "limited"), reach_time_limits),
+        "whole": (whole_run(cluster, folder / "whole"), go_through_faults),
+    }
+    with ThreadPoolExecutor() as pool:
+        yield {name: (run, pool.submit(happens, run)) for name, (run, happens) in told.items()}
+        for run, _ in told.values():
+            run.stop()
+
+
+def test_jobs_at_their_time_limit_go_on(stories: dict[str, Story], local_run: Path) -> None:
+    run, story = stories["limited"]
+    story.result()
+    rollouts = "rollouts/*.parquet"
+    assert contents(run.results, rollouts) == contents(local_run / "results" / "smoke", rollouts)
+    assert run.repeated() == 0
+
+
+def test_a_whole_run_goes_through_its_faults(stories: dict[str, Story], local_run: Path) -> None:
+    run, story = stories["whole"]
+    story.result()
+    here, there = contents(run.results, *RESULTS), contents(local_run / "results" / "smoke", *RESULTS)
     assert sorted(here) == sorted(there)
     assert [name for name in here if here[name] != there[name]] == []
-    assert whole.repeated() == 0
+    assert run.repeated() == 0
