@@ -122,7 +122,7 @@ class DrivenRun:
     def start_requeued(self) -> None:
         """Starts requeued jobs at once, as an administrator can. Slurm would wait for two minutes."""
         for line in self.cluster.ask("squeue", "-h", "-t", "PD", "-o", "%i %r").splitlines():
-            job, reason = line.split()
+            job, reason = line.split(maxsplit=1)
             if reason == "BeginTime":
                 self.cluster.ask("scontrol", "update", f"jobid={job}", "starttime=now", check=False)
 
