@@ -59,7 +59,7 @@ MEAN_TOKENS: dict[tuple[bool, str], Assumption] = {
     (False, "training_pool"): Assumption(3500, "tokens", _DEFAULT),
     (True, "math500"): Assumption(12_000, "tokens", _DEFAULT),
     (True, "aime2025"): Assumption(
-        51_000, "tokens", "appendix C.4: numbers of banks above 2K, 8K and 32K, and the median; 40K to 61K"
+        51_000, "tokens", "appendix C.4, shared T1: numbers of banks above 2K, 8K and 32K, and the median; 40K to 61K"
     ),
     (True, "amc23"): Assumption(20_000, "tokens", _DEFAULT),
     (True, "gpqa_diamond"): Assumption(16_000, "tokens", _DEFAULT),
