@@ -63,7 +63,8 @@ def driver_at_work(results: Path) -> str | None:
         words = process.info["cmdline"] or []
         if process.info["pid"] in own_processes or process.info["cwd"] != str(folder):
             continue
-        if any(Path(word).name == "snakemake" for word in words[:3]):
+        # A job of a cluster runs Snakemake, too, and may end a moment after its driver.
+        if any(Path(word).name == "snakemake" for word in words[:3]) and "--target-jobs" not in words:
             return f"process {process.info['pid']}"
     for path in sorted(results.glob(f"*/work/.{DRIVER}.claim")):
         claimant = living(path)

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from stair.config.paths import RunPaths
 from stair.jobs.claims import living
-from stair.workflow.driver_claim import DRIVER, forget_killed_driver
+from stair.workflow.driver_claim import DRIVER, driver_at_work, forget_killed_driver
 
 CLAIM_AND_WAIT = """
 import sys
@@ -43,3 +45,21 @@ def test_only_a_dead_drivers_claim_is_taken_away(tmp_path: Path) -> None:
     forget_killed_driver(paths)
     assert not claim.exists()
     assert not list(paths.work().iterdir()), "and nothing is left beside it"
+
+
+@pytest.mark.parametrize(("options", "drives"), [((), True), (("--target-jobs", "table:"), False)])
+def test_the_snakemake_of_a_clusters_job_drives_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], drives: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "snakemake"
+    program.write_text("print('started', flush=True)\ninput()\n")
+    process = subprocess.Popen(
+        [sys.executable, str(program), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "started\n"
+        assert driver_at_work(tmp_path / "results") == (f"process {process.pid}" if drives else None)
+    finally:
+        process.kill()
+        process.communicate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -39,6 +40,8 @@ class DrivenRun:
     partitions: dict[str, dict[str, object]]
     snakemake: Sequence[str] = ()
     signal_seconds: int = 30
+    as_job: bool = False
+    """Whether the driver is a job of the cluster, too."""
     driver: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -55,8 +58,20 @@ class DrivenRun:
         often = self.folder.parent / "often"
         often.mkdir(exist_ok=True)
         (often / "sitecustomize.py").write_text(_OFTEN)
+        words = tuple(self.command)
+        if self.as_job:
+            into = ("--output=output.txt", "--open-mode=append")
+            words = (
+                "sbatch",
+                "--wait",
+                "--mem=2000",
+                "--signal=B:USR1@60",
+                *into,
+                "--wrap",
+                f"exec {shlex.join(words)}",
+            )
         with open(self.folder / "output.txt", "ab") as output:
-            command = self.cluster.inside(*self.command, folder=self.folder)
+            command = self.cluster.inside(*words, folder=self.folder)
             shell = environment() | {"PYTHONPATH": str(often)}
             self.driver = subprocess.Popen(command, env=shell, stdout=output, stderr=output)
 

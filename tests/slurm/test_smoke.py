@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1200)]
 
 
 def limited_run(cluster: Cluster, local_run: Path, folder: Path) -> DrivenRun:
-    """A run whose training responses are still to be generated, with a limit of two minutes for their shards."""
+    """A run of training responses whose shards have a limit of two minutes. Its driver is a job on the first node, too."""
     shutil.copytree(local_run, folder, symlinks=True)
     for name in ("rollouts", "work/rollouts", "work/progress"):
         shutil.rmtree(folder / "results" / "smoke" / name)
     short = ("--set-resources", "rollout_shard:slurm_partition=short", "rollout_shard:runtime=2")
-    run = DrivenRun(cluster, folder, (*ON_SLURM, "--target", "rollouts"), {"main": NODE}, short)
+    run = DrivenRun(cluster, folder, (*ON_SLURM, "--target", "rollouts"), {"main": NODE}, short, as_job=True)
     run.signal_seconds = 1  # Slurm looks every 30 s, and warns when the next look may be too late
     return run
 
