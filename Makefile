@@ -99,7 +99,7 @@ test-workflow: $(READY)
 test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 
-# Two runs on one cluster at the same time. It lives in namespaces of its own and changes no cluster of the machine.
+# Two runs use one cluster at the same time. The cluster has its own mount namespace and changes no cluster of the machine.
 test-slurm: $(READY)
 	@envs/debian.sh slurm
 	STAIR_REQUIRE_PROGRAMS=1 $(VENV)/bin/python -m pytest -m slurm tests/slurm

@@ -1,7 +1,7 @@
-"""Why a prebuilt wheel does not fit this environment, by its file name: `python envs/wheel_fits.py WHEEL`.
+"""Prints why a prebuilt wheel does not fit this environment, by its file name: `python envs/wheel_fits.py WHEEL`.
 
-The local version names the builds, for example `flash_attn-2.8.3+cu130torch2.13-cp311-cp311-linux_x86_64.whl`. Prints nothing
-where the wheel fits, or where its name does not say.
+The name contains versions, for example `flash_attn-2.8.3+cu130torch2.13-cp311-cp311-linux_x86_64.whl`. The command prints
+nothing if these fit, or if the name contains none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 
 def fault(wheel: str, torch: str, cuda: str, python: str) -> str:
-    """The first part of a name that differs from the environment's.
+    """Return why a wheel does not fit, by the first version in its name that differs; empty if none does.
 
     Args:
         wheel: a file or an address, whose `+` may be written `%2B`.

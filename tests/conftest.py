@@ -36,7 +36,7 @@ hypothesis.settings.load_profile("stair")
 
 
 def pytest_collection_finish() -> None:
-    """Libraries and test modules stay: a collection of garbage need not visit them, and an engine out of memory asks for one."""
+    """Exempts libraries and test modules from garbage collection, which an engine that runs out of memory starts."""
     gc.collect()
     gc.freeze()
 

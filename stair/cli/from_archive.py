@@ -79,7 +79,7 @@ def compared_files(run: Run) -> list[Path]:
 
 
 def _compare(run: Run, archive: RunPaths) -> None:
-    """Prints which tables and figures are those of the archive byte for byte; exits with 1 where some are not."""
+    """Compares tables, figures, comparison and claims with the archive's, byte for byte; exits with 1 if a file differs."""
     names = compared_files(run)
     known = [name for name in names if (archive.folder / name).is_file()]
     other = [name for name in known if (archive.folder / name).read_bytes() != (run.paths.folder / name).read_bytes()]

@@ -37,8 +37,8 @@ class Site(Strict):
         for name, limit in self.partitions.items():
             if limit.minutes * 60 <= self.signal_seconds + _RESOLUTION_SECONDS:
                 raise ValueError(
-                    f"partitions.{name}.minutes is {limit.minutes}, so that a job is warned at its start: name more "
-                    f"minutes or fewer signal_seconds (Slurm warns up to {_RESOLUTION_SECONDS} s early)"
+                    f"partitions.{name}.minutes is {limit.minutes}, so jobs are warned at their start: raise it, or "
+                    f"lower signal_seconds (Slurm warns up to {_RESOLUTION_SECONDS} s early)"
                 )
         return self
 

@@ -64,7 +64,7 @@ def replay_bytes(settings: Replay, shapes: Shapes) -> int:
 def disk_findings(
     config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan], responses: int
 ) -> Iterator[Finding]:
-    """The needed and the free space of the results and of the cache, which may be on one disk; whether both can be written.
+    """Findings on folders that cannot be written, and on the needed and free space of results and cache, maybe on one disk.
 
     Args:
         responses: planned bytes of the run's responses and their work logs.

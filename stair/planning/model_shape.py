@@ -29,7 +29,7 @@ class Shape:
     width: int
     """Bytes of a number."""
     known: bool = True
-    """False: neither fetched nor published here, or its config.json lacks a key, so it is taken as a Qwen3-8B."""
+    """False: the model is neither fetched nor published here, or its config.json lacks a key. Its sizes are Qwen3-8B's."""
 
     @property
     def hybrid(self) -> bool:

@@ -168,7 +168,7 @@ class CostModel:
         cells = len(replay.groups) * replay.depth * (shared + added) / replay.shards
         seconds = self.prefill(shape, cells * assumed("replay_cells_tokens"))
         seconds += cells / replay.batch_problems * shape.layers * self.layer_step(shape)
-        # FP32: a block output a layer; where reads are measured, those from four categories of positions and the next MLP's.
+        # FP32: one block output for each layer. A layer with reads adds four reads, one for each category, and the MLP's output.
         disk = 4.0 * shape.hidden_size * (cells * shape.layers + with_reads * len(replay.layers) * 5)
         memory = shape.weight_bytes + 4 * assumed("gpu_reserve")
         return Work(self.start(shape) + seconds, gpu_bytes=memory, disk_bytes=disk)

@@ -54,7 +54,7 @@ _CHARACTERS = {
     **{italic: f"${letter}$" for italic, letter in ITALIC.items()},
 }
 _MOST_ROWS = 40
-"""Rows of one page: those of normal size fill it with a caption and notes."""
+"""The most rows of one page. In normal size, with a caption and notes, they fill it."""
 _UNIT = re.compile(r"−\d+(?:[.,]\d+)*|\d+∕√?\d+|\[\d+(?:,\d+)+\]|𝑑ₕ|.", re.DOTALL)
 """A negative number, a fraction, a list of whole numbers, the head dimension, or any other character."""
 
@@ -77,7 +77,7 @@ def latex(layout: Layout) -> str:
 
 
 def _pages(rows: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
-    """The rows of each page; a block that goes on has its heading again."""
+    """The rows of each page. A block that continues on the next page repeats its heading there."""
     page: list[Row] = []
     heading: list[Row] = []
     for row in rows:

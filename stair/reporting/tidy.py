@@ -12,7 +12,7 @@ from stair.statistics.grid import Gap
 from stair.statistics.values import Value
 
 COLUMNS = ("artifact", "model", "benchmark", "condition", "turn", "group", "metric", "value", "unit")
-AGAIN = "make it again: snakemake tables figures"
+AGAIN = "rebuild with: snakemake tables figures"
 """The remedy for a file that cannot be read."""
 
 

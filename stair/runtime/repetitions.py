@@ -100,7 +100,7 @@ def median_over_histories(lines: Iterable[Line], column: str) -> float | None:
 
 
 def paired_increases(lines: Iterable[Line], base: Iterable[Line], column: str) -> list[float]:
-    """Return the difference of each history's medians; none unless all histories are paired."""
+    """Return the difference of each history's medians; empty unless all histories are paired."""
     ours, theirs = history_medians(lines, column), history_medians(base, column)
     return [value - theirs[history] for history, value in ours.items()] if ours.keys() == theirs.keys() else []
 

@@ -35,7 +35,7 @@ class Effect:
     seeds: tuple[float, ...] = ()
     """The effect of each controller seed, where there are several."""
     deciding_factor: float | None = None
-    """`deciding` of reported numbers: how many times as many histories."""
+    """The same for reported numbers, as a factor of the number of histories."""
 
 
 class Side(NamedTuple):
@@ -183,13 +183,13 @@ def occurrence(count: int, total: int, level: float = 0.95) -> Effect:
 def difference_of_estimates(greater: Interval, less: Interval) -> Effect:
     """The difference of two estimates, whose errors are taken as independent.
 
-    Of an estimate whose interval is infinite nothing is known, so neither of the difference.
+    If the interval of one estimate is infinite, so is the interval of the difference.
     """
     value = greater.estimate - less.estimate
     below = float(np.hypot(greater.estimate - greater.low, less.high - less.estimate))
     above = float(np.hypot(greater.high - greater.estimate, less.estimate - less.low))
     interval = Interval(value, value - below, value + above, greater.level)
-    # Half the interval is one quantile of the error, which falls with the root of the size.
+    # Half the interval is one quantile of the error. The error shrinks with the square root of the size.
     half, quantile = below if value > 0.0 else above, float(stats.norm.ppf((1.0 + greater.level) / 2.0))
     factor = ((1.0 + float(stats.norm.ppf(POWER)) / quantile) * half / value) ** 2 if value and half < np.inf else None
     return Effect(interval, deciding_factor=factor)

@@ -26,7 +26,7 @@ class Interval:
 
     estimate: float
     low: float
-    """Minus infinity, as `high` is infinity, where nothing is known of the estimate's noise."""
+    """Minus infinity if the estimate's noise is unknown; `high` is then infinity."""
     high: float
     level: float = 0.95
 
@@ -58,7 +58,7 @@ def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval
     Fewer than six values have no 95% interval; its ends are infinite.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
-    # The truth is below the value of this rank with a probability of at most half of what the level leaves.
+    # The truth is below the value of this rank with a probability of at most (1 - level) / 2.
     rank = int(stats.binom.ppf((1.0 - level) / 2.0, len(ordered), 0.5))
     low, high = (float(ordered[rank - 1]), float(ordered[-rank])) if rank else (-np.inf, np.inf)
     return Interval(float(np.median(ordered)), low, high, level)

@@ -277,8 +277,8 @@ class LogHandler(LogHandlerBase):
 def seconds_left(done: float, total: float, elapsed: float) -> float:
     """Seconds left of work whose expected seconds are `total`.
 
-    The expected pace, that of two cores, counts like a tenth of the work that was already measured: the first seconds of a
-    run import packages and finish nothing.
+    The estimate starts from the expected pace of two cores, with the weight of a tenth of the work. Without it, the first
+    seconds would dominate, in which packages are imported and nothing finishes.
     """
     expected = 0.1 * total
     return (total - done) * (elapsed + expected / min(os.cpu_count() or 1, 2)) / max(done + expected, 1e-9)

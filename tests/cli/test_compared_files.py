@@ -1,4 +1,4 @@
-"""What `stair from-archive` reports of the files that it compares."""
+"""`stair from-archive` reports equal, different and absent files."""
 
 from __future__ import annotations
 

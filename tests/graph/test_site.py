@@ -31,7 +31,7 @@ def test_the_example_is_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("account: [", "is not YAML"),
         (
             "partitions: {a: {minutes: 6, mem_mb: 1}}",
-            "site.yaml: partitions.a.minutes is 6, so that a job is warned at its start",
+            "site.yaml: partitions.a.minutes is 6, so jobs are warned at their start",
         ),
     ],
 )

@@ -61,5 +61,5 @@ def test_without_training_problems_they_are_gaps(paper_frame: Frame, tmp_path: P
 
 def test_a_file_without_the_columns_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("artifact,model\n")
-    with pytest.raises(ValueError, match=r"a\.csv lacks the columns benchmark, .*, unit; delete it and make it again"):
+    with pytest.raises(ValueError, match=r"a\.csv lacks the columns benchmark, .*, unit; delete it and rebuild with"):
         list(read_tidy(tmp_path / "a.csv"))

@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[2] / "results" / "tiny"
 
 @pytest.mark.parametrize("model", ["qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"])
 def test_a_model_is_planned_from_the_others_within_thirty_percent(model: str, tmp_path: Path) -> None:
-    """Nothing of this model's seconds is left to learn from; its mean lengths are, which a run's settings decide."""
+    """The model's seconds are removed before calibration. Its mean lengths stay: the run's settings decide them."""
     assert (FOLDER / "claims.csv").is_file(), "the tiny run has not ended: run `make reproduce` first"
     shutil.copytree(FOLDER / "work" / "timings", tmp_path / "work" / "timings")
     for name in (RESOLVED, "provenance.json"):

@@ -12,7 +12,7 @@ from tests.programs import REQUIRED
 from tests.slurm.cluster import Cluster, why_not
 from tests.workflow.conftest import SMOKE, made_once
 
-# Two rows at a time, so that there is a middle in which to disturb.
+# Two rows at a time, so that a fault can hit the middle of a shard.
 LOCALLY = ("stair", "reproduce", "--run", str(SMOKE), "--set", "transformers={batch_width: 2}")
 ON_SLURM = (*LOCALLY, "--profile", "slurm")
 

@@ -1,4 +1,4 @@
-"""A run that a driver submits to the test cluster, its jobs there, and what has happened to them."""
+"""A run that a driver submits to the test cluster, and the states of its jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stair.records.worklog import WorkLog
 from tests.slurm.cluster import Cluster
 from tests.workflow.conftest import environment
 
-# The plugin asks for the states of jobs after 1, 11, 21, ... seconds; half a minute for each job of five seconds.
+# The plugin asks for the states of jobs after 1, 11, 21, ... seconds, so a job of five seconds would take half a minute.
 _OFTEN = """\
 import sys
 if "--slurm-jobname-prefix" in sys.orig_argv:
@@ -110,7 +110,7 @@ class DrivenRun:
             self.kill_driver()
 
     def kill_driver(self) -> None:
-        """SIGKILL to the driver and to the Snakemake that it runs; the cluster's jobs go on."""
+        """SIGKILL to the driver and to the Snakemake that it runs; the cluster's jobs continue."""
         assert self.driver is not None
         for process in self.cluster.members():
             with suppress(OSError):
@@ -152,7 +152,7 @@ class DrivenRun:
         return sum(WorkLog(log).counts.duplicates for log in logs)
 
     def freeze(self, process: int) -> None:
-        """Holds a process's main thread, whatever signals come, until it is killed: a debugger that never lets go."""
+        """Stops a process's main thread until it is killed, whatever signals arrive, as an attached debugger does."""
         if ctypes.CDLL(None, use_errno=True).ptrace(16, process, None, None):  # 16 is PTRACE_ATTACH
             raise OSError(ctypes.get_errno(), "ptrace")
 

@@ -93,7 +93,7 @@ Story = tuple[DrivenRun, "Future[None]"]
 
 @pytest.fixture(scope="module")
 def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Story]]:
-    """Both runs at the same time, because the one waits for minutes."""
+    """Both runs at the same time, because the limited one waits for minutes."""
     folder = tmp_path_factory.mktemp("stories")
     told: dict[str, tuple[DrivenRun, Callable[[DrivenRun], None]]] = {
         "limited": (limited_run(cluster, local_run, folder / "limited"), reach_time_limits),

@@ -99,7 +99,7 @@ def test_independent_estimates_add_their_errors_in_squares() -> None:
 
 
 def test_the_histories_that_decide_are_those_of_a_run_with_that_power() -> None:
-    """So many times as many histories shrink the error until an effect of this size is shown in four of five cases."""
+    """With the factor times as many histories, the error is so small that four of five runs show this effect."""
     for sign in (1.0, -1.0):
         factor = difference_of_estimates(
             Interval(sign, sign - 4.0, sign + 4.0), Interval(0.0, 0.0, 0.0)

@@ -244,7 +244,7 @@ def test_comparisons_of_conditions_follow_the_turns() -> None:
 
 @pytest.mark.parametrize(("count", "rank"), [(6, 1), (16, 4), (40, 14)])
 def test_the_interval_of_a_median_is_that_of_order_statistics(count: int, rank: int) -> None:
-    """The greatest rank below which, and above whose twin, the truth lies in at most 5% of samples together."""
+    """The greatest rank for which the truth is outside the rank and its mirror in at most 5% of samples."""
     values = np.random.default_rng(0).permutation(count) + 1.0
     found = median_interval(values.tolist())
     assert (found.estimate, found.low, found.high) == ((count + 1) / 2, rank, count + 1 - rank)

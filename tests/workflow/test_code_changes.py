@@ -70,7 +70,7 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
 
 
 def test_comments_and_code_that_generates_run_nothing(finished_run: Path, package: Path) -> None:
-    """All at once: one change that ran something would show."""
+    """All changes at once: if one of them triggers a job, the test fails."""
     for file in ("grading/extraction.py", "engines/sampling.py"):
         append(package / "stair" / file, "\n# A comment.\n")
     for file in ("engines/transformers/engine.py", "training/loop.py", "rollouts/stage.py"):

@@ -294,7 +294,7 @@ def test_a_response_that_cannot_be_generated(
         assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
         TRY_AGAIN(project, code=1)
     monkeypatch.delenv(SOCKET)
-    monkeypatch.delenv("PYTHONPATH")  # without the fault, a response that were asked for again would be there
+    monkeypatch.delenv("PYTHONPATH")  # without the fault, a second request would generate the response
     shard_log = project / "results/smoke/logs/evaluation" / MODEL / BENCHMARK / "native-0-of-1.log"
     told = shard_log.read_text()
     assert f"could not generate {place}: the device's memory does not suffice" in told and "Traceback" not in told

@@ -36,7 +36,7 @@ SHUFFLED: dict[str, Literal["histories", "problems"]] = {
 }
 """The controls: what the assistant read is shuffled across."""
 RESAMPLED = ("assistant", "user", "assistant, shuffled across histories")
-"""The increments with an interval: those of which the text gives numbers or that it compares."""
+"""The increments with an interval: the text gives or compares their numbers."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def _lines(judged: Judged) -> Iterator[Line]:
 
 
 def _numbers(part: Part | None) -> Line:
-    """A part's effect with its interval, unit and sizes; none where it was not run, no ends where nothing is known of them."""
+    """A part's effect with its interval, unit and sizes; empty if it was not run, without ends if these are unknown."""
     if part is None or isinstance(part.effect, Gap):
         return {}
     effect, interval, seeds = part.effect, part.effect.interval, part.effect.seeds

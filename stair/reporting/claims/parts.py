@@ -42,7 +42,7 @@ class Part:
 
     @property
     def gap(self) -> str:
-        """Why there is no effect, or no interval of it; empty where there are both."""
+        """Why there is no effect, or no interval of it; empty if there are both."""
         if isinstance(self.effect, Gap):
             return self.effect.reason
         return "" if isfinite(self.effect.interval.low) else "too few histories for an interval"
@@ -254,7 +254,7 @@ def _scaled(interval: Interval, factor: float) -> Interval:
 
 
 def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> tuple[Interval, str] | Gap:
-    """A plain number, or a reported one with its interval and unit; without an interval, nothing is known of its noise."""
+    """A plain number, or a reported one with its interval and unit; an absent interval is infinite."""
     if not isinstance(side, str):
         return Interval(side, side, side), ""
     label = paper_labels.MODELS.get(model, model)

@@ -86,7 +86,7 @@ def _verdict(effect: Effect | Gap, tests: int) -> Verdict:
 
 
 def _upper_end(interval: Interval, tests: int) -> float:
-    """The upper end of a normal error's interval, whose level's remainder is divided by `tests`."""
+    """The upper end of an interval of normal errors, for a test at 5% divided by `tests`."""
     wider = stats.norm.ppf(1.0 - _LEVEL / (2.0 * tests)) / stats.norm.ppf(1.0 - _LEVEL / 2.0)
     return interval.estimate + float(wider) * (interval.high - interval.estimate)
 

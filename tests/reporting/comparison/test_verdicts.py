@@ -137,14 +137,14 @@ def test_labels_of_the_study_with_a_shared_t1_are_joined_under_the_papers(tmp_pa
 def test_files_that_cannot_be_read_are_named_with_the_remedy(tmp_path: Path) -> None:
     config = resolve(Path(__file__).parents[3], {"run": "paper"})
     path = tmp_path / "shared_t1.csv"
-    with pytest.raises(ValueError, match=r"shared_t1\.csv does not exist; make it again: snakemake tables"):
+    with pytest.raises(ValueError, match=r"shared_t1\.csv does not exist; rebuild with: snakemake tables"):
         read_ours([path], config)
     text = tidy_csv(
         "tab:shared-t1", [Value("qwen3.5-4b", "aime2025", "native", "T2", "", "Avg@4", 50.0, "%")], Labels.of(config)
     )
     path.write_text(text.replace("50.0", "half"))
     with pytest.raises(
-        ValueError, match=r"shared_t1\.csv: the number of 'Avg@4' is 'half'; delete the file and make it"
+        ValueError, match=r"shared_t1\.csv: the number of 'Avg@4' is 'half'; delete the file and rebuild"
     ):
         read_ours([path], config)
 
