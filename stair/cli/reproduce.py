@@ -163,6 +163,9 @@ def _snakemake(command: list[str], cluster: Cluster | None = None) -> int:
                 except ConfigError as error:  # this process ends all the same
                     print(f"stair: the run's jobs were not cancelled: {error}", file=sys.stderr)
             _stop(child)
+            if cluster is not None:  # what Snakemake submitted meanwhile
+                with suppress(ConfigError):
+                    cluster.cancel()
             raise
 
 

@@ -53,7 +53,8 @@ class DrivenRun(Run):
             "gpu_model": limit.gpu_model if need.gpus else None,
             "slurm_partition": partition,
             "slurm_account": site.account,
-            "slurm_extra": f"--signal=USR1@{site.signal_seconds}",
+            # Others start over after a warning, which their short requests would bring at once.
+            "slurm_extra": f"--signal=USR1@{site.signal_seconds}" if need.resumes else None,
         }
 
     def begin(self) -> None:

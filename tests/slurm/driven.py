@@ -145,6 +145,11 @@ class DrivenRun:
         """Finished records of the logs below a work folder."""
         return sum(len(WorkLog(log)) for log in (self.results / "work" / work).glob("**/log"))
 
+    def records_of_shard(self, work: str, shard: str) -> int:
+        """Finished records of one shard."""
+        logs = list((self.results / "work" / work).glob(f"**/log/shard-{shard}-of-*.log"))
+        return len(WorkLog.of_files(logs)) if logs else 0
+
     def repeated(self) -> int:
         """Records that were written twice, in all logs."""
         logs = list((self.results / "work").glob("**/log"))

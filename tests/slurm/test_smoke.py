@@ -36,8 +36,9 @@ def reach_time_limits(run: DrivenRun) -> None:
     run.start()
     run.until("both shards run", lambda: len(run.jobs("rollout_shard")) == 2)
     warned, stuck = run.jobs("rollout_shard")
-    for job in (warned, stuck):
-        run.until("the shard has finished responses", lambda: run.records("rollouts") >= 3)
+    shards = {job: run.show(job)["Comment"].split("_")[-2] for job in (warned, stuck)}
+    for job, shard in shards.items():
+        run.until("the shard has finished responses", lambda: run.records_of_shard("rollouts", shard) >= 2)  # noqa: B023
         process = run.process_of(job, "rollouts")
         # Slurm's warning wakes the one, so that it handles the signal. Nothing wakes the other.
         if job == warned:
