@@ -73,9 +73,10 @@ def _sizes(run: Run, site: Site) -> tuple[dict[str, int], int]:
 
 
 def _partition(site: Site, jobs: list[Resources]) -> Partition:
-    """The partition that the jobs of a group go to: they ask for the same, but for the model."""
+    """The partition that the jobs of a group go to: they ask for the same."""
     name = site.partition_for(0, max(job.mem_mb for job in jobs), max(job.minutes for job in jobs))
-    return site.partitions[name] if name is not None else Partition(minutes=1, mem_mb=1)
+    assert name is not None, "check_fits refuses such a run"
+    return site.partitions[name]
 
 
 def _requests(run: Run, group: _Group) -> Iterator[Resources]:
