@@ -82,6 +82,8 @@ def reproduce(
         folder = profile_folder(root, profile)
         command += ["--profile", str(folder)]
         if runs_on_slurm(folder):
+            if cores is not None:
+                raise ConfigError("--cores limits jobs on this machine; with --profile slurm, `jobs` in the profile limits them")
             cluster = Cluster(read_site(root), Run(config, paths))
             check_fits(Run(config, paths), cluster.site)
             command += cluster.arguments

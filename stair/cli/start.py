@@ -73,20 +73,23 @@ def plan(
 ) -> None:
     """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
 
-    Reads config.yaml, the run's overlay and, with --calibrate, the timings and provenance.json of a finished run. Writes
-    nothing.
+    Reads config.yaml, the run's overlay, site.yaml where there is one, and, with --calibrate, the timings and
+    provenance.json of a finished run. Writes nothing.
     """
     import json
 
     from stair.cli.reproduce import parse_settings, project_root
     from stair.config.resolve import resolve
+    from stair.config.site import read_site, site_file
     from stair.planning.calibration import calibrate as learn
     from stair.planning.run_plan import make_plan
     from stair.planning.text import plan_text
 
-    resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
+    root = project_root()
+    resolved = resolve(root, {"run": run} | parse_settings(set_ or []))
     learned = learn(calibrate) if calibrate is not None else None
-    planned = make_plan(resolved, calibration=learned, gpus=gpus, gpu_hour=gpu_hour)
+    site = read_site(root) if site_file(root).is_file() else None
+    planned = make_plan(resolved, calibration=learned, gpus=gpus, gpu_hour=gpu_hour, site=site)
     print(json.dumps(planned.as_json(), indent=2) if json_ else plan_text(planned), end="\n" if json_ else "")
 
 

@@ -159,7 +159,7 @@ def _work(request: dict[str, Any], files: list[int]) -> None:
 
 
 def serve(descriptor: int) -> None:
-    """The warm process: imports, reads the sources that jobs digest, serves the listening socket that it was given."""
+    """The warm process: imports, and serves the listening socket that it was given."""
     import gc
     import importlib
 
@@ -171,9 +171,6 @@ def serve(descriptor: int) -> None:
     gc.disable()
     for module in MODULES:
         importlib.import_module(module)
-    from stair.graph.code_digest import parse_package
-
-    parse_package()
     gc.enable()
     gc.freeze()  # a collection in a job need not touch, and so copy, what all share
     _Jobs(socket.socket(fileno=descriptor)).serve()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from contextlib import suppress
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import NamedTuple
+
+from stair.records.files import write_text
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = Path(__file__).parents[1].name
@@ -16,10 +20,12 @@ _ITERATES = "pkgutil.iter_modules"
 
 
 class Module(NamedTuple):
-    """The part of a module that enters a digest: the names that it imports, and its syntax tree without docstrings."""
+    """The part of a module that enters a digest."""
 
     imports: tuple[str, ...]
+    """The names that it imports."""
     code: str
+    """SHA-256 of its syntax tree without docstrings."""
 
 
 @cache
@@ -33,6 +39,7 @@ def modules_digest(*modules: str, leave_out: tuple[str, ...] = ()) -> str:
     digest = hashlib.sha256()
     for name in sorted(reached):
         digest.update(f"{name}\0{reached[name].code}\0".encode())
+    _parser(_ROOT / _PACKAGE).keep()
     return digest.hexdigest()
 
 
@@ -45,21 +52,13 @@ def modules_reached(*modules: str, leave_out: tuple[str, ...] = ()) -> dict[str,
         path = _file_of(name)
         if path is None or name in reached or any(f"{name}.".startswith(f"{package}.") for package in leave_out):
             continue
-        reached[name] = _parse(path.read_text(encoding="utf-8"))
+        reached[name] = _parser(_ROOT / _PACKAGE).module(path)
         queue += reached[name].imports
         if _ITERATES in reached[name].imports:
             queue += [f"{name}.{file.stem}" for file in path.parent.glob("*.py") if file != path]
         if "." in name:
             queue.append(name.rsplit(".", 1)[0])
     return reached
-
-
-def parse_package() -> None:
-    """Parses every module of this package, so that processes forked from this one need not."""
-    for path in sorted((_ROOT / _PACKAGE).rglob("*.py")):
-        # A file that nobody imports may be half written.
-        with suppress(OSError, SyntaxError, UnicodeDecodeError):
-            _parse(path.read_text(encoding="utf-8"))
 
 
 def _file_of(module: str) -> Path | None:
@@ -72,7 +71,46 @@ def _file_of(module: str) -> Path | None:
     return None
 
 
-@cache  # a graph asks for many digests, and most modules are in all of them
+class _Parser:
+    """Parses the modules of a package, and keeps what it found beside Python's own compiled modules.
+
+    Every start of Snakemake digests the whole package. Parsing it would take a fourth of that start.
+    """
+
+    def __init__(self, package: Path) -> None:
+        # The file's name has Python's version, because syntax trees differ by it, and this module's digest.
+        own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+        self._file = Path(cache_from_source(str(package / f"syntax-{own}.py"))).with_suffix(".json")
+        self._package, self._changed = package, False
+        self._found: dict[str, tuple[str, Module]] = {}
+        with suppress(OSError, ValueError):
+            kept = json.loads(self._file.read_text(encoding="utf-8"))
+            self._found = {name: (text, Module(tuple(imports), code)) for name, (text, imports, code) in kept.items()}
+
+    def module(self, path: Path) -> Module:
+        """The part of a module's file that enters a digest."""
+        content, name = path.read_bytes(), str(path.relative_to(self._package))
+        text = hashlib.sha256(content).hexdigest()
+        if self._found.get(name, ("",))[0] != text:
+            self._found[name] = text, _parse(content.decode())
+            self._changed = True
+        return self._found[name][1]
+
+    def keep(self) -> None:
+        """Writes what was found since the last call. A package that cannot be written is parsed at each start."""
+        if self._changed:
+            with suppress(OSError):
+                write_text(
+                    self._file, json.dumps({name: (text, *module) for name, (text, module) in self._found.items()})
+                )
+            self._changed = False
+
+
+@cache
+def _parser(package: Path) -> _Parser:
+    return _Parser(package)
+
+
 def _parse(text: str) -> Module:
     """The imports and syntax tree of a module's text."""
     tree, imports = ast.parse(text), []
@@ -90,4 +128,4 @@ def _parse(text: str) -> Module:
                 and isinstance(first.value.value, str)
             ):
                 node.body = node.body[1:]
-    return Module(tuple(imports), ast.dump(tree))
+    return Module(tuple(imports), hashlib.sha256(ast.dump(tree).encode()).hexdigest())

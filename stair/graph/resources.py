@@ -5,32 +5,23 @@ These are requests, not results: they enter no params and no key. A local run co
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from stair.backbones.architecture import describe
-from stair.backbones.parameters import total_parameters
-from stair.backbones.published import CONFIGS
 from stair.config.resolve import ConfigError
 from stair.config.site import SITE, Site
 from stair.core import SHARED_T1_STUDY, TURNS
+from stair.graph.model_shape import shape_of
 from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import OUTPUTS, shared_t1_run
 from stair.graph.run import Run
 
 _MB = 1_000_000
-_WIDTH = {"bfloat16": 2, "float32": 4, "float64": 8}
-"""Bytes of a number."""
-
 _LIBRARIES_MB, _CUDA_MB = 1_500, 6_000
 """A process with torch and Snakemake (a tiny run's jobs take at most 1,000 MB); what CUDA's libraries and pinned buffers add."""
 _ROWS_MB = 4_000
 """Rows of a real run, which are read 64 at a time, and the columns that are kept of them."""
-_UNKNOWN_PARAMETERS = 10_000_000_000
-"""Assumed for a model of the hub that is neither fetched nor published in `backbones.published`."""
 
 _TINY_MINUTES, _SHORT_MINUTES, _LONG_MINUTES = 5, 20, 240
 """Jobs that start over when they are stopped: of a tiny run, short ones, and long ones, which took at most an hour. A group
@@ -69,12 +60,14 @@ def resources(run: Run, output: OutputKind, *name: str, seals: bool = False, sit
     """
     wildcards = dict(zip(output.wildcards, name, strict=True))
     if seals or output.name not in _ON_GPU:
-        tiny = all(model.tiny is not None or _is_small(run, key) for key, model in run.config.models.items())
+        tiny = all(_is_small(run, model) for model in run.config.models)
         memory = _LIBRARIES_MB + (0 if tiny else _ROWS_MB)
         minutes = _TINY_MINUTES if tiny else _LONG_MINUTES if output.name in _LONG else _SHORT_MINUTES
         return Resources(0, memory, minutes, 0, False)
     gpus, workers = _gpus(run, output.name, wildcards)
-    memory = _LIBRARIES_MB + workers * (_weights_mb(run, wildcards["model"]) + (_CUDA_MB if gpus else 0))
+    memory = _LIBRARIES_MB + workers * (
+        math.ceil(shape_of(run, wildcards["model"]).weight_bytes / _MB) + (_CUDA_MB if gpus else 0)
+    )
     memory += _banks_mb(run, output.name, wildcards)
     resumes = output.name in _RESUMABLE
     restarting = _TINY_MINUTES if _is_small(run, wildcards["model"]) else _LONG_MINUTES
@@ -127,37 +120,8 @@ def _gpus(run: Run, output: str, wildcards: Mapping[str, str]) -> tuple[int, int
     return workers * config.gpus_for("transformers"), workers
 
 
-def _model_config(run: Run, model: str) -> Mapping[str, Any] | None:
-    """The content of a model's config.json; the published one before the model is fetched; None for an unknown model."""
-    path = run.paths.model_folder(run.config, model) / "config.json"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return CONFIGS.get(model)
-    return content if isinstance(content, dict) else None
-
-
-def _facts(run: Run, model: str) -> tuple[int, int]:
-    """Parameters of a model, and keys and values of a token in one layer."""
-    if model not in run.model_sizes:
-        tiny = run.config.models[model].tiny
-        if tiny is not None:
-            layer = 4 * tiny.hidden_size * tiny.heads * tiny.head_dim + 3 * tiny.hidden_size * tiny.ffn
-            run.model_sizes[model] = tiny.layers * layer, 2 * tiny.kv_heads * tiny.head_dim
-        elif (content := _model_config(run, model)) is None:
-            run.model_sizes[model] = _UNKNOWN_PARAMETERS, 2 * 8 * 128
-        else:
-            facts = describe(content)
-            run.model_sizes[model] = total_parameters(content), 2 * facts.kv_heads * facts.head_dim
-    return run.model_sizes[model]
-
-
-def _weights_mb(run: Run, model: str) -> int:
-    return math.ceil(_facts(run, model)[0] * _WIDTH[run.config.models[model].dtype] / _MB)
-
-
 def _is_small(run: Run, model: str) -> bool:
-    return _facts(run, model)[0] < 100_000_000
+    return shape_of(run, model).small
 
 
 def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
@@ -181,8 +145,8 @@ def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
         turns = condition.turns - 1
         tokens = config.models[model].sampling_for(wildcards["benchmark"]).max_new_tokens
     layers = len(config.controllers[controller].controlled_layers) if controller in config.controllers else 3
-    width = _WIDTH[config.models[model].dtype]
-    return math.ceil(rows * turns * tokens * layers * _facts(run, model)[1] * width / _MB)
+    shape = shape_of(run, model)
+    return math.ceil(rows * turns * tokens * layers * shape.cache_numbers * shape.width / _MB)
 
 
 def _states_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+
+if TYPE_CHECKING:
+    from stair.graph.model_shape import Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +26,8 @@ class Run:
     """Cache of `outputs.is_restored`, by output and job."""
     digests: dict[tuple[str, ...], str | None] = field(default_factory=dict, init=False, repr=False)
     """Cache of the digests of jobs' settings, by output and job; None for a job that the configuration does not have."""
-    model_sizes: dict[str, tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
-    """Cache of `graph.resources`, by model."""
+    shapes: dict[str, Shape] = field(default_factory=dict, init=False, repr=False)
+    """Cache of `model_shape.shape_of`, by model."""
 
     @cached_property
     def archive(self) -> Run | None:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 from stair.config.model import Config
+from stair.graph.model_shape import shape_of
 from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
-from stair.planning.model_shape import shape_of
 from stair.reporting import paper_labels
 from stair.reporting.claims.statements import Compare, Pooled, Shared, Transitions, Values
 

@@ -8,7 +8,11 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.config.resolve import ConfigError
+from stair.config.site import Site
+from stair.graph.job_groups import submissions
 from stair.graph.outputs import OUTPUTS
+from stair.graph.resources import check_fits
 from stair.graph.run import Run
 from stair.planning.calibration import Calibration
 from stair.planning.decidable import Decidable, decidable
@@ -44,6 +48,10 @@ class Plan:
     wall_hours: float
     gpus: int
     gpu_hour: float | None
+    submissions: int | None
+    """Jobs that the site's scheduler sees; None without a site, or where it has no partition for one of them."""
+    unfit: str | None
+    """Why the site cannot run one of the jobs."""
     claims: tuple[Decidable, ...]
     unknown_models: tuple[str, ...]
     """Models whose shape is neither fetched nor published here."""
@@ -73,16 +81,30 @@ class Plan:
             "wall_hours": self.wall_hours,
             "gpus": self.gpus,
             "money": self.money,
+            "submissions": self.submissions,
+            "unfit": self.unfit,
             "claims": claims,
             "unknown_models": list(self.unknown_models),
         }
 
 
 def make_plan(
-    config: Config, *, calibration: Calibration | None = None, gpus: int = 1, gpu_hour: float | None = None
+    config: Config,
+    *,
+    calibration: Calibration | None = None,
+    gpus: int = 1,
+    gpu_hour: float | None = None,
+    site: Site | None = None,
 ) -> Plan:
     """The plan of a configuration. Reads small files and writes nothing."""
     run = Run(config, RunPaths.of(config))
+    submitted, unfit = None, None
+    if site is not None:
+        try:
+            check_fits(run, site)
+            submitted = submissions(run, site)
+        except ConfigError as error:
+            unfit = str(error)
     costs = CostModel(run, calibration.tokens) if calibration else CostModel(run)
     jobs = planned_jobs(costs, calibration.factor) if calibration else planned_jobs(costs)
     groups: dict[tuple[str, str], list[PlannedJob]] = {}
@@ -96,6 +118,8 @@ def make_plan(
         wall_seconds(jobs, gpus) / _HOUR,
         gpus,
         gpu_hour,
+        submitted,
+        unfit,
         tuple(decidable(run)),
         tuple(model for model in config.models if not costs.shape(model).known),
     )

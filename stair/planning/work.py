@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stair.config.model import Config
 from stair.core import TURNS
+from stair.graph.model_shape import Shape, shape_of
 from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
 from stair.planning.assumptions import assumed, mean_tokens
-from stair.planning.model_shape import Shape, shape_of
 from stair.planning.sizes import problems_of, records_of, updates_of
 
 Tokens = Callable[[str, str, str], float | None]
@@ -36,7 +36,6 @@ class CostModel:
 
     run: Run
     measured: Tokens = lambda model, problems, condition: None
-    _shapes: dict[str, Shape] = field(default_factory=dict)
 
     @property
     def config(self) -> Config:
@@ -44,10 +43,8 @@ class CostModel:
         return self.run.config
 
     def shape(self, model: str) -> Shape:
-        """A model's shape, read once."""
-        if model not in self._shapes:
-            self._shapes[model] = shape_of(self.run, model)
-        return self._shapes[model]
+        """A model's shape."""
+        return shape_of(self.run, model)
 
     @property
     def small(self) -> bool:

@@ -18,6 +18,8 @@ from stair.graph.run import Run
 from stair.workflow.driver_claim import DRIVER, driver_claimant
 
 _LOOK_SECONDS = 1.0
+_PATIENCE_SECONDS = 30.0
+"""How often a start says which jobs it waits for."""
 
 
 def profile_folder(project: Path, profile: str) -> Path:
@@ -52,12 +54,10 @@ class Cluster:
         """Snakemake's arguments for this run and site."""
         return ["--slurm-jobname-prefix", self._prefix, *group_arguments(self._run, self.site), *self.site.snakemake]
 
-    def cancel(self) -> list[str]:
-        """Cancels the run's jobs; they flush their finished work. Returns their ids."""
-        jobs = self._jobs()
-        if jobs:
+    def cancel(self) -> None:
+        """Cancels the run's jobs; they flush their finished work."""
+        if jobs := self._jobs():
             _ask("scancel", *jobs)
-        return jobs
 
     def end_jobs_of_killed_driver(self) -> None:
         """Cancels the jobs that a killed driver left, and waits for their end: their shards are submitted again.
@@ -65,24 +65,35 @@ class Cluster:
         Raises:
             ConfigError: the run's driver is at work, so the jobs are its own; or Slurm does not answer.
         """
+        # A driver claims the run before it submits, so jobs that were there before nobody held the claim are nobody's.
+        left = self._jobs()
         if (claimant := driver_claimant(self._paths)) is not None:
             raise ConfigError(
                 f"process {claimant.process} on {claimant.host} drives {self._paths.folder} since {claimant.since}; wait "
                 f"for it or stop it (if it is surely gone, delete {self._paths.work() / f'.{DRIVER}.claim'})"
             )
-        if jobs := self.cancel():
-            print(
-                f"stair: cancelled {len(jobs)} jobs of an earlier start; they save their finished work, and the rest is "
-                "submitted again",
-                file=sys.stderr,
-            )
-        while self._jobs():
+        if not left:
+            return
+        _ask("scancel", *left)
+        print(
+            f"stair: cancelled {len(left)} jobs of an earlier start; they save their finished work, and the rest is "
+            "submitted again",
+            file=sys.stderr,
+        )
+        said = time.monotonic()
+        while ending := {job: state for job, state in self._jobs().items() if job in left}:
+            if time.monotonic() - said > _PATIENCE_SECONDS:
+                states = ", ".join(f"{job} {state}" for job, state in ending.items())
+                print(f"stair: waits for Slurm to end jobs that may still write: {states}", file=sys.stderr)
+                said = time.monotonic()
             time.sleep(_LOOK_SECONDS)
 
-    def _jobs(self) -> list[str]:
-        """The ids of the run's queued, running and ending jobs."""
-        lines = (line.partition(" ") for line in _ask("squeue", "--me", "--noheader", "--format=%i %j").splitlines())
-        return [job for job, _, name in lines if name.startswith(f"{self._prefix}_")]
+    def _jobs(self) -> dict[str, str]:
+        """The ids of the run's queued, running and ending jobs, and their states."""
+        lines = (
+            line.split(maxsplit=2) for line in _ask("squeue", "--me", "--noheader", "--format=%i %T %j").splitlines()
+        )
+        return {job: state for job, state, name in lines if name.startswith(f"{self._prefix}_")}
 
 
 def _ask(*words: str) -> str:

@@ -69,6 +69,19 @@ def test_the_digest_follows_code_and_ignores_comments(
     assert (digest() != before) == follows
 
 
+def test_what_was_parsed_is_kept_for_the_next_start(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = digest()
+    (kept,) = (house / "__pycache__").glob("syntax-*.json")
+    code_digest._parser.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(code_digest, "_parse", lambda text: pytest.fail("a known file is parsed again"))
+        assert digest() == parsed
+    kept.write_text("{")
+    code_digest._parser.cache_clear()
+    assert digest() == parsed, "a damaged file is replaced"
+    assert kept.read_text() != "{"
+
+
 def test_the_code_of_verdicts_contains_no_code_of_the_configuration() -> None:
     reached = code_digest.modules_reached("stair.evaluation.scores", "stair.grading.worker")
     assert [name for name in reached if name.startswith("stair.config")] == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.cli.reproduce import reproduce
 from stair.config.resolve import ConfigError
 from stair.config.site import read_site
 from stair.workflow.cluster import profile_folder, runs_on_slurm
@@ -55,3 +56,8 @@ def test_profiles_are_found_by_name() -> None:
     assert runs_on_slurm(profile_folder(ROOT, "slurm")) and not runs_on_slurm(profile_folder(ROOT, "default"))
     with pytest.raises(ConfigError, match="there is no such profile"):
         profile_folder(ROOT, "other")
+
+
+def test_cores_of_this_machine_limit_no_cluster() -> None:
+    with pytest.raises(ConfigError, match="^--cores limits jobs on this machine"):
+        reproduce("smoke", go=False, target="all", cores="2", profile="slurm", settings=[])

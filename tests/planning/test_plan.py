@@ -10,6 +10,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.config.site import Partition, Site
 from stair.graph.run import Run
 from stair.planning.assumptions import assumptions_table
 from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
@@ -17,6 +18,7 @@ from stair.planning.run_plan import Plan, make_plan
 from stair.planning.text import plan_text
 from stair.planning.work import CostModel
 from stair.statistics.paired import detectable_difference, planned_deviation
+from tests.graph.test_resources import SITE
 from tests.replay.test_sizes import paper as paper_replay
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +120,15 @@ def test_a_replays_disk_is_the_size_of_its_states(tmp_path: Path) -> None:
     settings, shapes, units = paper_replay()
     assert settings.shards > 1
     assert line.disk_gb == pytest.approx(shapes.nbytes(units) / 1e9, rel=0.02)
+
+
+def test_a_plan_at_a_site_counts_submissions_or_says_what_cannot_run(tmp_path: Path) -> None:
+    config = run_of("paper", tmp_path).config
+    small = Site(partitions={"gpu": Partition(minutes=2880, mem_mb=40_000, gpus=1)})
+    assert "With --profile slurm at the site of site.yaml: 357 submissions." in plan_text(make_plan(config, site=SITE))
+    refused = plan_text(make_plan(config, site=small))
+    assert "With --profile slurm it is refused: " in refused and "partitions.*.mem_mb" in refused
+    assert "slurm" not in plan_text(make_plan(config))
 
 
 def test_the_page_lists_the_assumptions() -> None:

@@ -112,12 +112,26 @@ class DrivenRun:
     def kill_driver(self) -> None:
         """SIGKILL to the driver and to the Snakemake that it runs; the cluster's jobs continue."""
         assert self.driver is not None
+        for process, _ in self._driving():
+            os.kill(process, signal.SIGKILL)
+        self.driver.wait(10)
+
+    def interrupt_driver(self) -> int:
+        """Ctrl-C to the driver. Returns its exit code."""
+        assert self.driver is not None
+        (process,) = [process for process, words in self._driving() if words[1].endswith(b"/stair")]
+        os.kill(process, signal.SIGINT)
+        return self.driver.wait(60)
+
+    def _driving(self) -> list[tuple[int, list[bytes]]]:
+        """The driver and its Snakemake, with their words."""
+        found = []
         for process in self.cluster.members():
             with suppress(OSError):
-                words = (process / "cmdline").read_bytes()
+                words = (process / "cmdline").read_bytes().split(b"\0")
                 if b"--profile" in words and os.readlink(process / "cwd") == str(self.folder):
-                    os.kill(int(process.name), signal.SIGKILL)
-        self.driver.wait(10)
+                    found.append((int(process.name), words))
+        return found
 
     def jobs(self, rule: str, state: str = "R") -> list[str]:
         """The Slurm ids of a rule's jobs in a state."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.jobs.interruption import EXIT_AGAIN
 from tests.slurm.cluster import NODES, Cluster
 from tests.slurm.conftest import ON_SLURM
 from tests.slurm.driven import NODE, DrivenRun
@@ -31,10 +32,17 @@ def limited_run(cluster: Cluster, local_run: Path, folder: Path) -> DrivenRun:
     return run
 
 
-def reach_time_limits(run: DrivenRun) -> None:
-    """One job is warned before its limit; another does not see the warning and reaches its limit."""
+def stop_and_reach_time_limits(run: DrivenRun) -> None:
+    """Ctrl-C ends the run and its jobs. Then one job is warned before its limit, and another reaches its limit."""
     run.start()
     run.until("both shards run", lambda: len(run.jobs("rollout_shard")) == 2)
+    run.until("they have finished responses", lambda: run.records("rollouts") >= 2)
+    interrupted = run.jobs("rollout_shard")
+    assert run.interrupt_driver() == EXIT_AGAIN
+
+    run.start()
+    run.until("both shards run again", lambda: len(run.jobs("rollout_shard")) == 2)
+    assert set(interrupted) <= set(run.ended("CANCELLED"))
     warned, stuck = run.jobs("rollout_shard")
     shards = {job: run.show(job)["Comment"].split("_")[-2] for job in (warned, stuck)}
     for job, shard in shards.items():
@@ -97,7 +105,7 @@ def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPath
     """Both runs at the same time, because the limited one waits for minutes."""
     folder = tmp_path_factory.mktemp("stories")
     told: dict[str, tuple[DrivenRun, Callable[[DrivenRun], None]]] = {
-        "limited": (limited_run(cluster, local_run, folder / "limited"), reach_time_limits),
+        "limited": (limited_run(cluster, local_run, folder / "limited"), stop_and_reach_time_limits),
         "whole": (whole_run(cluster, folder / "whole"), go_through_faults),
     }
     with ThreadPoolExecutor() as pool:

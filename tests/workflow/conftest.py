@@ -20,7 +20,6 @@ import pytest
 
 from stair.cli.reproduce import warm_process
 from stair.cli.warm_client import SOCKET
-from stair.graph.code_digest import parse_package
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
@@ -90,7 +89,6 @@ def _prepare_snakemake() -> None:
     from snakemake import cli as snakemake_cli  # other folders' tests import this file without Snakemake
 
     snakemake_cli.get_argument_parser()  # imports the plugins
-    parse_package()
 
 
 def _snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str], output: IO[str], errors: IO[str]) -> None:

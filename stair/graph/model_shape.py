@@ -1,4 +1,4 @@
-"""The shape of a model, as far as its cost depends on it."""
+"""The shape of a model, as far as its cost and its requests depend on it. Imports no torch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,13 @@ class Shape:
 
 
 def shape_of(run: Run, model: str) -> Shape:
-    """A model's shape: from its folder, or as published, or of the model that the run trains."""
+    """A model's shape: from its folder, or as published, or of the model that the run trains. Read once a run."""
+    if model not in run.shapes:
+        run.shapes[model] = _shape(run, model)
+    return run.shapes[model]
+
+
+def _shape(run: Run, model: str) -> Shape:
     settings = run.config.models[model]
     width = _WIDTH[settings.dtype]
     if (tiny := settings.tiny) is not None:
