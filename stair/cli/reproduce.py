@@ -83,7 +83,9 @@ def reproduce(
         command += ["--profile", str(folder)]
         if runs_on_slurm(folder):
             if cores is not None:
-                raise ConfigError("--cores limits jobs on this machine; with --profile slurm, `jobs` in the profile limits them")
+                raise ConfigError(
+                    "--cores limits jobs on this machine; with --profile slurm, `jobs` in the profile limits them"
+                )
             cluster = Cluster(read_site(root), Run(config, paths))
             check_fits(Run(config, paths), cluster.site)
             command += cluster.arguments

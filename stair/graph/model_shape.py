@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from stair.backbones.architecture import describe
 from stair.backbones.parameters import total_parameters
 from stair.backbones.published import CONFIGS
-from stair.graph.run import Run
+from stair.config.model import Config
+from stair.config.paths import RunPaths
 
 _WIDTH = {"bfloat16": 2, "float32": 4, "float64": 8}
 
@@ -52,15 +53,9 @@ class Shape:
         return self.parameters < 100_000_000
 
 
-def shape_of(run: Run, model: str) -> Shape:
-    """A model's shape: from its folder, or as published, or of the model that the run trains. Read once a run."""
-    if model not in run.shapes:
-        run.shapes[model] = _shape(run, model)
-    return run.shapes[model]
-
-
-def _shape(run: Run, model: str) -> Shape:
-    settings = run.config.models[model]
+def shape_of(config: Config, paths: RunPaths, model: str) -> Shape:
+    """A model's shape: from its folder, or as published, or of the model that the run trains."""
+    settings = config.models[model]
     width = _WIDTH[settings.dtype]
     if (tiny := settings.tiny) is not None:
         inner = tiny.heads * tiny.head_dim
@@ -70,7 +65,7 @@ def _shape(run: Run, model: str) -> Shape:
             tiny.layers * layer, tiny.layers, full, 2 * tiny.kv_heads * tiny.head_dim, inner, tiny.hidden_size, width
         )
     try:
-        content = json.loads((run.paths.model_folder(run.config, model) / "config.json").read_text(encoding="utf-8"))
+        content = json.loads((paths.model_folder(config, model) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         content = CONFIGS.get(model)
     try:

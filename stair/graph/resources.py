@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from stair.config.resolve import ConfigError
 from stair.config.site import SITE, Site
 from stair.core import SHARED_T1_STUDY, TURNS
-from stair.graph.model_shape import shape_of
 from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import OUTPUTS, shared_t1_run
 from stair.graph.run import Run
@@ -66,7 +65,7 @@ def resources(run: Run, output: OutputKind, *name: str, seals: bool = False, sit
         return Resources(0, memory, minutes, 0, False)
     gpus, workers = _gpus(run, output.name, wildcards)
     memory = _LIBRARIES_MB + workers * (
-        math.ceil(shape_of(run, wildcards["model"]).weight_bytes / _MB) + (_CUDA_MB if gpus else 0)
+        math.ceil(run.shape(wildcards["model"]).weight_bytes / _MB) + (_CUDA_MB if gpus else 0)
     )
     memory += _banks_mb(run, output.name, wildcards)
     resumes = output.name in _RESUMABLE
@@ -121,7 +120,7 @@ def _gpus(run: Run, output: str, wildcards: Mapping[str, str]) -> tuple[int, int
 
 
 def _is_small(run: Run, model: str) -> bool:
-    return shape_of(run, model).small
+    return run.shape(model).small
 
 
 def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
@@ -145,7 +144,7 @@ def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
         turns = condition.turns - 1
         tokens = config.models[model].sampling_for(wildcards["benchmark"]).max_new_tokens
     layers = len(config.controllers[controller].controlled_layers) if controller in config.controllers else 3
-    shape = shape_of(run, model)
+    shape = run.shape(model)
     return math.ceil(rows * turns * tokens * layers * shape.cache_numbers * shape.width / _MB)
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-
-if TYPE_CHECKING:
-    from stair.graph.model_shape import Shape
+from stair.graph.model_shape import Shape, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +23,19 @@ class Run:
     """Cache of `outputs.is_restored`, by output and job."""
     digests: dict[tuple[str, ...], str | None] = field(default_factory=dict, init=False, repr=False)
     """Cache of the digests of jobs' settings, by output and job; None for a job that the configuration does not have."""
-    shapes: dict[str, Shape] = field(default_factory=dict, init=False, repr=False)
-    """Cache of `model_shape.shape_of`, by model."""
+    _shapes: dict[str, Shape] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def archive(self) -> Run | None:
         """The outputs below `restored/`, where `stair restore` writes them, laid out as this run; None without that folder."""
         folder = self.paths.restored
         return Run(self.config, RunPaths(folder)) if folder.is_dir() else None
+
+    def shape(self, model: str) -> Shape:
+        """A model's shape, read once."""
+        if model not in self._shapes:
+            self._shapes[model] = shape_of(self.config, self.paths, model)
+        return self._shapes[model]
 
 
 def manifest_beside(file: Path) -> Path:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 
 from stair.config.model import Config
-from stair.graph.model_shape import shape_of
 from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
 from stair.reporting import paper_labels
@@ -102,5 +101,5 @@ def _no_number(run: Run, model: str, number: str) -> str:
         return "" if layer in layers else f"replay.layers does not list {layer} for {number!r}"
     everywhere = number.startswith(("attention mass", "median state displacement")) and "approximate" not in number
     if everywhere or (size is not None and int(size[1]) == analysis.neighborhoods[0] and "whitening" not in number):
-        return "" if layer < shape_of(run, model).layers else f"{model} has no layer {layer}"
+        return "" if layer < run.shape(model).layers else f"{model} has no layer {layer}"
     return "" if layer == analysis.reported_layer else f"replay.analysis.reported_layer is not {layer}"

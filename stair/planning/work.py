@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stair.config.model import Config
 from stair.core import TURNS
-from stair.graph.model_shape import Shape, shape_of
+from stair.graph.model_shape import Shape
 from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
@@ -44,7 +44,7 @@ class CostModel:
 
     def shape(self, model: str) -> Shape:
         """A model's shape."""
-        return shape_of(self.run, model)
+        return self.run.shape(model)
 
     @property
     def small(self) -> bool:

@@ -59,5 +59,5 @@ def test_profiles_are_found_by_name() -> None:
 
 
 def test_cores_of_this_machine_limit_no_cluster() -> None:
-    with pytest.raises(ConfigError, match="^--cores limits jobs on this machine"):
+    with pytest.raises(ConfigError, match="cores limits jobs on this machine"):
         reproduce("smoke", go=False, target="all", cores="2", profile="slurm", settings=[])
