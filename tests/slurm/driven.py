@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from stair.records.worklog import WorkLog
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import NODES, Cluster
 from tests.workflow.conftest import environment
 
 # The plugin asks for the states of jobs after 1, 11, 21, ... seconds, so a job of five seconds would take half a minute.
@@ -41,7 +41,7 @@ class DrivenRun:
     snakemake: Sequence[str] = ()
     signal_seconds: int = 30
     as_job: bool = False
-    """Whether the driver is a job of the cluster, too."""
+    """Whether the driver is a job of the cluster, too, on the first node."""
     driver: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -64,6 +64,7 @@ class DrivenRun:
             words = (
                 "sbatch",
                 "--wait",
+                f"--nodelist={NODES[0]}",
                 "--mem=2000",
                 "--signal=B:USR1@60",
                 *into,
