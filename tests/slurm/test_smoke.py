@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -84,13 +83,15 @@ def go_through_faults(run: DrivenRun) -> None:
     # The other run's jobs are on the first node alone.
     node = NODES[1]
     shards = ("controls_shard", "evaluation_shard", "replay_shard")
-    run.until(
-        "a shard works on the second node",
-        lambda: any(run.show(job)["NodeList"] == node for shard in shards for job in run.jobs(shard)),
-    )
+
+    def working() -> list[str]:
+        return [job for shard in shards for job in run.jobs(shard) if run.show(job)["NodeList"] == node]
+
+    run.until("a shard works on the second node", working)
+    lost = working()
     run.cluster.stop_node(node)
     run.cluster.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
-    time.sleep(2)
+    run.until("Slurm puts a lost job back", lambda: any(run.show(job)["Restarts"] == "1" for job in lost))
     run.cluster.start_node(node)
     run.cluster.ask("scontrol", "update", f"nodename={node}", "state=resume")
     assert cancelled in run.ended("CANCELLED")

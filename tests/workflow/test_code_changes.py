@@ -44,7 +44,7 @@ def package(tmp_path: Path) -> Path:
     """A copy of the code, which the workflow then uses in place of the installed one."""
     folder = tmp_path / "code"
     for name in ("stair", "snakemake_logger_plugin_stair"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)
     return folder
 
 
