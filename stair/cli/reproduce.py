@@ -70,7 +70,8 @@ def reproduce(
     """Runs the workflow to a target.
 
     Raises:
-        ConfigError: the configuration, the profile or the site cannot be used, or another process drives a run in this folder.
+        ConfigError: the configuration, the profile or the site cannot be used, another process drives a run in this folder, or
+            a signal has ended Snakemake.
     """
     root = project_root()
     config = resolve(root, parse_settings(settings) | {"run": run})
@@ -104,6 +105,7 @@ def reproduce(
     _free_stale_lock(Path(config.results))
     remove_leftovers(paths.folder)
     withdrawn = _withdrawn(paths)
+    started = time.time()
     try:
         code = _snakemake([*command, *tail], cluster)
         # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
@@ -111,8 +113,13 @@ def reproduce(
             withdrawn |= more
             print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
             code = _snakemake([*command, *tail], cluster)
+        while code > 0 and cluster is not None and cluster.outlast_silence(started):
+            started = time.time()
+            code = _snakemake([*command, *tail], cluster)
     finally:
         forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its claim back
+    if code < 0:
+        raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
     if code:
         raise SystemExit(code)
     if target == "all":

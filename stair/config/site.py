@@ -27,7 +27,9 @@ class Partition(Strict):
 class Site(Strict):
     """What a cluster offers."""
 
-    account: Text | None = Field(None, description="The account that pays; null submits without one.")
+    account: Text | None = Field(
+        None, description="The account that pays; null leaves the choice to Snakemake's executor."
+    )
     signal_seconds: Positive = Field(300, description="How long before its time limit a job is warned.")
     partitions: dict[str, Partition] = Field(min_length=1, description="By name; a job goes to the first that fits.")
     snakemake: Texts = Field((), description="Further arguments of Snakemake.")
@@ -73,7 +75,7 @@ def read_site(project: Path) -> Site:
         raise ConfigError(f"{SITE} does not exist: copy site.example.yaml to {SITE} and name your cluster's partitions")
     try:
         return Site.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not YAML ({' '.join(str(error).split())})") from None
     except ValidationError as error:
         wrong = "; ".join(

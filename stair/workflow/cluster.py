@@ -16,10 +16,14 @@ from stair.config.site import Site
 from stair.graph.job_groups import group_arguments
 from stair.graph.run import Run
 from stair.workflow.driver_claim import DRIVER, driver_claimant
+from stair.workflow.journal import read_journal
 
 _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
 """How often a start says which jobs it waits for."""
+_SILENCE_SECONDS = 10.0
+_SILENT = ("Unable to contact slurm controller", "Socket timed out")
+"""What sbatch says when Slurm's controller does not answer."""
 
 
 def profile_folder(project: Path, profile: str) -> Path:
@@ -87,6 +91,32 @@ class Cluster:
                 print(f"stair: waits for Slurm to end jobs that may still write: {states}", file=sys.stderr)
                 said = time.monotonic()
             time.sleep(_LOOK_SECONDS)
+
+    def outlast_silence(self, since: float) -> bool:
+        """Whether submissions have failed since a time because Slurm did not answer. Then waits until it does.
+
+        Retries of a submission follow within seconds, and a controller may be away for minutes.
+
+        Raises:
+            ConfigError: another process drives the run meanwhile.
+        """
+        failed = (
+            entry for entry in read_journal(self._paths).values() if entry.event == "failed" and entry.time >= since
+        )
+        if not any(silent in entry.message for entry in failed for silent in _SILENT):
+            return False
+        print(
+            "stair: Slurm did not answer, so jobs were not submitted; starting again when it answers", file=sys.stderr
+        )
+        while True:
+            try:
+                self.end_jobs_of_killed_driver()  # a submission may have arrived all the same
+            except ConfigError:
+                if driver_claimant(self._paths) is not None:  # somebody else has started the run meanwhile
+                    raise
+                time.sleep(_SILENCE_SECONDS)
+            else:
+                return True
 
     def _jobs(self) -> dict[str, str]:
         """The ids of the run's queued, running and ending jobs, and their states."""

@@ -22,7 +22,7 @@ from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
 from stair.workflow.driver_claim import holds_run
-from stair.workflow.job_logs import NOT_STARTED, explain, logs_since
+from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
 from stair.workflow.journal import Journal
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
@@ -172,20 +172,22 @@ class LogHandler(LogHandlerBase):
         name = job.name if job else getattr(record, "rule_name", "a job")
         logs += [path for path in self._cluster_logs.get(getattr(record, "jobid", -1), []) if path not in logs]
         written = logs_since(job.began if job else 0.0, map(Path, logs))
-        empty = "no message in its log" if written else NOT_STARTED
+        message = getattr(record, "rule_msg", None) or ""
+        empty = "no message in its log" if written else refusal(message) or NOT_STARTED
         explanation = explain(written)
         reason = explanation.line if explanation else empty
         if job is not None and (journal := self._journal()):
             event = "stopped" if _STOPPED in reason else "failed"
             facts = {
                 "logs": [os.path.abspath(path) for path in logs],
-                "message": getattr(record, "rule_msg", None) or "",
+                "message": message,
             }
             journal.write(event, job.rule, job.wildcards, **facts)
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
-            self._print_line(f"failed: {name}: {reason}" + (f" (log: {', '.join(logs)})" if logs else ""))
+            named = f" (log: {', '.join(logs)})" if logs and written else ""  # an earlier attempt's misleads
+            self._print_line(f"failed: {name}: {reason}{named}")
 
     def _submitted(self, job_id: str, number: str, log: str | None) -> None:
         """Records Slurm's number and log of a job, or of a group's jobs."""

@@ -11,13 +11,23 @@ from pathlib import Path
 NOT_STARTED = "its command did not start: the scheduler refused the job, or its node failed"
 """The reason of a failure without a log of the attempt."""
 
+_REFUSED = re.compile(r"sbatch: error: (.+?)(?:'\.)?$", flags=re.M)
+"""Lines of sbatch in a message of Snakemake's executor, which quotes them."""
 _CLOCK_SECONDS = 10.0
 """How far the clocks of a driver and of a file server may differ."""
 _LINES = 5
 _BYTES = 50_000
 _OWN = "stair: error:"
-_SLURM = re.compile(r"^(slurmstepd|srun|slurmd)\b.*(error|killed)", flags=re.I)
-"""Slurm's own lines in a job's log: memory, time limit, a lost node. Snakemake's lines after them explain nothing."""
+_SLURM = re.compile(r"^(slurmstepd|srun|slurmd)\b(?!.*Exited with exit code).*(error|killed)", flags=re.I)
+"""Slurm's own lines in a job's log: memory, time limit, a lost node. Snakemake's lines after them explain nothing, nor does
+Slurm's line about a command that failed by itself.
+"""
+
+
+def refusal(message: str) -> str:
+    """Why Slurm refused a job, from the message of Snakemake's executor; empty if it did not."""
+    said = _REFUSED.findall(message)
+    return f"Slurm refused the job: {'; '.join(said)}" if said else ""
 
 
 def _lines(path: Path) -> list[str]:

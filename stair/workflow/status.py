@@ -17,7 +17,7 @@ from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.jobs.claims import living
 from stair.workflow.driver_claim import DRIVER
-from stair.workflow.job_logs import NOT_STARTED, explain, logs_since
+from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
 from stair.workflow.journal import Entry, JobName, job_name, read_journal
 from stair.workflow.slurm_queue import EMPTY, ENDED_BADLY, WAITING, Queue, QueueEntry
 
@@ -186,7 +186,7 @@ class _States:
         """The log's last lines; a job that never began has those of the cluster's log only."""
         written = logs_since(entry.began, entry.logs)
         if not written:
-            reason = f"{NOT_STARTED}. {reason}".strip()
+            reason = refusal(reason) or f"{NOT_STARTED}. {reason}".strip()
         explanation = explain(written)
         log = str(explanation.log if explanation else written[0] if written else "")
         tail = explanation.tail if explanation else ()

@@ -30,6 +30,7 @@ def test_the_example_is_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("partitions: {}", "partitions"),
         ("partition: {}", "partition"),
         ("account: [", "is not YAML"),
+        ("account: \udcff", "is not YAML"),
         (
             "partitions: {a: {minutes: 6, mem_mb: 1}}",
             "site.yaml: partitions.a.minutes is 6, so jobs are warned at their start",
@@ -40,7 +41,7 @@ def test_a_wrong_site_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "site.yaml").write_text(text)
+    (tmp_path / "site.yaml").write_text(text, errors="surrogateescape")
     with pytest.raises(ConfigError) as refused:
         read_site(tmp_path)
     assert said in str(refused.value) and "\n" not in str(refused.value)

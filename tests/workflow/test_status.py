@@ -182,6 +182,18 @@ def test_slurms_own_lines_explain_a_failure(submitted: tuple[Config, RunPaths], 
     refused = state_of(submitted)
     assert (refused.state, refused.log, refused.tail) == ("failed", "", ())
     assert "its command did not start" in refused.reason
+    message = "The error message was 'sbatch: error: invalid partition\nsbatch: error: no job'.\n sbatch call: ..."
+    Journal(submitted[1]).write("failed", "evaluation_shard", WILDCARDS, **job | {"message": message})
+    assert state_of(submitted).reason == "Slurm refused the job: invalid partition; no job"
+
+
+def test_a_command_explains_its_own_failure(tmp_path: Path) -> None:
+    """Slurm's line only repeats that it failed."""
+    own, log = tmp_path / "shard.log", tmp_path / "6.log"
+    own.write_text("Traceback (most recent call last):\nRuntimeError: CUDA error\n")
+    log.write_text("srun: error: node1: task 0: Exited with exit code 1\n")
+    explanation = explain([own, log])
+    assert explanation is not None and explanation.line == "RuntimeError: CUDA error"
 
 
 def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: tuple[Config, RunPaths]) -> None:

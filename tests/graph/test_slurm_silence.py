@@ -1,0 +1,70 @@
+"""A run on Slurm while its controller does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+import snakemake_executor_plugin_slurm as executor
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import ConfigError, resolve
+from stair.config.site import Partition, Site
+from stair.graph.run import Run
+from stair.jobs.claims import Claim
+from stair.workflow import cluster as module
+from stair.workflow.cluster import Cluster
+from stair.workflow.driver_claim import DRIVER
+from stair.workflow.journal import Journal
+from stair.workflow.slurm_answers import outlast_silence
+
+ROOT = Path(__file__).parents[2]
+REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
+
+
+def test_jobs_outlast_a_question_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([(None, None), ({"7": "RUNNING"}, 0.1)])
+
+    async def ask(command: str, logger: object) -> object:
+        return next(answers)
+
+    assert "query_job_status" in executor.Executor.check_active_jobs.__code__.co_names
+    monkeypatch.setattr(executor, "query_job_status", ask)
+    outlast_silence()
+    outlast_silence()
+    assert asyncio.run(executor.query_job_status("squeue", None)) == ({}, 0.0)
+    assert asyncio.run(executor.query_job_status("squeue", None)) == ({"7": "RUNNING"}, 0.1)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    config = resolve(ROOT, {"run": "smoke", "results": str(tmp_path)})
+    monkeypatch.setattr(module, "_SILENCE_SECONDS", 0.0)
+    return Cluster(Site(partitions={"main": Partition(minutes=60, mem_mb=9000)}), Run(config, RunPaths.of(config)))
+
+
+def fail(cluster: Cluster, error: str) -> None:
+    Journal(RunPaths(cluster._paths.folder)).write("failed", "check", {}, message=REFUSED.format(error))
+
+
+def test_a_start_follows_when_slurm_answers_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = time.time() - 1
+    fail(cluster, "Invalid partition name specified")
+    assert not cluster.outlast_silence(before), "another start would fail, too"
+    fail(cluster, "Batch job submission failed: Unable to contact slurm controller (connect failure)")
+    assert not cluster.outlast_silence(time.time() + 1), "an earlier start's failure"
+    asked: list[str] = []
+
+    def ask(*words: str) -> str:
+        asked.append(words[0])
+        if len(asked) < 3:
+            raise ConfigError("squeue failed")
+        return ""
+
+    monkeypatch.setattr(module, "_ask", ask)
+    assert cluster.outlast_silence(before)
+    assert asked == ["squeue"] * 3
+    with Claim(cluster._paths.work(), DRIVER), pytest.raises(ConfigError, match="drives"):
+        cluster.outlast_silence(before)
