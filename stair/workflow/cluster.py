@@ -61,7 +61,7 @@ class Cluster:
     def cancel(self) -> None:
         """Cancels the run's jobs; they flush their finished work."""
         if jobs := self._jobs():
-            _ask("scancel", *jobs)
+            ask_slurm("scancel", *jobs)
 
     def end_jobs_of_killed_driver(self) -> None:
         """Cancels the jobs that a killed driver left, and waits for their end: their shards are submitted again.
@@ -78,7 +78,7 @@ class Cluster:
             )
         if not left:
             return
-        _ask("scancel", *left)
+        ask_slurm("scancel", *left)
         print(
             f"stair: cancelled {len(left)} jobs of an earlier start; they save their finished work, and the rest is "
             "submitted again",
@@ -121,12 +121,13 @@ class Cluster:
     def _jobs(self) -> dict[str, str]:
         """The ids of the run's queued, running and ending jobs, and their states."""
         lines = (
-            line.split(maxsplit=2) for line in _ask("squeue", "--me", "--noheader", "--format=%i %T %j").splitlines()
+            line.split(maxsplit=2)
+            for line in ask_slurm("squeue", "--me", "--noheader", "--format=%i %T %j").splitlines()
         )
         return {job: state for job, state, name in lines if name.startswith(f"{self._prefix}_")}
 
 
-def _ask(*words: str) -> str:
+def ask_slurm(*words: str) -> str:
     """The output of one of Slurm's commands. Raises ConfigError if it fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)

@@ -1,25 +1,50 @@
-"""Keeps a run's jobs while Slurm does not answer.
+"""Mends two silences in which Snakemake's Slurm executor would wait for ever. It is the only module that changes the executor.
 
-When a few questions in a row fail, Snakemake's Slurm executor drops the jobs that it asked about, and the run waits for ever.
-An answer that names no job makes it ask again later.
+- Slurm does not answer: after a few questions the executor drops the jobs that it asked about. It now asks again later.
+- Slurm no longer knows a job, because its controller lost its state, or because the driver was suspended for longer than
+  Slurm remembers ended jobs: the executor keeps waiting for it. Such a job now counts as failed, and is submitted again.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from typing import Any
 
 import snakemake_executor_plugin_slurm as executor
 
+from stair.config.resolve import ConfigError
+from stair.workflow.cluster import ask_slurm
+
+_UNKNOWN_SECONDS = 600.0
+"""How long an answer may leave out a job that an earlier one had: accounting lags behind."""
+
 
 def outlast_silence() -> None:
-    """Makes the executor of this process take a failed question for an answer without jobs."""
+    """Makes the executor of this process outlast both."""
     ask = executor.query_job_status
     if getattr(ask, "outlasts_silence", False):
         return
+    seen: dict[str, float] = {}
 
     async def asked(*words: Any) -> tuple[dict[str, str], float]:
         states, seconds = await ask(*words)
-        return ({}, 0.0) if states is None else (states, seconds)
+        if states is None:
+            return {}, 0.0  # an answer without jobs makes the executor ask again
+        now = time.monotonic()
+        seen.update(dict.fromkeys(states, now))
+        unknown = [job for job, when in seen.items() if now - when > _UNKNOWN_SECONDS]
+        return states | dict.fromkeys(_lost(unknown), "FAILED"), seconds
 
     asked.outlasts_silence = True  # type: ignore[attr-defined]
     executor.query_job_status = asked
+
+
+def _lost(jobs: Iterable[str]) -> set[str]:
+    """The jobs that are not in Slurm's queue, which knows more than accounting; none where it does not answer."""
+    if not (unknown := set(jobs)):
+        return unknown
+    try:
+        return unknown.difference(ask_slurm("squeue", "--me", "--noheader", "--format=%i").split())
+    except ConfigError:
+        return set()

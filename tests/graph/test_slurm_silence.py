@@ -15,6 +15,7 @@ from stair.config.site import Partition, Site
 from stair.graph.run import Run
 from stair.jobs.claims import Claim
 from stair.workflow import cluster as module
+from stair.workflow import slurm_answers
 from stair.workflow.cluster import Cluster
 from stair.workflow.driver_claim import DRIVER
 from stair.workflow.journal import Journal
@@ -36,6 +37,35 @@ def test_jobs_outlast_a_question_without_an_answer(monkeypatch: pytest.MonkeyPat
     outlast_silence()
     assert asyncio.run(executor.query_job_status("squeue", None)) == ({}, 0.0)
     assert asyncio.run(executor.query_job_status("squeue", None)) == ({"7": "RUNNING"}, 0.1)
+
+
+def test_a_job_that_slurm_has_forgotten_counts_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Job 7 is gone; accounting forgets job 8, which the queue knows."""
+    now = 0.0
+    answer = {"7": "RUNNING", "8": "RUNNING", "9": "RUNNING"}
+
+    async def ask(command: str, logger: object) -> object:
+        return dict(answer), 0.1
+
+    def states() -> dict[str, str]:
+        return asyncio.run(executor.query_job_status("sacct", None))[0]
+
+    monkeypatch.setattr(executor, "query_job_status", ask)
+    monkeypatch.setattr(slurm_answers, "ask_slurm", lambda *words: "8\n9\n")
+    monkeypatch.setattr(slurm_answers.time, "monotonic", lambda: now)
+    outlast_silence()
+    assert states() == answer
+    del answer["7"], answer["8"]
+    now = 599.0
+    assert states() == {"9": "RUNNING"}
+    now = 601.0
+    assert states() == {"7": "FAILED", "9": "RUNNING"}
+
+    def silent(*words: str) -> str:
+        raise ConfigError("squeue does not answer")
+
+    monkeypatch.setattr(slurm_answers, "ask_slurm", silent)
+    assert states() == {"9": "RUNNING"}
 
 
 @pytest.fixture
@@ -63,7 +93,7 @@ def test_a_start_follows_when_slurm_answers_again(cluster: Cluster, monkeypatch:
             raise ConfigError("squeue failed")
         return ""
 
-    monkeypatch.setattr(module, "_ask", ask)
+    monkeypatch.setattr(module, "ask_slurm", ask)
     assert cluster.outlast_silence(before)
     assert asked == ["squeue"] * 3
     with Claim(cluster._paths.work(), DRIVER), pytest.raises(ConfigError, match="drives"):
