@@ -36,7 +36,7 @@ def examine(root: Path, config: Config | None, responses: int = 0) -> Iterator[F
         findings, plans = hub_findings(config, paths)
         yield from findings
         yield from disk_findings(config, paths, missing_sources(config, paths), plans, responses)
-    yield from slurm_findings(config)
+    yield from slurm_findings(root, config)
 
 
 def server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:

@@ -1,20 +1,24 @@
-"""Slurm: its client, its controller, and partitions with GPUs."""
+"""Slurm: its client, its controller, its partitions, and the site's file beside them."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 from stair.config.model import Config
+from stair.config.resolve import ConfigError
+from stair.config.site import SITE, read_site, site_file
 from stair.doctor.devices import wants_gpu
 from stair.doctor.finding import Finding, last_line, output_of
+from stair.doctor.site_partitions import FORMAT, Nodes, nodes_of, site_findings
 
 PLUGIN = "snakemake_executor_plugin_slurm"
 
 
-def slurm_findings(config: Config | None) -> Iterator[Finding]:
-    """The state of Slurm as a job's submission would find it."""
+def slurm_findings(root: Path, config: Config | None) -> Iterator[Finding]:
+    """The state of Slurm as a job's submission from the project's folder would find it."""
     absent = [name for name in ("sinfo", "sbatch", "squeue") if shutil.which(name) is None]
     if "sinfo" in absent:
         yield Finding("slurm", "ok", "Slurm is not installed here; jobs run on this machine")
@@ -23,31 +27,37 @@ def slurm_findings(config: Config | None) -> Iterator[Finding]:
         text = f"Slurm's {' and '.join(absent)} is not on the PATH, so jobs cannot be submitted from here"
         yield Finding("slurm", "warning", text, "module load slurm, or install slurm-client")
         return
-    code, listed, fault = output_of(["sinfo", "--noheader", "--format", "%P|%a|%l|%D|%G"])
+    code, listed, fault = output_of(["sinfo", "--noheader", "--format", FORMAT])
     if code:
         # The client's first line names the cause.
         cause = (fault.strip().splitlines() or [f"sinfo ends with {code}"])[0].removeprefix("sinfo: error: ")
         text = f"Slurm's client is installed, but its controller does not answer: {cause}"
         yield Finding("slurm", "warning", text, "scontrol ping; without Slurm, jobs run on this machine")
         return
-    rows = [line.split("|") for line in listed.splitlines() if line.count("|") == 4]
-    yield from _partitions(config, rows)
+    nodes = nodes_of(listed)
+    yield from _partitions(config, nodes)
+    if site_file(root).is_file():
+        try:
+            yield from site_findings(read_site(root), nodes)
+        except ConfigError as error:
+            yield Finding("slurm", "error", str(error), f"correct {SITE} (docs/cluster.md)")
     if find_spec(PLUGIN) is None:
         text = "the controller answers, but Snakemake's Slurm executor is not installed"
         yield Finding("slurm", "warning", text, "make env")
 
 
-def _partitions(config: Config | None, rows: list[list[str]]) -> Iterator[Finding]:
+def _partitions(config: Config | None, listed: list[Nodes]) -> Iterator[Finding]:
     names: dict[str, list[str]] = {}
-    for partition, state, limit, nodes, resources in rows:
-        gpus = "" if resources in ("(null)", "") else f", {resources}"
-        names.setdefault(partition, []).append(f"{nodes} nodes, {limit}{gpus}{'' if state == 'up' else f', {state}'}")
+    for each in listed:
+        gpus = "" if each.resources in ("(null)", "") else f", {each.resources}"
+        state = "" if each.state == "up" else f", {each.state}"
+        names.setdefault(each.partition, []).append(f"{each.number} nodes, {each.limit}{gpus}{state}")
     if not names:
         yield Finding("slurm", "warning", "the controller answers, but no partition is visible to you", "sinfo --all")
         return
     for name, parts in names.items():
         yield Finding("slurm", "ok", f"partition {name}: {'; '.join(parts)}")
-    if wants_gpu(config) and not any("gpu" in resources for *_, resources in rows):
+    if wants_gpu(config) and not any(each.gpus for each in listed):
         text = "no partition has GPUs (gres), and this run's models need them"
         yield Finding("slurm", "warning", text, "sinfo --format '%P %G', and ask the cluster's administrators")
 

@@ -330,7 +330,7 @@ def test_slurms_client_without_a_controller(tmp_path: Path) -> None:
 def test_partitions(own_model: Path, tmp_path: Path, gres: str) -> None:
     folder = tmp_path / "slurm"
     for name, output in (
-        ("sinfo", f"main*|up|2-00:00:00|4|{gres}\ndown|down|1:00|1|(null)\n"),
+        ("sinfo", f"main*|up|2-00:00:00|4|{gres}|512000\ndown|down|1:00|1|(null)|64000\n"),
         ("squeue", ""),
         ("sbatch", ""),
     ):
