@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from stair.backbones import delta_kernels
 from stair.backbones.architecture import describe
 
 _DECODER = "layers."
@@ -38,6 +39,8 @@ def load_model(
         first = (str(error).splitlines() or [""])[0]
         raise ValueError(f"no model configuration can be read at {path} (revision {revision}): {first}") from error
     architecture = describe(config.to_dict())
+    if device == "cpu":
+        delta_kernels.do_without()
     text = config.get_text_config()
     if architecture.tied_embeddings and not text.tie_word_embeddings:
         # The text model reads the key from its own part of the configuration; without it the vocabulary head would

@@ -4,6 +4,8 @@ Importing torch and Transformers takes longer than many a job of a small run wor
 process and names its socket in the environment; each `stair` command that finds it there hands its arguments, surroundings and
 open files over, waits, and passes signals on. Without the process a command runs by itself, with the same result.
 
+CUDA does not survive forks. So the imports may not start it; if one has, this process ends, and each command runs by itself.
+
 What dies takes its part along: the process with its driver, a job with the process or with its client.
 """
 
@@ -46,6 +48,9 @@ MODULES = (
     "transformers.models.qwen3_5.modeling_qwen3_5",
 )
 """What is imported before the first job; all of it is what the jobs would import themselves."""
+
+_WITH_DELTA_NET = ("stair.tiny.backbone_training", "transformers.models.qwen3_5.modeling_qwen3_5")
+"""Modules that import the GPU kernels of Gated DeltaNet, where these are installed; that import starts CUDA."""
 
 _POLL_SECONDS = 0.02
 
@@ -158,20 +163,38 @@ def _work(request: dict[str, Any], files: list[int]) -> None:
         os._exit(code)
 
 
+def _forks_have_cuda() -> bool:
+    """Whether a forked process could use CUDA, which only such a process can tell."""
+    import torch
+
+    child = os.fork()
+    if child == 0:
+        os._exit(int(torch.cuda._is_in_bad_fork()))
+    return os.waitpid(child, 0)[1] == 0
+
+
 def serve(descriptor: int) -> None:
     """The warm process: imports, and serves the listening socket that it was given."""
     import gc
     import importlib
+
+    from stair.backbones import delta_kernels
 
     for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)  # the driver ends this process; its jobs get signals by their clients
     from stair.cli.context import set_threads
 
     set_threads(1)
+    # Transformers asks for GPUs when it is imported. NVML answers without starting CUDA; jobs have their own environment.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    left_out = _WITH_DELTA_NET if delta_kernels.installed() else ()
     gc.disable()
     for module in MODULES:
-        importlib.import_module(module)
+        if module not in left_out:
+            importlib.import_module(module)
     gc.enable()
+    if not _forks_have_cuda():
+        return
     gc.freeze()  # a collection in a job need not touch, and so copy, what all share
     _Jobs(socket.socket(fileno=descriptor)).serve()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from importlib.util import find_spec
 
+from stair.backbones import delta_kernels
 from stair.backbones.architecture import Architecture, describe
 from stair.backbones.published import CONFIGS
 from stair.config.model import Config
@@ -15,8 +16,6 @@ from stair.doctor.finding import Finding
 from stair.engines.choice import engine_choice
 
 _INSTALL = "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address of a wheel>"
-_DELTA_KERNELS = {"fla": "flash-linear-attention", "causal_conv1d": "causal-conv1d"}
-"""The packages of Gated DeltaNet's kernels, by the module that Transformers looks for."""
 
 
 def has_flash_attention() -> bool:
@@ -80,9 +79,9 @@ def _has_delta_net(architecture: Architecture | None) -> bool:
 
 
 def _delta_net(models: list[str]) -> Finding:
-    missing = [package for module, package in _DELTA_KERNELS.items() if find_spec(module) is None]
+    missing = [package for module, package in delta_kernels.PACKAGES.items() if find_spec(module) is None]
     if not missing:
-        versions = ", ".join(f"{name} {metadata.version(name)}" for name in _DELTA_KERNELS.values())
+        versions = ", ".join(f"{name} {metadata.version(name)}" for name in delta_kernels.PACKAGES.values())
         return Finding("attention", "ok", f"Gated DeltaNet of {', '.join(models)}: {versions}")
     text = f"Gated DeltaNet of {', '.join(models)} computes with torch, because {' and '.join(missing)} "
     text += f"{'is' if len(missing) == 1 else 'are'} not installed; it is slower"

@@ -133,7 +133,9 @@ def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
         tokens = config.models[model].rollout_sampling.max_new_tokens
     elif output == "runtime":
         assert config.runtime is not None
-        controller, rows, turns, tokens = config.runtime.controller, 1, 1, max((0, *config.runtime.curve))
+        controller, turns, tokens = config.runtime.controller, 1, max((0, *config.runtime.curve))
+        # A GPU's bank has a page-locked copy beside it, for which torch takes up to twice its size.
+        rows = 3 if config.gpus_for("transformers") else 1
     else:
         study = run.config if output == "responses" else shared_t1_run(run).config
         condition = study.conditions[wildcards["condition"]]

@@ -29,7 +29,8 @@ class Rotary:
         """
         half = self.rotary_dim // 2
         exponents = torch.arange(half, dtype=torch.float64, device=x.device) * (-2.0 / self.rotary_dim)
-        frequencies = torch.tensor(self.theta, dtype=torch.float64, device=x.device) ** exponents
+        # Filled there: a number that is copied to a GPU would hold up the host until all queued before it is done.
+        frequencies = torch.full((), self.theta, dtype=torch.float64, device=x.device) ** exponents
         if self.scaling is not None:
             frequencies = self.scaling.scaled(frequencies)
         angles = positions.to(device=x.device, dtype=torch.float64)[:, None] * frequencies

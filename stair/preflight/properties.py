@@ -67,7 +67,17 @@ class Property:
 
 def generation_prefix(renderer: Renderer) -> str:
     """The end of a prompt in the chat template, after the last user message (appendix C.1)."""
-    return renderer.markers.header("assistant") + ("<think>\n" if renderer.thinking else "")
+    opened = renderer.thinking and not _opens_thinking(renderer)
+    return renderer.markers.header("assistant") + ("<think>\n" if opened else "")
+
+
+def _opens_thinking(renderer: Renderer) -> bool:
+    """Whether the model writes `<think>` itself, as Qwen3's models of two modes do.
+
+    Their template closes an empty block where thinking is off, and adds nothing where it is on.
+    """
+    off = Renderer(renderer.tokenizer, thinking=False, stop_ids=renderer.stop_ids)
+    return off.prompt_text([], _USER) == f"{renderer.prompt_text([], _USER)}<think>\n\n{END_OF_THINKING}\n\n"
 
 
 def conversation_text(renderer: Renderer, history: list[Exchange], user: str, outer: Outer | None = None) -> str:

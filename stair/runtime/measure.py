@@ -156,9 +156,11 @@ class Measurer:
         except torch.OutOfMemoryError:
             return {"gap": f"{_named(unit)}: the device's memory does not suffice"}
         finally:
+            bank = None  # or neither its states nor its page-locked copy could be given back
             gc.collect()
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()
+                _empty_host_cache()
         return {"repetitions": repetitions}
 
     def _construction(self, history: History) -> Repetition:
@@ -256,6 +258,12 @@ class Measurer:
             torch.cuda.empty_cache()
             return int(torch.cuda.mem_get_info(self._device)[0])
         return int(psutil.virtual_memory().available)
+
+
+def _empty_host_cache() -> None:
+    """Give page-locked memory back, of which torch keeps every size that a bank has had; older versions cannot."""
+    if hasattr(torch.accelerator, "empty_host_cache"):
+        torch.accelerator.empty_host_cache()
 
 
 def _named(unit: Unit) -> str:

@@ -28,6 +28,9 @@ def write_raw(config: Config, paths: RunPaths, name: str) -> None:
 
 def train(config: Config, paths: RunPaths, model: str) -> None:
     """Trains a small backbone. If its accuracy is out of bounds, tries the next seed; keeps the last one with a warning."""
+    from stair.backbones import delta_kernels
+
+    delta_kernels.do_without()  # before Transformers' code of Qwen3.5 is imported
     from stair.tiny.acceptance import measure
     from stair.tiny.backbone_training import BackboneSpec, train_backbone
     from stair.tiny.conversations import BackbonePrompts, Mixture

@@ -35,7 +35,10 @@ class Workers:
             return
         import torch.distributed as dist
 
-        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=_PATIENCE)
+        on_gpu = device.startswith("cuda")
+        if on_gpu:
+            torch.cuda.set_device(device)  # Triton launches its kernels on the current device, wherever the tensors are
+        dist.init_process_group("nccl" if on_gpu else "gloo", timeout=_PATIENCE)
         try:
             yield cls(dist.get_rank(), count)
         finally:

@@ -28,13 +28,15 @@ ROOT = Path(__file__).parents[2]
 class Warm:
     """A warm process and the surroundings in which commands find it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         path = folder / "warm"
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
             listener.listen()
             command = [sys.executable, "-m", "stair.cli.warm_process", str(listener.fileno())]
-            self.process = subprocess.Popen(command, pass_fds=[listener.fileno()], start_new_session=True)
+            self.process = subprocess.Popen(
+                command, env=os.environ | variables, pass_fds=[listener.fileno()], start_new_session=True
+            )
         self.environment = environment() | {SOCKET: str(path)}
 
     def run(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -44,6 +46,7 @@ class Warm:
 
     def waiting_job(self, folder: Path) -> tuple[subprocess.Popen[str], psutil.Process]:
         """A command that reads from a pipe in which nothing ever comes, and the job that it became."""
+        self.run(folder, "--help")  # it serves from here on: every child is a job
         os.mkfifo(folder / "never.jsonl")
         words = [STAIR, "score", "never.jsonl", "out.jsonl"]
         client = subprocess.Popen(words, cwd=folder, env=self.environment, stderr=subprocess.PIPE, text=True)
@@ -60,8 +63,8 @@ def until(found):  # type: ignore[no-untyped-def]
 
 
 @contextmanager
-def warm_process(folder: Path) -> Iterator[Warm]:
-    process = Warm(folder)
+def warm_process(folder: Path, **variables: str) -> Iterator[Warm]:
+    process = Warm(folder, **variables)
     yield process
     process.process.kill()
     process.process.wait()
@@ -137,6 +140,26 @@ def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(mortal: War
     mortal.process.kill()
     assert client.wait(30) == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
+
+
+def test_gpu_kernels_are_not_imported(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The import of fla starts CUDA, and no fork could use a GPU then."""
+    (tmp_path / "fla").mkdir()
+    (tmp_path / "fla" / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\n")
+    with warm_process(tmp_path_factory.mktemp("w"), PYTHONPATH=str(tmp_path)) as process:
+        assert process.run(tmp_path, "--help").returncode == 0
+        assert process.process.poll() is None, "the process serves"
+    assert not (tmp_path / "imported").exists()
+
+
+def test_where_imports_have_started_cuda_commands_run_by_themselves(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A stand-in for a GPU: torch says in a fork that CUDA was started before."""
+    (tmp_path / "sitecustomize.py").write_text("import torch\n\ntorch.cuda._is_in_bad_fork = lambda: True\n")
+    with warm_process(tmp_path_factory.mktemp("w"), PYTHONPATH=str(tmp_path)) as process:
+        assert process.run(tmp_path, "--help").returncode == 0
+        assert process.process.wait(60) == 0
 
 
 def test_without_the_process_a_command_runs_by_itself(tmp_path: Path) -> None:

@@ -74,6 +74,16 @@ def test_a_model_may_leave_the_head_size_out(tmp_path: Path) -> None:
     assert asked[0] == asked[1] and asked[0].mem_mb > 2 * 8_030
 
 
+def test_a_runtime_study_on_a_gpu_asks_for_the_page_locked_copy_of_its_longest_bank() -> None:
+    there, here = (
+        resources(run, OUTPUTS["runtime"], "qwen3.5-9b").mem_mb
+        for run in (run_of("shapes"), run_of("shapes", transformers={"device": "cpu"}))
+    )
+    longest = 524_288 * 3 * 4 * 256 * 2 * 2 / 1e6  # entries, layers, heads, channels, keys and values, bytes
+    assert here > longest
+    assert there - here > 2 * longest
+
+
 def test_a_tiny_run_asks_for_little() -> None:
     assert max(asked.mem_mb for _, asked in every_request(run_of("smoke"))) < 2_000
     assert not any(asked.gpus for _, asked in every_request(run_of("smoke", transformers={"device": "cpu"})))

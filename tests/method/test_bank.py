@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from method_cases import LAYERS, random_bank
+from torch.overrides import TorchFunctionMode
 
 from stair.method import Bank, Rotary, Segment
 
@@ -126,6 +127,35 @@ def test_rotated_keys_are_extended_and_never_computed_again(monkeypatch: pytest.
         assert torch.equal(values, torch.cat([segment.values[index] for segment in bank.segments], 1))
     bank.release()
     assert bank.resident_nbytes == 0
+
+
+class _HostCopies(TorchFunctionMode):
+    """Records what takes numbers from the host to another device, and whether the host waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[str] = []
+        self.queued = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and result.device.type != "cpu":
+            made = function in (torch.tensor, torch.as_tensor)
+            moved = any(isinstance(arg, torch.Tensor) and arg.device.type == "cpu" and arg.dim() for arg in args)
+            if made or (moved and not kwargs.get("non_blocking")):
+                self.waiting.append(function.__name__)
+            self.queued += moved
+        return result
+
+
+def test_a_transfer_never_waits() -> None:
+    """On a GPU, a copy that waits would end the overlap of the transfer with the layers before the first controlled one."""
+    bank = random_bank(40, 2)
+    with _HostCopies() as copies:
+        bank.resident(torch.device("meta"), torch.float32, ROTARY).layer(0)
+    assert copies.queued == 2 * len(bank.segments) * len(LAYERS)
+    assert copies.waiting == []
 
 
 def test_rotation_holds_at_position_400_000() -> None:

@@ -63,6 +63,23 @@ def test_the_projects_templates_hold(
         assert within == conversation_text(renderer, [], "And what is 3 + 4?")
 
 
+TWO_MODES = (
+    "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
+)
+"""The end of the templates of Qwen3-0.6B and its family."""
+
+
+def test_a_model_that_opens_its_thinking_itself(
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path
+) -> None:
+    """The GPU's smoke run has such a model: no prompt of it ends with `<think>`."""
+    opening = PREFIX + "<think>\\n' }}"
+    template = changed(True, opening, PREFIX + "' }}" + TWO_MODES)
+    renderer = Renderer.load(folder_of(small_tokenizer(True), tmp_path, template), thinking=True)
+    seen = {one.name: one.text for one in check_properties(renderer)}
+    assert seen["generation prefix"] == "a prompt ends with '<|im_start|>assistant\\n'"
+
+
 def changed(thinking: bool, old: str, new: str) -> str:
     """The project's template with one place changed."""
     template = chat_template(thinking)

@@ -18,7 +18,7 @@ from stair.backbones.load import load_model
 from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.identity import transformers_version
-from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits
+from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits, seen_as_invariant
 from stair.engines.transformers.passes import PAD_BLOCK, Passes
 from stair.engines.transformers.prefill import Prefill
 from stair.engines.transformers.replay_passes import replay_states
@@ -77,7 +77,7 @@ class TransformersEngine:
             read=bool(layers),
             capture=bool(layers),
             adapters=adapter is not None,
-            batch_invariant=True,
+            batch_invariant=bool(seen_as_invariant(parameter.dtype)),
         )
         self._attachment = Attachment(model, layers) if layers else None
         self._passes = Passes(model, self._attachment, min(prefill_width, batch_width), prefill_chunk, self._device)
@@ -205,7 +205,7 @@ class TransformersEngine:
                 continue
             states = self._no_states() if request.capture is not None else None
             usage = Usage(len(request.prompt_ids), 0)
-            yield Completion(request.key, (), "context", states, None, usage, batch_invariant=True)
+            yield Completion(request.key, (), "context", states, None, usage)
         # Drawing requests can have replayed responses, and so run out of memory and made the batch narrower.
         batch = self._current
         try:
