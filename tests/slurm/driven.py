@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +149,12 @@ class DrivenRun:
         lines = self.cluster.ask("squeue", "-h", "-t", "all", "-o", "%i %T %Z").splitlines()
         return [job for job, was, folder in map(str.split, lines) if was == state and folder == str(self.folder)]
 
+    def requeued(self) -> list[str]:
+        """The jobs of this run that Slurm has put back into the queue."""
+        listed = self.cluster.ask("scontrol", "show", "job", "-o").splitlines()
+        jobs = [dict(word.partition("=")[::2] for word in line.split()) for line in listed]
+        return [job["JobId"] for job in jobs if job["WorkDir"] == str(self.folder) and job["Restarts"] != "0"]
+
     def start_requeued(self) -> None:
         """Starts requeued jobs at once, as an administrator can. Slurm would wait for two minutes."""
         for line in self.cluster.ask("squeue", "-h", "-t", "PD", "-o", "%i %r").splitlines():
@@ -177,11 +183,15 @@ class DrivenRun:
             raise OSError(ctypes.get_errno(), "ptrace")
 
     def process_of(self, job: str, command: str) -> int:
-        """The process of a job that runs a stair command."""
+        """The process of a job that runs a stair command, once there is one."""
+        found: list[int] = []
+        self.until(f"job {job} runs stair {command}", lambda: found.extend(self._processes_of(job, command)) or found)
+        return found[0]
+
+    def _processes_of(self, job: str, command: str) -> Iterator[int]:
         for process in self.cluster.members():
             with suppress(OSError):
                 words = (process / "cmdline").read_bytes().split(b"\0")
                 started = f"SLURM_JOB_ID={job}".encode() in (process / "environ").read_bytes().split(b"\0")
                 if started and len(words) > 2 and words[1].endswith(b"/stair") and words[2] == command.encode():
-                    return int(process.name)
-        raise AssertionError(f"job {job} runs no stair {command}")
+                    yield int(process.name)

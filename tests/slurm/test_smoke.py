@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -45,8 +46,9 @@ def stop_and_reach_time_limits(run: DrivenRun) -> None:
     warned, stuck = run.jobs("rollout_shard")
     shards = {job: run.show(job)["Comment"].split("_")[-2] for job in (warned, stuck)}
     for job, shard in shards.items():
-        run.until("the shard has finished responses", lambda: run.records_of_shard("rollouts", shard) >= 2)  # noqa: B023
         process = run.process_of(job, "rollouts")
+        kept = run.records_of_shard("rollouts", shard)
+        run.until("the shard adds responses", lambda: run.records_of_shard("rollouts", shard) > kept)  # noqa: B023
         # Slurm's warning wakes the one, so that it handles the signal. Nothing wakes the other.
         if job == warned:
             os.kill(process, signal.SIGSTOP)
@@ -83,17 +85,16 @@ def go_through_faults(run: DrivenRun) -> None:
     # The other run's jobs are on the first node alone.
     node = NODES[1]
     shards = ("controls_shard", "evaluation_shard", "replay_shard")
-
-    def working() -> list[str]:
-        return [job for shard in shards for job in run.jobs(shard) if run.show(job)["NodeList"] == node]
-
-    run.until("a shard works on the second node", working)
-    lost = working()
-    run.cluster.stop_node(node)
-    run.cluster.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
-    run.until("Slurm puts a lost job back", lambda: any(run.show(job)["Restarts"] == "1" for job in lost))
-    run.cluster.start_node(node)
-    run.cluster.ask("scontrol", "update", f"nodename={node}", "state=resume")
+    while not run.requeued():  # the job may have ended a moment before
+        run.until(
+            "a shard works on the second node",
+            lambda: any(run.show(job)["NodeList"] == node for shard in shards for job in run.jobs(shard)),
+        )
+        run.cluster.stop_node(node)
+        run.cluster.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
+        time.sleep(2)
+        run.cluster.start_node(node)
+        run.cluster.ask("scontrol", "update", f"nodename={node}", "state=resume")
     assert cancelled in run.ended("CANCELLED")
     run.end()
 
