@@ -95,9 +95,9 @@ def rounded(value: float | Gap, digits: int = 2) -> str:
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", MINUS)
 
 
-def signed(value: float | Gap, digits: int = 2) -> str:
-    """As `rounded`, with a plus before what is greater than zero."""
-    text = rounded(value, digits)
+def signed(value: float | Gap) -> str:
+    """As `rounded`, with a plus before numbers greater than zero."""
+    text = rounded(value)
     return text if text == DASH or text.startswith(MINUS) or float(text) == 0 else f"+{text}"
 
 

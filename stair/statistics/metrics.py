@@ -8,6 +8,8 @@ from stair.statistics.values import Value
 
 LATER_TURNS = tuple(range(2, TURNS + 1))
 MEAN = "T2-T4"
+REFERENCE = "vanilla"
+"""The condition that answers every problem once, without history."""
 
 Metric = Callable[[Grid], float]
 

@@ -6,7 +6,6 @@ from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row
 from stair.reporting.tables.table import (
-    REFERENCE,
     SHOWN,
     Table,
     benchmark_title,
@@ -18,7 +17,7 @@ from stair.reporting.tables.table import (
     stacked,
 )
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import MEAN, metric_names, turn_metrics
+from stair.statistics.metrics import MEAN, REFERENCE, metric_names, turn_metrics
 from stair.statistics.values import Value
 
 ARTIFACT = paper_labels.SUMMARY

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row, rounded
 from stair.statistics.grid import Gap, Responses, TurnKey
+from stair.statistics.metrics import REFERENCE
 from stair.statistics.values import Value
 
-REFERENCE = "vanilla"
 SHOWN = ("vanilla", "native", "stair")
 """The conditions of the continuous comparison, in the order of the paper's tables."""
 
@@ -56,7 +56,7 @@ def by_place(values: Iterable[Value]) -> dict[tuple[str, str, str, str, str], fl
     return {(v.model, v.benchmark, v.condition, v.turn, v.metric): v.value for v in values}
 
 
-def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digits: int = 2) -> dict[str, Cell]:
+def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str]) -> dict[str, Cell]:
     """One column's cells by row key; the greatest number among the `marked` rows is bold, ties included.
 
     A number is better only than another one: with fewer than two among the marked rows, none is bold.
@@ -64,7 +64,7 @@ def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digit
     marked = [key for key in marked if isinstance(column.get(key), float | int)]
     best = max(float(column[key]) for key in marked) if len(marked) > 1 else None  # type: ignore[arg-type]
     return {
-        key: Cell(rounded(value, digits), bold=best is not None and key in marked and abs(float(value) - best) < 1e-9)  # type: ignore[arg-type]
+        key: Cell(rounded(value), bold=best is not None and key in marked and abs(float(value) - best) < 1e-9)  # type: ignore[arg-type]
         for key, value in column.items()
     }
 

@@ -9,8 +9,8 @@ import pandas as pd
 
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
-from stair.reporting.tables.history import COMPARED, REFERENCE
 from stair.reporting.tables.table import Table, benchmark_title, notes, sources, stacked
+from stair.statistics.conditioning import CONDITIONS
 from stair.statistics.estimates import (
     ComparisonRow,
     IntervalRow,
@@ -20,7 +20,7 @@ from stair.statistics.estimates import (
     turn_intervals,
 )
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.paired import false_discoveries
 from stair.statistics.shared_t1_metrics import TURN
 from stair.statistics.values import Value
@@ -70,9 +70,9 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
     for model in responses.models:
         for benchmark in responses.benchmarks(model):
             present = responses.conditions(model, benchmark)
-            compared = [condition for condition in COMPARED if condition in present]
+            compared = [condition for condition in CONDITIONS if condition in present]
             if REFERENCE in present and compared:
-                frames.append(history_intervals(responses, model, benchmark, conditions=compared, reference=REFERENCE))
+                frames.append(history_intervals(responses, model, benchmark, compared))
     values: list[Value] = []
     blocks: list[tuple[str, list[Row]]] = []
     for frame in frames:
