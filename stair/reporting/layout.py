@@ -87,6 +87,11 @@ class Layout:
         return len(self.columns) - len(self.columns.lstrip("l"))
 
 
+def plain_header(*names: str) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """A header of one line, one name for each column."""
+    return (tuple((name, 1) for name in names),)
+
+
 def rounded(value: float | Gap, digits: int = 2) -> str:
     """A number as tables print it: rounded half to even, a dash for a gap."""
     if isinstance(value, Gap):

@@ -81,18 +81,17 @@ def _metrics(samples: int) -> dict[str, tuple[Scores, NoiseOf]]:
 def turn_intervals(responses: Responses) -> pd.DataFrame:
     """Intervals of the values of `metrics.turn_metrics`, a line for each `IntervalRow`."""
     rows = []
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            for condition in responses.conditions(model, benchmark):
-                turns = responses.turns(model, benchmark, condition)
-                spans = {f"T{turn}": [turn] for turn in turns}
-                if max(turns) > 1:
-                    spans[MEAN] = list(LATER_TURNS)
-                for span, members in spans.items():
-                    grids = [responses.grid(model, benchmark, condition, turn) for turn in members]
-                    for name, (scores, noise) in _metrics(responses.samples).items():
-                        keys = (model, benchmark, condition, span, "", name)
-                        rows.append((*keys, *_interval_cells(grids, scores, noise)))
+    for model, benchmark in responses.pairs:
+        for condition in responses.conditions(model, benchmark):
+            turns = responses.turns(model, benchmark, condition)
+            spans = {f"T{turn}": [turn] for turn in turns}
+            if max(turns) > 1:
+                spans[MEAN] = list(LATER_TURNS)
+            for span, members in spans.items():
+                grids = [responses.grid(model, benchmark, condition, turn) for turn in members]
+                for name, (scores, noise) in _metrics(responses.samples).items():
+                    keys = (model, benchmark, condition, span, "", name)
+                    rows.append((*keys, *_interval_cells(grids, scores, noise)))
     return pd.DataFrame(rows, columns=list(IntervalRow._fields))
 
 

@@ -120,35 +120,33 @@ def replication_spreads(
         gains: conditions, and the condition from which each one's gain is counted.
     """
     by_key: dict[Key, Spread] = {}
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            study = _Study(responses, model, benchmark)
-            by_key |= study.scores()
-            for condition, base in gains.items():
-                by_key |= study.gains(condition, base)
-            by_key |= study.groups()
-            by_key |= study.transitions()
+    for model, benchmark in responses.pairs:
+        study = _Study(responses, model, benchmark)
+        by_key |= study.scores()
+        for condition, base in gains.items():
+            by_key |= study.gains(condition, base)
+        by_key |= study.groups()
+        by_key |= study.transitions()
     return by_key | _pooled(responses, pooled)
 
 
 def shared_t1_spreads(responses: Responses, name_of: NameOf = ConditionName.of_key) -> dict[Key, Spread]:
     """The spreads of the numbers of `shared_t1_metrics.shared_t1_metrics`."""
     by_key: dict[Key, Spread] = {}
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            study = _Study(responses, model, benchmark)
-            families: dict[str, list[str]] = {}
-            for condition in responses.conditions(model, benchmark):
-                if condition != "t1":
-                    families.setdefault(name_of(condition).averaged, []).append(condition)
-            base = study.sums(["native"], [TURN])
-            for family, members in families.items():
-                by_key |= study.scores_of(family, members, [TURN], f"T{TURN}")
-                sums_of_seeds = study.sums(members, [TURN])
-                if sums_of_seeds is not None and base is not None:
-                    key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
-                    factor = 100.0 / sums_of_seeds.size
-                    by_key[key] = _scaled(sum_spread(sums_of_seeds / len(members) - base, 1.0), factor)
+    for model, benchmark in responses.pairs:
+        study = _Study(responses, model, benchmark)
+        families: dict[str, list[str]] = {}
+        for condition in responses.conditions(model, benchmark):
+            if condition != "t1":
+                families.setdefault(name_of(condition).averaged, []).append(condition)
+        base = study.sums(["native"], [TURN])
+        for family, members in families.items():
+            by_key |= study.scores_of(family, members, [TURN], f"T{TURN}")
+            sums_of_seeds = study.sums(members, [TURN])
+            if sums_of_seeds is not None and base is not None:
+                key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
+                factor = 100.0 / sums_of_seeds.size
+                by_key[key] = _scaled(sum_spread(sums_of_seeds / len(members) - base, 1.0), factor)
     return by_key
 
 

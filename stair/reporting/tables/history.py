@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row, rounded
+from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header, rounded
 from stair.reporting.tables.table import (
     Table,
     benchmark_title,
@@ -17,7 +17,7 @@ from stair.reporting.tables.table import (
     stacked,
 )
 from stair.statistics.conditioning import CONDITIONS, GROUPS, history_tables, pooled_history
-from stair.statistics.grid import Gap, Responses, TurnKey
+from stair.statistics.grid import Gap, Responses, TurnKey, unique
 from stair.statistics.metrics import REFERENCE
 from stair.statistics.values import Value
 
@@ -59,7 +59,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
     layout = Layout(
         artifact,
         caption,
-        (tuple((name, 1) for name in columns),),
+        plain_header(*columns),
         stacked(blocks, "addlinespace"),
         notes(labels, responses, values, benchmarks),
         columns="llcccc",
@@ -71,9 +71,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
 
 def build_pooled(responses: Responses, labels: Labels) -> Table | None:
     """The pooled comparison over T2 to T4, all models and the mathematical benchmarks."""
-    mathematical = list(
-        dict.fromkeys(b for m in responses.models for b in responses.benchmarks(m) if b in labels.mathematical)
-    )
+    mathematical = unique(benchmark for _, benchmark in responses.pairs if benchmark in labels.mathematical)
     complete = mathematical and all(_complete(responses, m, b) for m in responses.models for b in mathematical)
     if not complete:
         return None
@@ -95,7 +93,7 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
     layout = Layout(
         paper_labels.POOLED,
         f"Accuracy (%) pooled over T2--T4 across {models} and {benchmarks}; 𝑛 counts responses.",
-        (tuple((name, 1) for name in columns),),
+        plain_header(*columns),
         tuple(rows),
         notes(labels, responses, values),
         columns="lcccc",

@@ -51,6 +51,13 @@ def stacked(blocks: Sequence[tuple[str, Sequence[Row]]], rule: str, *, headed: b
     return tuple(rows)
 
 
+def condition_row(labels: Labels, condition: str, cells: Iterable[Cell], ours: Iterable[str] = ("stair",)) -> Row:
+    """A condition's row: its name, then its cells. The names of `ours` are bold, and their rows are shaded."""
+    is_ours = condition in ours
+    name = Cell(labels.printed_condition(condition), bold=is_ours)
+    return Row((name, *cells), shaded="stairrow" if is_ours else None)
+
+
 def by_place(values: Iterable[Value]) -> dict[tuple[str, str, str, str, str], float | Gap]:
     """Values by (model, benchmark, condition, turn, metric)."""
     return {(v.model, v.benchmark, v.condition, v.turn, v.metric): v.value for v in values}
@@ -83,9 +90,7 @@ def notes(
     lines += [f"Not reported: {reason}." for reason in gaps[:5]]
     if len(gaps) > 5:
         lines.append(f"Not reported: {len(gaps) - 5} more, for like reasons.")
-    if labels.note:
-        lines.append(labels.note)
-    return tuple(lines)
+    return (*lines, *labels.notes)
 
 
 def gap_reasons(values: Iterable[Value]) -> list[str]:
@@ -96,7 +101,7 @@ def gap_reasons(values: Iterable[Value]) -> list[str]:
 def nothing(name: str, labels: Labels) -> Table:
     """A table without rows: a run of fewer conditions or benchmarks than it compares still has it, and it says why."""
     caption = "Nothing to show: this run has not all the conditions and benchmarks that the table compares."
-    return Table(name, name, (), Layout(name, caption, ((("No rows", 1),),), (), (labels.note,) if labels.note else ()))
+    return Table(name, name, (), Layout(name, caption, ((("No rows", 1),),), (), labels.notes))
 
 
 def benchmark_title(labels: Labels, benchmark: str) -> str:
