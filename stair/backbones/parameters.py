@@ -10,8 +10,8 @@ from stair.backbones.architecture import describe
 
 def controller_parameters(config: Mapping[str, Any], layers: Sequence[int]) -> int:
     """Parameters of STAIR's normals, or of the bank-free controller's scales: layers x query heads x head dim."""
-    facts = describe(config)
-    return len(layers) * facts.query_heads * facts.head_dim
+    architecture = describe(config)
+    return len(layers) * architecture.query_heads * architecture.head_dim
 
 
 def lora_parameters(config: Mapping[str, Any], rank: int) -> int:
@@ -31,14 +31,14 @@ def total_parameters(config: Mapping[str, Any]) -> int:
     hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
     width = int(config.get("head_dim") or hidden // heads)
     queries, keys = heads * width, int(config["num_key_value_heads"]) * width
-    facts = describe(config)
-    attention = hidden * (queries * (3 if facts.gated else 2) + 2 * keys)
+    architecture = describe(config)
+    attention = hidden * (queries * (3 if architecture.gated else 2) + 2 * keys)
     linear = 0
-    if len(facts.full_attention_layers) < facts.layers:
+    if len(architecture.full_attention_layers) < architecture.layers:
         linear_keys = int(config["linear_num_key_heads"]) * int(config["linear_key_head_dim"])
         linear_values = int(config["linear_num_value_heads"]) * int(config["linear_value_head_dim"])
         linear = hidden * (2 * linear_keys + 3 * linear_values)
-    full = len(facts.full_attention_layers)
+    full = len(architecture.full_attention_layers)
     mlp = 3 * hidden * int(config["intermediate_size"])
-    embeddings = facts.vocabulary * hidden * (1 if facts.tied_embeddings else 2)
-    return embeddings + facts.layers * mlp + full * attention + (facts.layers - full) * linear
+    embeddings = architecture.vocabulary * hidden * (1 if architecture.tied_embeddings else 2)
+    return embeddings + architecture.layers * mlp + full * attention + (architecture.layers - full) * linear

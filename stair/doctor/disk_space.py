@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from stair.config.paths import RunPaths
 from stair.config.replay import Replay
 from stair.doctor.attention_paths import architecture_of
 from stair.doctor.finding import Finding
+from stair.graph.model_shape import shape_of
 from stair.hub.fetch import DownloadPlan
 from stair.hub.revisions import Source, read_lock
 from stair.jobs.tensor_files import gigabytes
@@ -20,6 +20,8 @@ from stair.replay.design.crossed import Batch
 from stair.replay.design.histories import History
 from stair.replay.units import Shapes, Unit
 
+_BYTES_IN_FILES = 2
+"""Bytes of a weight on the hub, where models are in bfloat16."""
 _SPARE = 5_000_000_000
 """Bytes for work logs, captured states, tables and figures, and for the system."""
 
@@ -108,7 +110,7 @@ def disk_findings(
 
 
 def _download_bytes(config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan]) -> int:
-    """As the hub reports it, else as the lock file records it, else by the parameters of the published shapes."""
+    """Bytes to download: as the hub reports them, else as the lock file records them, else by the published shapes."""
     known = {plan.source.name: plan.missing_bytes for plan in plans}
     lock = read_lock(Path(config.hub.lock))
     total = 0
@@ -116,18 +118,8 @@ def _download_bytes(config: Config, paths: RunPaths, missing: list[Source], plan
         if source.name in known:
             total += known[source.name]
         elif source.locked_as in lock:
-            total += sum(facts["bytes"] for facts in lock[source.locked_as]["files"].values())
+            total += sum(file["bytes"] for file in lock[source.locked_as]["files"].values())
         elif not source.dataset:
-            total += _weights(config, paths, source.name.removeprefix("models."))
+            shape = shape_of(config, paths, source.name.removeprefix("models."))
+            total += _BYTES_IN_FILES * shape.parameters if shape.known else 0
     return total
-
-
-def _weights(config: Config, paths: RunPaths, model: str) -> int:
-    """About the bytes of a model in bfloat16: its tables of tokens, attention, and MLPs of four times the model's width."""
-    shape = architecture_of(config, paths, model)
-    if shape is None:
-        return 0
-    heads = (shape.query_heads + 2 * shape.kv_heads + shape.query_heads) * shape.head_dim
-    layer = shape.hidden_size * (heads + 3 * 4 * shape.hidden_size)
-    tables = 1 if shape.tied_embeddings else 2
-    return 2 * (shape.layers * layer + tables * math.prod((shape.vocabulary, shape.hidden_size)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,14 @@ class RuleCost:
     longest: float
 
 
+def measured_jobs(timings: Path) -> Iterator[tuple[tuple[str, ...], float]]:
+    """The seconds of every job that Snakemake measured, by the rule and the name of its file below `work/timings`."""
+    for path in timings.rglob("*.tsv"):
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                yield path.relative_to(timings).with_suffix("").parts, float(row["s"])
+
+
 def measured(timings: Path) -> list[RuleCost]:
     """The costs that Snakemake measured, the costliest rule first.
 
@@ -35,12 +43,10 @@ def measured(timings: Path) -> list[RuleCost]:
         ValueError: the folder has no timings.
     """
     jobs: dict[str, list[float]] = defaultdict(list)
-    for path in timings.rglob("*.tsv"):
-        rule = Path(path.relative_to(timings).parts[0]).stem
-        with path.open(newline="", encoding="utf-8") as file:
-            jobs[rule] += [float(row["s"]) for row in csv.DictReader(file, delimiter="\t")]
+    for (rule, *_), seconds in measured_jobs(timings):
+        jobs[rule].append(seconds)
     if not jobs:
-        raise ValueError(f"{timings} holds no measured job; run the workflow first")
+        raise ValueError(f"{timings} has no measured job; run the workflow first")
     costs = [RuleCost(rule, len(seconds), sum(seconds), max(seconds)) for rule, seconds in jobs.items()]
     return sorted(costs, key=lambda cost: -cost.seconds)
 

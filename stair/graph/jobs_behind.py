@@ -22,10 +22,10 @@ class JobsBehind:
     def of(self, artifact: Artifact) -> Behind:
         """The jobs behind an output, without its own."""
         own = (artifact.output.name, *artifact.name)
-        jobs = {job: digest for job, digest in self._jobs(artifact).items() if job != own}
-        return [[list(job), jobs[job]] for job in sorted(jobs)]
+        return [[list(job), settings] for job, settings in sorted(self._jobs(artifact).items()) if job != own]
 
     def _jobs(self, artifact: Artifact) -> dict[tuple[str, ...], str]:
+        """The jobs behind an output and its own job, each with the digest of its settings."""
         own = (artifact.output.name, *artifact.name)
         if own not in self._found:
             origin = recorded_origin(artifact.manifest)

@@ -69,15 +69,15 @@ def shape_of(config: Config, paths: RunPaths, model: str) -> Shape:
     except (OSError, ValueError):
         content = CONFIGS.get(model)
     try:
-        facts, parameters = describe(content or {}), total_parameters(content or {})
+        architecture, parameters = describe(content or {}), total_parameters(content or {})
     except (KeyError, ValueError):  # preflight names the missing key
         return Shape(8_000_000_000, 36, 36, 2 * 8 * 128, 4096, 4096, width, known=False)
     return Shape(
         parameters,
-        facts.layers,
-        len(facts.full_attention_layers),
-        2 * facts.kv_heads * facts.head_dim,
-        facts.query_heads * facts.head_dim,
-        facts.hidden_size,
+        architecture.layers,
+        len(architecture.full_attention_layers),
+        2 * architecture.kv_heads * architecture.head_dim,
+        architecture.query_heads * architecture.head_dim,
+        architecture.hidden_size,
         width,
     )

@@ -89,9 +89,9 @@ def generated_sets(run: Run) -> list[Job]:
     benchmarks = [
         key
         for (key,) in needed_benchmarks(run)
-        if config.benchmarks[key].tiny is not None and not _is_restored(run, "benchmark", key)
+        if config.benchmarks[key].tiny is not None and not _uses_restored(run, "benchmark", key)
     ]
-    pool_needed = any(not _is_restored(run, "training_pool", model) for (model,) in needed_pools(run))
+    pool_needed = any(not _uses_restored(run, "training_pool", model) for (model,) in needed_pools(run))
     pool = ["training_pool"] if config.training_pool.tiny is not None and pool_needed else []
     return [(name,) for name in (*pool, *benchmarks)]
 
@@ -130,7 +130,8 @@ def _settings_digest(run: Run, output: str, *name: str) -> str | None:
     return run.digests[job]
 
 
-def _is_restored(run: Run, output: str, *name: str) -> bool:
+def _uses_restored(run: Run, output: str, *name: str) -> bool:
+    """As `is_restored`, but False in the graph that includes unneeded jobs, where nothing is left out."""
     return not run.include_unneeded and is_restored(run, output, *name)
 
 
@@ -139,7 +140,7 @@ def needed_pools(run: Run) -> list[Job]:
     return [
         (model,)
         for model in run.config.models
-        if needs_training_data(run, model) or _is_restored(run, "training_pool", model)
+        if needs_training_data(run, model) or _uses_restored(run, "training_pool", model)
     ]
 
 
@@ -174,8 +175,8 @@ def answered_shared_t1(run: Run) -> list[Job]:
 
 
 def _scores_alone(run: Run, paths: RunPaths, responses: str, scores: str, job: Job) -> bool:
-    here = _is_restored(run, responses, *job) or paths.responses(*job).is_file()
-    return not here and _is_restored(run, scores, *job)
+    here = _uses_restored(run, responses, *job) or paths.responses(*job).is_file()
+    return not here and _uses_restored(run, scores, *job)
 
 
 def _has_all_data(run: Run) -> bool:
@@ -230,8 +231,8 @@ def measured_models(run: Run) -> list[Job]:
     """The replayed models whose states are measured: not those whose design and statistics are all restored."""
 
     def restored(model: str) -> bool:
-        parts = [_is_restored(run, "replay_statistics", model, part) for part in REPLAY_PARTS]
-        return model in analyzed_models(run.config) and all((_is_restored(run, "replay_design", model), *parts))
+        parts = [_uses_restored(run, "replay_statistics", model, part) for part in REPLAY_PARTS]
+        return model in analyzed_models(run.config) and all((_uses_restored(run, "replay_design", model), *parts))
 
     return [(model,) for (model,) in replayed_models(run) if not restored(model)]
 
@@ -339,7 +340,7 @@ def _runtime_from(run: Run, model: str) -> Inputs:
 def _checked(run: Run) -> Inputs:
     inputs: Inputs = {"benchmarks": _every_benchmark(run)}
     # The checks of an archive have read the training data of all models.
-    for model in run.config.models if _is_restored(run, "check") else trained_models(run):
+    for model in run.config.models if _uses_restored(run, "check") else trained_models(run):
         for group, files in _training_data(run, model).items():
             inputs[group] = [*inputs.get(group, []), *files]
     inputs["sessions"] = [run.paths.evaluation_sessions(key) for key in run.config.benchmarks]

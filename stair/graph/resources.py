@@ -1,4 +1,4 @@
-"""What a job asks a scheduler for: GPUs, host memory, time and disk. Imports no torch.
+"""What a job asks a scheduler for: GPUs, host memory and time. Imports no torch.
 
 These are requests, not results: they enter no params and no key. A local run counts its GPUs alone.
 """
@@ -41,8 +41,6 @@ class Resources:
     mem_mb: int
     """Host memory."""
     minutes: int
-    disk_mb: int
-    """Files that the job adds to the run's folder, where they can be large; else 0."""
     resumes: bool
     """Whether the job resumes after its time limit, so that it takes the longest limit of a site."""
 
@@ -59,19 +57,18 @@ def resources(run: Run, output: OutputKind, *name: str, seals: bool = False, sit
     """
     wildcards = dict(zip(output.wildcards, name, strict=True))
     if seals or output.name not in _ON_GPU:
-        tiny = all(_is_small(run, model) for model in run.config.models)
+        tiny = all(run.shape(model).small for model in run.config.models)
         memory = _LIBRARIES_MB + (0 if tiny else _ROWS_MB)
         minutes = _TINY_MINUTES if tiny else _LONG_MINUTES if output.name in _LONG else _SHORT_MINUTES
-        return Resources(0, memory, minutes, 0, False)
+        return Resources(0, memory, minutes, resumes=False)
     gpus, workers = _gpus(run, output.name, wildcards)
-    memory = _LIBRARIES_MB + workers * (
-        math.ceil(run.shape(wildcards["model"]).weight_bytes / _MB) + (_CUDA_MB if gpus else 0)
-    )
+    shape = run.shape(wildcards["model"])
+    memory = _LIBRARIES_MB + workers * (math.ceil(shape.weight_bytes / _MB) + (_CUDA_MB if gpus else 0))
     memory += _banks_mb(run, output.name, wildcards)
     resumes = output.name in _RESUMABLE
-    restarting = _TINY_MINUTES if _is_small(run, wildcards["model"]) else _LONG_MINUTES
+    restarting = _TINY_MINUTES if shape.small else _LONG_MINUTES
     minutes = (site and site.longest(gpus, memory)) or _RESUMABLE_MINUTES if resumes else restarting
-    return Resources(gpus, memory, minutes, _states_mb(run, output.name, wildcards), resumes)
+    return Resources(gpus, memory, minutes, resumes)
 
 
 def every_request(run: Run, site: Site | None = None) -> Iterator[tuple[str, Resources]]:
@@ -119,12 +116,8 @@ def _gpus(run: Run, output: str, wildcards: Mapping[str, str]) -> tuple[int, int
     return workers * config.gpus_for("transformers"), workers
 
 
-def _is_small(run: Run, model: str) -> bool:
-    return run.shape(model).small
-
-
 def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
-    """Banks on the host at the most: every row of a batch has its own, and a history's turns reach the output limit."""
+    """The host memory of banks, at most: each row of a batch has its own, and all turns reach the output limit."""
     config, model = run.config, wildcards["model"]
     if output in ("replay", "rollouts"):
         return 0
@@ -148,8 +141,3 @@ def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
     layers = len(config.controllers[controller].controlled_layers) if controller in config.controllers else 3
     shape = run.shape(model)
     return math.ceil(rows * turns * tokens * layers * shape.cache_numbers * shape.width / _MB)
-
-
-def _states_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
-    """Captured states of a condition that reads a bank, which wait on disk for their later turns; 0 elsewhere."""
-    return _banks_mb(run, output, wildcards) if output in ("responses", SHARED_T1_STUDY) else 0

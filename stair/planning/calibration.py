@@ -1,8 +1,7 @@
-"""What a finished run says about seconds and tokens."""
+"""The seconds and tokens of a finished run, which replace a plan's assumptions."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
+from stair.graph.budget import measured_jobs
 from stair.graph.run import Run
 from stair.planning.jobs import planned_jobs
 from stair.planning.work import CostModel
@@ -20,20 +20,21 @@ Means = Mapping[tuple[str, str, str], float]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Measured over modelled seconds, and mean tokens of responses."""
+    """What a finished run measured."""
 
     factors: Mapping[tuple[str, str], float]
-    """By rule and model; the model is empty for all models of a rule."""
+    """Measured over modelled seconds, by rule and model; the model is empty for all models of a rule."""
     means: Means
-    """By model, benchmark or `training_pool`, and condition; empty for all conditions."""
+    """Mean tokens of a response, by model, benchmark or `training_pool`, and condition; empty for all conditions."""
     measured_seconds: Mapping[tuple[str, str], float]
+    """By rule and model."""
 
     def factor(self, rule: str, model: str) -> float:
-        """For a model that was not measured, the rule's mean; 1 for a rule that was not."""
+        """Measured over modelled seconds. An unmeasured model has its rule's factor, and an unmeasured rule has 1."""
         return self.factors.get((rule, model), self.factors.get((rule, ""), 1.0))
 
     def tokens(self, model: str, problems: str, condition: str) -> float | None:
-        """For a condition that was not measured, the mean of the others; None for another model or benchmark."""
+        """Mean tokens of a response. An unmeasured condition has the others' mean; None for other models and benchmarks."""
         return self.means.get((model, problems, condition), self.means.get((model, problems, "")))
 
 
@@ -44,10 +45,9 @@ def calibrate(folder: Path) -> Calibration:
         ValueError: the run has no timings or no provenance.json.
     """
     run = Run(load_run(folder), RunPaths(folder))
-    means, seconds = _means(folder), _seconds(folder)
-    bare = Calibration({}, means, seconds)
+    means, seconds = _mean_tokens(run.paths.provenance), _measured_seconds(run)
     modelled: dict[tuple[str, str], float] = defaultdict(float)
-    for job in planned_jobs(CostModel(run, bare.tokens)):
+    for job in planned_jobs(CostModel(run, Calibration({}, means, seconds).tokens)):
         modelled[job.rule, job.model] += job.seconds
     known = [key for key in modelled if key in seconds]
     rules = {rule for rule, _ in known}
@@ -60,22 +60,18 @@ def _ratio(seconds: Mapping[tuple[str, str], float], modelled: Mapping[tuple[str
     return sum(seconds[key] for key in keys) / sum(modelled[key] for key in keys)
 
 
-def _seconds(folder: Path) -> dict[tuple[str, str], float]:
-    """Measured seconds by rule and model."""
-    timings, found = folder / "work" / "timings", defaultdict[tuple[str, str], float](float)
-    models = load_run(folder).models
-    for path in timings.rglob("*.tsv"):
-        rule, *rest = path.relative_to(timings).with_suffix("").parts
-        model = next((part for part in rest[:1] if part in models), "")
-        with open(path, encoding="utf-8", newline="") as file:
-            found[rule, model] += sum(float(row["s"]) for row in csv.DictReader(file, delimiter="\t"))
-    if not found:
+def _measured_seconds(run: Run) -> dict[tuple[str, str], float]:
+    """Measured seconds by rule and model; the model is empty for a job of no model."""
+    timings, seconds = run.paths.work("timings"), defaultdict[tuple[str, str], float](float)
+    for (rule, *name), spent in measured_jobs(timings):
+        seconds[rule, name[0] if name and name[0] in run.config.models else ""] += spent
+    if not seconds:
         raise ValueError(f"{timings} has no measured job; --calibrate needs the folder of a finished run")
-    return found
+    return seconds
 
 
-def _means(folder: Path) -> dict[tuple[str, str, str], float]:
-    path = folder / "provenance.json"
+def _mean_tokens(path: Path) -> dict[tuple[str, str, str], float]:
+    """The mean tokens of responses in a provenance.json; keys as in `Calibration.means`."""
     try:
         generated = json.loads(path.read_text(encoding="utf-8"))["costs"]["generated"]
     except (OSError, ValueError, KeyError):

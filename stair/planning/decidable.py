@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stair.graph.run import Run
-from stair.planning.lacking import REFERENCE, first_lacking, no_rows, scope
+from stair.planning.lacking import first_lacking, no_rows, scope
 from stair.planning.sizes import problems_of
 from stair.reporting import paper_labels
-from stair.reporting.claims.statements import Claim, Compare, Pooled, Shared, Transitions, Values, read_claims
+from stair.reporting.claims.statements import Claim, Compare, Shared, Test, read_claims
 from stair.reporting.comparison.printed import printed_values
+from stair.statistics.metrics import LATER_TURNS, REFERENCE
 from stair.statistics.paired import detectable_difference, planned_deviation
-
-_LATER = 3
-"""Turns of a T2-T4 mean."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,7 @@ def decidable(run: Run) -> list[Decidable]:
     return found
 
 
-def _parts(
-    run: Run, test: Compare | Pooled | Transitions | Shared | Values, scores: dict[tuple[str, ...], tuple[float, float]]
-) -> Iterator[Detectable]:
+def _parts(run: Run, test: Test, scores: dict[tuple[str, ...], tuple[float, float]]) -> Iterator[Detectable]:
     """Avg@k parts that the configuration has, with the paper's Avg@4 and Pass@4 as the expectation.
 
     Pooled effects, gains of gains, transitions, Pass@k and reported numbers have no size beforehand.
@@ -82,7 +78,7 @@ def _parts(
                     ("turns", model, test.benchmark, side, "T1" if side == REFERENCE else span)
                     for side in (test.greater, test.less)
                 ]
-                turns = [_LATER if key[-1] == "T2-T4" else 1 for key in keys]
+                turns = [len(LATER_TURNS) if key[-1] == "T2-T4" else 1 for key in keys]
                 yield from _detectable(run, test.benchmark, f"{model}, {span}", keys, scores, turns)
     if isinstance(test, Shared) and not first_lacking(run, test):
         for less in test.less:

@@ -33,38 +33,38 @@ class PlannedJob:
     tokens: float
     disk_bytes: float
     after: tuple[int, ...]
-    """Numbers of the jobs that come before."""
+    """Places, in the list of jobs, of those that come before."""
 
 
-def planned_jobs(model: CostModel, factor: Factor = lambda rule, model: 1.0) -> list[PlannedJob]:
+def planned_jobs(costs: CostModel, factor: Factor = lambda rule, model: 1.0) -> list[PlannedJob]:
     """The jobs in an order in which each comes after those that it needs."""
-    run, jobs = model.run, list[PlannedJob]()
+    run, jobs = costs.run, list[PlannedJob]()
     maker: dict[Path, int] = {}
     preflight: dict[str, int] = {}
     for output in OUTPUTS.values():
         for name in output.jobs(run):
             names = dict(zip(output.wildcards, name, strict=True))
-            key = names.get("model", "")
+            model = names.get("model", "")
             inputs = {file for group in output.made_from(run, *name).values() for file in group}
             before = {maker[file] for file in inputs if file in maker}
-            if output.uses_model and key in preflight:
-                before.add(preflight[key])
+            if output.uses_model and model in preflight:
+                before.add(preflight[model])
             rule = _rule(run, output.name, names)
             if output.shards is not None:
-                shard = _planned(model, output, name, output.shards.rule, before, factor)
+                shard = _planned(costs, output, name, output.shards.rule, before, factor)
                 first = len(jobs)
                 jobs += [shard] * output.shards.count(run, *name)
                 before |= set(range(first, len(jobs)))
-            jobs.append(_planned(model, output, name, rule, before, factor, seals=output.shards is not None))
+            jobs.append(_planned(costs, output, name, rule, before, factor, seals=output.shards is not None))
             last = len(jobs) - 1
             maker.update(dict.fromkeys(output.files(run, *name), last))
             if output.name == "preflight":
-                preflight[key] = last
+                preflight[model] = last
     return jobs
 
 
 def _planned(
-    model: CostModel,
+    costs: CostModel,
     output: OutputKind,
     name: tuple[str, ...],
     rule: str,
@@ -74,14 +74,14 @@ def _planned(
     seals: bool = False,
 ) -> PlannedJob:
     """One job of an output: a shard, the seal, or the only job."""
-    key = dict(zip(output.wildcards, name, strict=True)).get("model", "")
-    work = model.work(output, *name, seals=seals)
-    asked = resources(model.run, output, *name, seals=seals)
+    model = dict(zip(output.wildcards, name, strict=True)).get("model", "")
+    work = costs.work(output, *name, seals=seals)
+    asked = resources(costs.run, output, *name, seals=seals)
     return PlannedJob(
         rule,
         output.target or "data",
-        key,
-        work.seconds * factor(rule, key),
+        model,
+        work.seconds * factor(rule, model),
         asked.gpus,
         asked.mem_mb,
         work.gpu_bytes if asked.gpus else 0.0,

@@ -9,10 +9,8 @@ from stair.config.model import Config
 from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
 from stair.reporting import paper_labels
-from stair.reporting.claims.statements import Compare, Pooled, Shared, Transitions, Values
-
-REFERENCE = "vanilla"
-Test = Compare | Pooled | Transitions | Shared | Values
+from stair.reporting.claims.statements import Compare, Pooled, Shared, Test, Transitions, Values
+from stair.statistics.metrics import REFERENCE
 
 
 def scope(test: Test) -> str:

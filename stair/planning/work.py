@@ -82,8 +82,7 @@ class CostModel:
         settings = self.config.models[model].rollout_sampling
         responses = sum(records_of(self.run, model)) * self.config.rollouts.samples / self.config.rollouts.shards
         tokens = self.response_tokens(model, "training_pool", "", settings.max_new_tokens)
-        engine, context = self.config.rollout_engine(model), settings.max_new_tokens + assumed("problem_tokens")
-        shape = self.shape(model)
+        engine, shape = self.config.rollout_engine(model), self.shape(model)
         if self.config.engine_section(engine).is_server and self.config.sglang.device == "cuda":
             room = assumed("server_memory") * self.config.sglang.tensor_parallel - shape.weight_bytes
             fitting = max(1.0, room / (tokens * shape.cache_bytes))
@@ -95,7 +94,7 @@ class CostModel:
             rows = min(responses, self.config.transformers.batch_width)
             seconds = self.decoding(shape, responses, tokens)
         seconds += self.prefill(shape, responses * assumed("problem_tokens"))
-        memory = shape.weight_bytes + rows * min(context, tokens) * shape.cache_bytes + assumed("gpu_reserve")
+        memory = shape.weight_bytes + rows * tokens * shape.cache_bytes + assumed("gpu_reserve")
         return Work(
             self.start(shape) + seconds,
             responses,
@@ -143,6 +142,7 @@ class CostModel:
         session = TURNS * (tokens + assumed("problem_tokens"))
         updates = updates_of(self.run, model)
         sessions = updates * training.sessions_per_update
+        # Training and validation sessions are measured before and after, validation sessions also in between.
         checks = 2 * 2 + (updates // training.validation_every if training.validation_every else 0)
         # A measured session has no backward pass: four of ten operations.
         passes = sessions + 0.4 * checks * training.validation_sessions
@@ -150,8 +150,10 @@ class CostModel:
         operations = assumed("training_passes") * shape.parameters
         rate = assumed("cpu_flops") if self.on_cpu else share * assumed("gpu_flops") * training.workers
         seconds = passes * session * operations / rate
+        # Every turn has four passes over the layers: teacher, student, student again, backward.
         seconds += passes * TURNS * 4 * shape.layers * self.layer_step(shape) / training.workers
-        held = max(tokens, session if not config.models[model].thinking else tokens)
+        # The longest sequence is the whole session, but for thinking models, whose history hides most of a response.
+        held = tokens if config.models[model].thinking else session
         memory = shape.weight_bytes + assumed("training_bytes") * shape.query_width * shape.layers * held
         return Work(self.start(shape) + seconds, 0.0, 0.0, memory + assumed("gpu_reserve"))
 

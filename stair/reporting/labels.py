@@ -43,6 +43,11 @@ class Labels:
             config.note,
         )
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The note, where there is one."""
+        return (self.note,) if self.note else ()
+
     def model(self, key: str) -> str:
         """A model's label."""
         return self.models.get(key, key)

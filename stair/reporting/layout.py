@@ -87,6 +87,11 @@ class Layout:
         return len(self.columns) - len(self.columns.lstrip("l"))
 
 
+def plain_header(*names: str) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """A header of one line, one name for each column."""
+    return (tuple((name, 1) for name in names),)
+
+
 def rounded(value: float | Gap, digits: int = 2) -> str:
     """A number as tables print it: rounded half to even, a dash for a gap."""
     if isinstance(value, Gap):
@@ -95,9 +100,9 @@ def rounded(value: float | Gap, digits: int = 2) -> str:
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", MINUS)
 
 
-def signed(value: float | Gap, digits: int = 2) -> str:
-    """As `rounded`, with a plus before what is greater than zero."""
-    text = rounded(value, digits)
+def signed(value: float | Gap) -> str:
+    """As `rounded`, with a plus before numbers greater than zero."""
+    text = rounded(value)
     return text if text == DASH or text.startswith(MINUS) or float(text) == 0 else f"+{text}"
 
 

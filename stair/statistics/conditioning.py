@@ -7,13 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 from stair.statistics.grid import Gap, Grid, Responses
-from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.transitions import require_equal_seeds
 from stair.statistics.values import Value
 
 Bools = npt.NDArray[np.bool_]
 
 GROUPS = {"T1 correct": True, "T1 wrong": False}
+CONDITIONS = ("native", "stair")
+"""The conditions of the tables, which share their T1 responses."""
 
 
 class Cell(NamedTuple):
@@ -38,29 +40,22 @@ class Count(NamedTuple):
     n: int
 
 
-def history_tables(
-    responses: Responses,
-    model: str,
-    benchmark: str,
-    *,
-    conditions: Sequence[str] = ("native", "stair"),
-    reference: str = "vanilla",
-) -> list[Value]:
+def history_tables(responses: Responses, model: str, benchmark: str) -> list[Value]:
     """Group size, correct counts and accuracy of each later turn by the correctness of the session's T1 response.
 
-    The reference (Vanilla) answers the same problem, with the same sample and seed, without history. Raises ValueError
-    where the conditions do not share their T1 responses' correctness, or matched seeds differ.
+    The reference (Vanilla) answers the same problem, with the same sample and seed, without history.
+
+    Raises:
+        ValueError: the conditions do not share their T1 responses' correctness, or matched seeds differ.
     """
     values = []
     for turn in LATER_TURNS:
         for group in GROUPS:
             counted = {
-                condition: _count(
-                    group_cell(responses, model, benchmark, turn, condition, group, conditions, reference)
-                )
-                for condition in (reference, *conditions)
+                condition: _count(group_cell(responses, model, benchmark, turn, condition, group))
+                for condition in (REFERENCE, *CONDITIONS)
             }
-            values.append(Value(model, benchmark, "", f"T{turn}", group, "n", _size(counted[reference]), "responses"))
+            values.append(Value(model, benchmark, "", f"T{turn}", group, "n", _size(counted[REFERENCE]), "responses"))
             for condition, count in counted.items():
                 keys = (model, benchmark, condition, f"T{turn}", group)
                 values.append(Value(*keys, "correct", count if isinstance(count, Gap) else count.correct, "responses"))
@@ -68,29 +63,22 @@ def history_tables(
     return values
 
 
-def pooled_history(
-    responses: Responses,
-    benchmarks: Sequence[str],
-    *,
-    models: Sequence[str] | None = None,
-    conditions: Sequence[str] = ("native", "stair"),
-    reference: str = "vanilla",
-) -> list[Value]:
-    """The same over T2-T4, pooled over models (default: all) and `benchmarks`: sums of counts over sums of sizes."""
+def pooled_history(responses: Responses, benchmarks: Sequence[str]) -> list[Value]:
+    """The same over T2-T4, pooled over all models and `benchmarks`: sums of counts over sums of sizes."""
     values = []
     for group in GROUPS:
         pooled: dict[str, Count | Gap] = {
             condition: _pool(
                 [
-                    _count(group_cell(responses, model, benchmark, turn, condition, group, conditions, reference))
-                    for model in models or responses.models
+                    _count(group_cell(responses, model, benchmark, turn, condition, group))
+                    for model in responses.models
                     for benchmark in benchmarks
                     for turn in LATER_TURNS
                 ]
             )
-            for condition in (reference, *conditions)
+            for condition in (REFERENCE, *CONDITIONS)
         }
-        values.append(Value("", "", "", MEAN, group, "n", _size(pooled[reference]), "responses"))
+        values.append(Value("", "", "", MEAN, group, "n", _size(pooled[REFERENCE]), "responses"))
         for condition, count in pooled.items():
             values.append(Value("", "", condition, MEAN, group, "accuracy", _accuracy(count), "%"))
     return values
@@ -103,11 +91,10 @@ def group_cell(
     turn: int,
     condition: str,
     group: str,
-    conditions: Sequence[str] = ("native", "stair"),
-    reference: str = "vanilla",
+    conditions: Sequence[str] = CONDITIONS,
 ) -> Cell | Gap:
     """One cell of the tables. The reference is grouped by the sessions of the first of `conditions`."""
-    follower = conditions[0] if condition == reference else condition
+    follower = conditions[0] if condition == REFERENCE else condition
     current = responses.grid(model, benchmark, follower, turn)
     opened_correctly = _opened_correctly(responses, model, benchmark, turn, follower)
     if isinstance(current, Gap):
@@ -118,8 +105,8 @@ def group_cell(
     if not isinstance(shared, Gap) and (shared != opened_correctly).any():
         raise ValueError(f"{model}, {benchmark}: {conditions[0]} and {condition} do not share their T1 responses")
     answered = current
-    if condition == reference:
-        matched = responses.grid(model, benchmark, reference, 1)
+    if condition == REFERENCE:
+        matched = responses.grid(model, benchmark, REFERENCE, 1)
         if isinstance(matched, Gap):
             return matched
         require_equal_seeds(matched, current)

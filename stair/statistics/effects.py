@@ -11,12 +11,9 @@ from scipy import stats
 
 from stair.statistics.conditioning import group_cell
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.intervals import Floats, Interval, average_scores, mean_scores, pass_scores, ratio_interval
+from stair.statistics.intervals import LEVEL, Floats, Interval, average_scores, mean_scores, pass_scores, ratio_interval
 from stair.statistics.metrics import LATER_TURNS
-from stair.statistics.paired import deciding_problems, paired_difference, sign_flip_p_value
-
-LEVEL, POWER = 0.95, 0.8
-"""Of the intervals, and of the sizes that would decide."""
+from stair.statistics.paired import POWER, deciding_problems, paired_difference, sign_flip_p_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +129,6 @@ def conditional_effect(
     group: str,
     greater: str,
     less: str,
-    *,
-    conditions: Sequence[str] = ("native", "stair"),
-    reference: str = "vanilla",
 ) -> Effect | Gap:
     """The difference of two pooled accuracies of `conditioning.pooled_history`, in percentage points.
 
@@ -144,10 +138,7 @@ def conditional_effect(
     sums: dict[tuple[str, str], list[float]] = {}
     for model, benchmark in places:
         for turn in LATER_TURNS:
-            cells = [
-                group_cell(responses, model, benchmark, turn, condition, group, conditions, reference)
-                for condition in (greater, less)
-            ]
+            cells = [group_cell(responses, model, benchmark, turn, condition, group) for condition in (greater, less)]
             for cell in cells:
                 if isinstance(cell, Gap):
                     return cell
@@ -172,12 +163,12 @@ def conditional_effect(
     )
 
 
-def occurrence(count: int, total: int, level: float = 0.95) -> Effect:
+def occurrence(count: int, total: int) -> Effect:
     """How often something occurs, in percent, with the exact binomial interval; it decides whether it occurs at all."""
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - LEVEL) / 2.0
     low = float(stats.beta.ppf(tail, count, total - count + 1)) if count else 0.0
     high = float(stats.beta.ppf(1.0 - tail, count + 1, total - count)) if count < total else 1.0
-    return Effect(Interval(100.0 * count / total, 100.0 * low, 100.0 * high, level))
+    return Effect(Interval(100.0 * count / total, 100.0 * low, 100.0 * high))
 
 
 def difference_of_estimates(greater: Interval, less: Interval) -> Effect:
@@ -188,8 +179,8 @@ def difference_of_estimates(greater: Interval, less: Interval) -> Effect:
     value = greater.estimate - less.estimate
     below = float(np.hypot(greater.estimate - greater.low, less.high - less.estimate))
     above = float(np.hypot(greater.high - greater.estimate, less.estimate - less.low))
-    interval = Interval(value, value - below, value + above, greater.level)
+    interval = Interval(value, value - below, value + above)
     # Half the interval is one quantile of the error. The error shrinks with the square root of the size.
-    half, quantile = below if value > 0.0 else above, float(stats.norm.ppf((1.0 + greater.level) / 2.0))
+    half, quantile = below if value > 0.0 else above, float(stats.norm.ppf((1.0 + LEVEL) / 2.0))
     factor = ((1.0 + float(stats.norm.ppf(POWER)) / quantile) * half / value) ** 2 if value and half < np.inf else None
     return Effect(interval, deciding_factor=factor)

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
-from stair.statistics.conditioning import GROUPS, group_cell
+from stair.statistics.conditioning import CONDITIONS, GROUPS, group_cell
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.intervals import (
     Floats,
@@ -16,7 +16,7 @@ from stair.statistics.intervals import (
     pass_scores,
     ratio_interval,
 )
-from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.paired import paired_difference
 from stair.statistics.reruns import Noise, average_noise, binomial_noise, mean_noise, pass_noise, rerun_interval
 
@@ -81,36 +81,30 @@ def _metrics(samples: int) -> dict[str, tuple[Scores, NoiseOf]]:
 def turn_intervals(responses: Responses) -> pd.DataFrame:
     """Intervals of the values of `metrics.turn_metrics`, a line for each `IntervalRow`."""
     rows = []
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            for condition in responses.conditions(model, benchmark):
-                turns = responses.turns(model, benchmark, condition)
-                spans = {f"T{turn}": [turn] for turn in turns}
-                if max(turns) > 1:
-                    spans[MEAN] = list(LATER_TURNS)
-                for span, members in spans.items():
-                    grids = [responses.grid(model, benchmark, condition, turn) for turn in members]
-                    for name, (scores, noise) in _metrics(responses.samples).items():
-                        keys = (model, benchmark, condition, span, "", name)
-                        rows.append((*keys, *_interval_cells(grids, scores, noise)))
+    for model, benchmark in responses.pairs:
+        for condition in responses.conditions(model, benchmark):
+            turns = responses.turns(model, benchmark, condition)
+            spans = {f"T{turn}": [turn] for turn in turns}
+            if max(turns) > 1:
+                spans[MEAN] = list(LATER_TURNS)
+            for span, members in spans.items():
+                grids = [responses.grid(model, benchmark, condition, turn) for turn in members]
+                for name, (scores, noise) in _metrics(responses.samples).items():
+                    keys = (model, benchmark, condition, span, "", name)
+                    rows.append((*keys, *_interval_cells(grids, scores, noise)))
     return pd.DataFrame(rows, columns=list(IntervalRow._fields))
 
 
 def history_intervals(
-    responses: Responses,
-    model: str,
-    benchmark: str,
-    *,
-    conditions: Sequence[str] = ("native", "stair"),
-    reference: str = "vanilla",
+    responses: Responses, model: str, benchmark: str, conditions: Sequence[str] = CONDITIONS
 ) -> pd.DataFrame:
-    """Intervals of the accuracies of `conditioning.history_tables`."""
+    """Intervals of the accuracies of `conditioning.history_tables`, for those of its conditions that have rows."""
     rows = []
     for turn in LATER_TURNS:
         for group in GROUPS:
-            for condition in (reference, *conditions):
+            for condition in (REFERENCE, *conditions):
                 keys = (model, benchmark, condition, f"T{turn}", group, "accuracy")
-                cell = group_cell(responses, model, benchmark, turn, condition, group, conditions, reference)
+                cell = group_cell(responses, model, benchmark, turn, condition, group, conditions)
                 if isinstance(cell, Gap) or cell.n == 0:
                     reason = cell.reason if isinstance(cell, Gap) else "no response in this group"
                     rows.append((*keys, *_gap_cells(reason)))

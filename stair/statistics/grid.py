@@ -127,6 +127,11 @@ class Responses:
     def benchmarks(self, model: str) -> list[str]:
         return unique(key.benchmark for key in self.grids if key.model == model)
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every model with each of its benchmarks."""
+        return [(model, benchmark) for model in self.models for benchmark in self.benchmarks(model)]
+
     def conditions(self, model: str, benchmark: str) -> list[str]:
         return unique(key.condition for key in self.grids if (key.model, key.benchmark) == (model, benchmark))
 

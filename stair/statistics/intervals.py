@@ -17,18 +17,19 @@ from stair.statistics.small_samples import spread_factor
 
 Floats = npt.NDArray[np.float64]
 
+LEVEL = 0.95
+"""The level of every interval here and in `paired`, `reruns`, `replication` and `effects`."""
 RESAMPLES = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with a two-sided interval of the given level, in the estimate's unit."""
+    """An estimate with its two-sided interval of `LEVEL`, in the estimate's unit."""
 
     estimate: float
     low: float
     """Minus infinity if the estimate's noise is unknown; `high` is then infinity."""
     high: float
-    level: float = 0.95
 
 
 def average_scores(grid: Grid) -> Floats:
@@ -52,21 +53,19 @@ def mean_scores(scores: list[Floats | Gap]) -> Floats | Gap:
     return total / len(scores)
 
 
-def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
+def median_interval(values: Sequence[float]) -> Interval:
     """The median of independent values with the exact interval of order statistics, for any distribution.
 
     Fewer than six values have no 95% interval; its ends are infinite.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
-    # The truth is below the value of this rank with a probability of at most (1 - level) / 2.
-    rank = int(stats.binom.ppf((1.0 - level) / 2.0, len(ordered), 0.5))
+    # The truth is below the value of this rank with a probability of at most (1 - LEVEL) / 2.
+    rank = int(stats.binom.ppf((1.0 - LEVEL) / 2.0, len(ordered), 0.5))
     low, high = (float(ordered[rank - 1]), float(ordered[-rank])) if rank else (-np.inf, np.inf)
-    return Interval(float(np.median(ordered)), low, high, level)
+    return Interval(float(np.median(ordered)), low, high)
 
 
-def bootstrap_interval(
-    scores: Floats, *, level: float = 0.95, limits: tuple[float, float] | None = (0.0, 100.0)
-) -> Interval:
+def bootstrap_interval(scores: Floats, *, limits: tuple[float, float] | None = (0.0, 100.0)) -> Interval:
     """The interval of a mean over problems.
 
     Args:
@@ -76,15 +75,11 @@ def bootstrap_interval(
     Percentiles of the resampled means, spread by what a sample of this size loses: the factor sqrt(n / (n - 1)) of its
     deviation, and the ratio of Student's to the normal quantile. A single problem has an interval without ends.
     """
-    return ratio_interval(scores, np.ones_like(scores), level=level, limits=limits)
+    return ratio_interval(scores, np.ones_like(scores), limits=limits)
 
 
 def ratio_interval(
-    numerators: Floats,
-    denominators: Floats,
-    *,
-    level: float = 0.95,
-    limits: tuple[float, float] | None = (0.0, 100.0),
+    numerators: Floats, denominators: Floats, *, limits: tuple[float, float] | None = (0.0, 100.0)
 ) -> Interval:
     """As `bootstrap_interval`, of a sum over a sum: an accuracy among the responses of a group.
 
@@ -96,15 +91,15 @@ def ratio_interval(
     estimate = float(numerators.sum() / denominators.sum())
     if count == 1:
         low, high = limits or (-np.inf, np.inf)
-        return Interval(estimate, low, high, level)
+        return Interval(estimate, low, high)
     weights = _resamples(count)
     sums = weights @ denominators if (denominators != 1.0).any() else np.full(RESAMPLES, float(count))
     means = (weights @ numerators)[sums > 0] / sums[sums > 0]
-    tail = (1.0 - level) / 2.0
-    low, high = estimate + spread_factor(count, level) * (np.quantile(means, [tail, 1.0 - tail]) - estimate)
+    tail = (1.0 - LEVEL) / 2.0
+    low, high = estimate + spread_factor(count, LEVEL) * (np.quantile(means, [tail, 1.0 - tail]) - estimate)
     if limits is not None:
         low, high = max(low, limits[0]), min(high, limits[1])
-    return Interval(estimate, float(low), float(high), level)
+    return Interval(estimate, float(low), float(high))
 
 
 @lru_cache(maxsize=8)

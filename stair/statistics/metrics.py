@@ -8,6 +8,8 @@ from stair.statistics.values import Value
 
 LATER_TURNS = tuple(range(2, TURNS + 1))
 MEAN = "T2-T4"
+REFERENCE = "vanilla"
+"""The condition that answers every problem once, without history."""
 
 Metric = Callable[[Grid], float]
 
@@ -59,18 +61,17 @@ def turn_metrics(responses: Responses) -> list[Value]:
     Serves the summary, the tables by turn and the LoRA tables.
     """
     values = []
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            for condition in responses.conditions(model, benchmark):
-                turns = responses.turns(model, benchmark, condition)
-                for turn in turns:
-                    for name, metric in metric_names(responses.samples).items():
-                        score = at_turn(metric, responses, model, benchmark, condition, turn)
-                        values.append(Value(model, benchmark, condition, f"T{turn}", "", name, score, "%"))
-                if max(turns) > 1:
-                    for name, metric in metric_names(responses.samples).items():
-                        score = over_later_turns(metric, responses, model, benchmark, condition)
-                        values.append(Value(model, benchmark, condition, MEAN, "", name, score, "%"))
+    for model, benchmark in responses.pairs:
+        for condition in responses.conditions(model, benchmark):
+            turns = responses.turns(model, benchmark, condition)
+            for turn in turns:
+                for name, metric in metric_names(responses.samples).items():
+                    score = at_turn(metric, responses, model, benchmark, condition, turn)
+                    values.append(Value(model, benchmark, condition, f"T{turn}", "", name, score, "%"))
+            if max(turns) > 1:
+                for name, metric in metric_names(responses.samples).items():
+                    score = over_later_turns(metric, responses, model, benchmark, condition)
+                    values.append(Value(model, benchmark, condition, MEAN, "", name, score, "%"))
     return values
 
 

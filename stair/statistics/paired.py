@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special, stats
 
-from stair.statistics.intervals import Floats, Interval, bootstrap_interval
+from stair.statistics.intervals import LEVEL, Floats, Interval, bootstrap_interval
 from stair.statistics.named_random import named_generator
 
 FLIPS = 10_000
+POWER = 0.8
+"""The probability with which a detectable difference is found."""
 _EXACT = 12
 """Up to so many problems with a difference, all sign patterns are counted."""
 
@@ -23,13 +25,11 @@ class PairedDifference:
     p_value: float
     """two-sided, of the sign-flip test: under no difference, either condition could have had either score"""
     detectable: float
-    """the smallest true difference that this design finds with the given power"""
+    """the smallest true difference that this design finds with `POWER`"""
     problems: int
 
 
-def paired_difference(
-    scores: Floats, reference: Floats, *names: object, level: float = 0.95, power: float = 0.8
-) -> PairedDifference:
+def paired_difference(scores: Floats, reference: Floats, *names: object) -> PairedDifference:
     """Compares two conditions by their scores for each problem.
 
     Args:
@@ -40,9 +40,9 @@ def paired_difference(
         raise ValueError(f"{len(scores)} and {len(reference)} problems cannot be paired")
     differences = scores - reference
     return PairedDifference(
-        bootstrap_interval(differences, level=level, limits=None),
+        bootstrap_interval(differences, limits=None),
         sign_flip_p_value(differences, *names),
-        detectable_difference(float(differences.std(ddof=1)), len(differences), level=level, power=power),
+        detectable_difference(float(differences.std(ddof=1)), len(differences)),
         len(differences),
     )
 
@@ -61,19 +61,19 @@ def sign_flip_p_value(differences: Floats, *names: object) -> float:
     return float((1 + (np.abs(signs @ nonzero) >= observed).sum()) / (1 + FLIPS))
 
 
-def detectable_difference(deviation: float, problems: int, *, level: float = 0.95, power: float = 0.8) -> float:
-    """The true difference that a paired t-test of this level finds with this power.
+def detectable_difference(deviation: float, problems: int) -> float:
+    """The true difference that a paired t-test at `LEVEL` finds with `POWER`.
 
     `deviation` is the standard deviation of the differences between problems, in percentage points.
     """
     if problems < 2:
         return float("inf")
-    quantiles = stats.t.ppf((1.0 + level) / 2.0, problems - 1) + stats.t.ppf(power, problems - 1)
+    quantiles = stats.t.ppf((1.0 + LEVEL) / 2.0, problems - 1) + stats.t.ppf(POWER, problems - 1)
     return float(quantiles) * deviation / float(np.sqrt(problems))
 
 
-def deciding_problems(deviation: float, difference: float, *, level: float = 0.95, power: float = 0.8) -> int | None:
-    """The least number of problems with which a paired t-test of this level finds a true difference with this power.
+def deciding_problems(deviation: float, difference: float) -> int | None:
+    """The least number of problems with which a paired t-test at `LEVEL` finds a true difference with `POWER`.
 
     None where the difference is zero: no number of problems finds it. Units as in `detectable_difference`.
     """
@@ -83,7 +83,7 @@ def deciding_problems(deviation: float, difference: float, *, level: float = 0.9
         return 2
 
     def suffice(problems: int) -> bool:
-        return detectable_difference(deviation, problems, level=level, power=power) <= abs(difference)
+        return detectable_difference(deviation, problems) <= abs(difference)
 
     most = 2
     while not suffice(most):

@@ -22,16 +22,16 @@ import pandas as pd
 from scipy import stats
 
 from stair.core import ConditionName
-from stair.statistics.conditioning import GROUPS, group_cell
+from stair.statistics.conditioning import CONDITIONS, GROUPS, group_cell
 from stair.statistics.grid import Gap, Grid, Responses
-from stair.statistics.intervals import Floats
-from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.intervals import LEVEL, Floats
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.reruns import pass_variances
 from stair.statistics.shared_t1_metrics import TURN, NameOf
 from stair.statistics.transitions import TRANSITIONS
 
 Key = tuple[str, str, str, str, str, str]
-"""Model, benchmark, condition, turn, group, metric, as in `tidy.Value`."""
+"""Model, benchmark, condition, turn, group, metric, as in `values.Value`."""
 
 
 class Spread(NamedTuple):
@@ -46,14 +46,12 @@ class Replication(NamedTuple):
 
     low: float
     high: float
-    """Where the number of another run of the same truth falls, with the given probability."""
+    """Where the number of another run of the same truth falls, with the probability `LEVEL`."""
     p_value: float
     """How often two runs of one truth differ by at least as much."""
 
 
-def replication(
-    reproduced: float, printed: float, spread: Spread, *, rounding: float = 0.0, level: float = 0.95
-) -> Replication:
+def replication(reproduced: float, printed: float, spread: Spread, *, rounding: float = 0.0) -> Replication:
     """The replication interval around our number, and the two-sided p-value of a printed one.
 
     Args:
@@ -62,7 +60,7 @@ def replication(
         rounding: the printed value's last place, half of which it can be off.
     """
     error = float(np.sqrt(2.0 * spread.variance))
-    width = float(stats.t.ppf((1.0 + level) / 2.0, spread.degrees)) * error + rounding / 2.0
+    width = float(stats.t.ppf((1.0 + LEVEL) / 2.0, spread.degrees)) * error + rounding / 2.0
     # What binary floating point adds to a decimal number must not move it across an interval's end.
     distance = max(0.0, abs(reproduced - printed) - rounding / 2.0 - 1e-9)
     p_value = float(2.0 * stats.t.sf(distance / error, spread.degrees)) if error else float(distance == 0.0)
@@ -112,57 +110,48 @@ def _together(spreads: Sequence[Spread]) -> Spread:
 def replication_spreads(
     responses: Responses,
     *,
-    pooled: Sequence[str] = (),
-    gains: Mapping[str, str] | None = None,
-    conditions: Sequence[str] = ("native", "stair"),
-    reference: str = "vanilla",
+    pooled: Sequence[str],
+    gains: Mapping[str, str],
 ) -> dict[Key, Spread]:
     """The spreads of the numbers of `metrics`, `conditioning` and `transitions`, by their keys; none where there is a gap.
 
     Args:
         pooled: the benchmarks of the pooled numbers.
-        gains: conditions, and what each one's gain is counted from.
-        conditions: those that share T1 with `reference`, by whose sessions they are grouped.
+        gains: conditions, and the condition from which each one's gain is counted.
     """
     by_key: dict[Key, Spread] = {}
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            study = _Study(responses, model, benchmark)
-            by_key |= study.scores()
-            for condition, base in (gains or {}).items():
-                by_key |= study.gains(condition, base, LATER_TURNS, MEAN, "gain")
-            by_key |= study.groups(conditions, reference)
-            by_key |= study.transitions(conditions[0], reference)
-    return by_key | _pooled(responses, pooled, conditions, reference)
+    for model, benchmark in responses.pairs:
+        study = _Study(responses, model, benchmark)
+        by_key |= study.scores()
+        for condition, base in gains.items():
+            by_key |= study.gains(condition, base)
+        by_key |= study.groups()
+        by_key |= study.transitions()
+    return by_key | _pooled(responses, pooled)
 
 
-def shared_t1_spreads(
-    responses: Responses, reference: str = "native", name_of: NameOf = ConditionName.of_key
-) -> dict[Key, Spread]:
-    """The spreads of the numbers of `shared_t1.shared_t1_metrics`."""
+def shared_t1_spreads(responses: Responses, name_of: NameOf = ConditionName.of_key) -> dict[Key, Spread]:
+    """The spreads of the numbers of `shared_t1_metrics.shared_t1_metrics`."""
     by_key: dict[Key, Spread] = {}
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            study = _Study(responses, model, benchmark)
-            families: dict[str, list[str]] = {}
-            for condition in responses.conditions(model, benchmark):
-                if condition != "t1":
-                    families.setdefault(name_of(condition).averaged, []).append(condition)
-            base = study.sums([reference], [TURN])
-            for family, members in families.items():
-                by_key |= study.scores_of(family, members, [TURN], f"T{TURN}")
-                sums_of_seeds = study.sums(members, [TURN])
-                if sums_of_seeds is not None and base is not None:
-                    key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
-                    factor = 100.0 / sums_of_seeds.size
-                    by_key[key] = _scaled(sum_spread(sums_of_seeds / len(members) - base, 1.0), factor)
+    for model, benchmark in responses.pairs:
+        study = _Study(responses, model, benchmark)
+        families: dict[str, list[str]] = {}
+        for condition in responses.conditions(model, benchmark):
+            if condition != "t1":
+                families.setdefault(name_of(condition).averaged, []).append(condition)
+        base = study.sums(["native"], [TURN])
+        for family, members in families.items():
+            by_key |= study.scores_of(family, members, [TURN], f"T{TURN}")
+            sums_of_seeds = study.sums(members, [TURN])
+            if sums_of_seeds is not None and base is not None:
+                key = (model, benchmark, family, f"T{TURN}", "", f"{study.average} minus Native")
+                factor = 100.0 / sums_of_seeds.size
+                by_key[key] = _scaled(sum_spread(sums_of_seeds / len(members) - base, 1.0), factor)
     return by_key
 
 
-def truncated_spreads(
-    frame: pd.DataFrame, *, full: str = "stair", name_of: NameOf = ConditionName.of_key
-) -> dict[Key, Spread]:
-    """The spreads of the numbers of `shared_t1.truncated_banks`: bank lengths vary with the sampled T1 responses."""
+def truncated_spreads(frame: pd.DataFrame, name_of: NameOf = ConditionName.of_key) -> dict[Key, Spread]:
+    """The spreads of `shared_t1_metrics.truncated_banks`: bank lengths vary with the sampled T1 responses."""
     by_key: dict[Key, Spread] = {}
     if "bank_tokens" not in frame.columns:
         return by_key
@@ -170,7 +159,7 @@ def truncated_spreads(
     for (model, benchmark, condition), part in rows.groupby(["model", "benchmark", "condition"], sort=False):
         banks = part.pivot(index="problem_id", columns="sample", values="bank_tokens")
         limit = name_of(str(condition)).prefix
-        if (limit is None and condition != full) or banks.isna().any(axis=None):
+        if (limit is None and condition != "stair") or banks.isna().any(axis=None):
             continue
         cut = banks.to_numpy(dtype=np.float64) > (np.inf if limit is None else limit)
         by_key[str(model), str(benchmark), str(condition), f"T{TURN}", "", "truncated"] = sum_spread(
@@ -247,51 +236,49 @@ class _Study:
         together = np.sum([part for part in parts if part is not None], axis=0).var(axis=1, ddof=1).sum()
         return float(np.clip(together / sum(alone), 1.0, len(members))) if sum(alone) else float(len(members))
 
-    def gains(self, condition: str, base: str, turns: Sequence[int], span: str, suffix: str) -> dict[Key, Spread]:
-        """Of a condition's mean scores minus a base's."""
-        sides = [self.sums([each], turns) for each in (condition, base)]
-        grids = [self.grids([each], turns) for each in (condition, base)]
+    def gains(self, condition: str, base: str) -> dict[Key, Spread]:
+        """Of a condition's means over later turns minus a base's."""
+        sides = [self.sums([each], LATER_TURNS) for each in (condition, base)]
+        grids = [self.grids([each], LATER_TURNS) for each in (condition, base)]
         if sides[0] is None or sides[1] is None or grids[0] is None or grids[1] is None:
             return {}
         responses, problems = sum(g.correct.size for g in grids[0]), sum(len(g.problems) for g in grids[0])
-        place = (*self._place, condition, span, "")
+        place = (*self._place, condition, MEAN, "")
         passed = _together([pass_spread(grids[0]), pass_spread(grids[1])])
         return {
-            (*place, f"{self.average} {suffix}"): _scaled(sum_spread(sides[0] - sides[1], 1.0), 100.0 / responses),
-            (*place, f"{self.passed} {suffix}"): _scaled(passed, 100.0 / problems),
+            (*place, f"{self.average} gain"): _scaled(sum_spread(sides[0] - sides[1], 1.0), 100.0 / responses),
+            (*place, f"{self.passed} gain"): _scaled(passed, 100.0 / problems),
         }
 
-    def group(
-        self, turn: int, condition: str, group: str, conditions: Sequence[str], reference: str
-    ) -> tuple[Floats, Floats] | None:
+    def group(self, turn: int, condition: str, group: str) -> tuple[Floats, Floats] | None:
         """[sessions, samples] members and correct members of a group at a turn; None where there is a gap."""
-        cell = group_cell(self._responses, *self._place, turn, condition, group, conditions, reference)
-        follower = self.grids([conditions[0] if condition == reference else condition], [turn])
+        cell = group_cell(self._responses, *self._place, turn, condition, group)
+        follower = self.grids([CONDITIONS[0] if condition == REFERENCE else condition], [turn])
         if isinstance(cell, Gap) or follower is None:
             return None
         return self.by_session(follower[0], cell.members), self.by_session(follower[0], cell.correct)
 
-    def groups(self, conditions: Sequence[str], reference: str) -> dict[Key, Spread]:
+    def groups(self) -> dict[Key, Spread]:
         """Of group sizes, correct counts and accuracies of each later turn."""
         by_key: dict[Key, Spread] = {}
         for turn in LATER_TURNS:
             for group in GROUPS:
-                for condition in (reference, *conditions):
-                    sums = self.group(turn, condition, group, conditions, reference)
+                for condition in (REFERENCE, *CONDITIONS):
+                    sums = self.group(turn, condition, group)
                     if sums is None:
                         continue
                     place = (f"T{turn}", group)
-                    if condition == reference:
+                    if condition == REFERENCE:
                         by_key[*self._place, "", *place, "n"] = sum_spread(sums[0], 1.0)
                     by_key[*self._place, condition, *place, "correct"] = sum_spread(sums[1], 1.0)
                     if sums[0].any():
                         by_key[*self._place, condition, *place, "accuracy"] = ratio_spread(sums[1], sums[0])
         return by_key
 
-    def transitions(self, condition: str, reference: str) -> dict[Key, Spread]:
+    def transitions(self) -> dict[Key, Spread]:
         """Of the counts of changed answers and the net change; clustered by problem, since it pairs two sessions."""
         by_key: dict[Key, Spread] = {}
-        before = self.grids([reference], [1])
+        condition, before = CONDITIONS[0], self.grids([REFERENCE], [1])
         for turn in LATER_TURNS:
             after = self.grids([condition], [turn])
             if before is None or after is None:
@@ -310,25 +297,20 @@ def ratio_spread(correct: Floats, members: Floats) -> Spread:
     return _scaled(sum_spread(correct - members * (correct.sum() / size), 1.0), 100.0 / size)
 
 
-def _pooled(
-    responses: Responses, benchmarks: Sequence[str], conditions: Sequence[str], reference: str
-) -> dict[Key, Spread]:
+def _pooled(responses: Responses, benchmarks: Sequence[str]) -> dict[Key, Spread]:
     """Of the numbers of `conditioning.pooled_history`."""
     by_key: dict[Key, Spread] = {}
     studies = [_Study(responses, model, benchmark) for model in responses.models for benchmark in benchmarks]
     for group in GROUPS:
-        for condition in (reference, *conditions):
-            parts = [
-                [study.group(turn, condition, group, conditions, reference) for turn in LATER_TURNS]
-                for study in studies
-            ]
+        for condition in (REFERENCE, *CONDITIONS):
+            parts = [[study.group(turn, condition, group) for turn in LATER_TURNS] for study in studies]
             if not parts or any(cell is None for part in parts for cell in part):
                 continue
             members, correct = (
                 np.concatenate([np.sum([cell[side] for cell in part if cell is not None], axis=0) for part in parts])
                 for side in (0, 1)
             )
-            if condition == reference:
+            if condition == REFERENCE:
                 by_key["", "", "", MEAN, group, "n"] = sum_spread(members, 1.0)
             if members.any():
                 by_key["", "", condition, MEAN, group, "accuracy"] = ratio_spread(correct, members)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from stair.statistics.grid import Grid
-from stair.statistics.intervals import Interval
+from stair.statistics.intervals import LEVEL, Interval
 from stair.statistics.named_random import named_generator
 
 PERMUTATIONS = 10_000
@@ -79,12 +79,12 @@ def mean_noise(noises: list[Noise]) -> Noise:
     return Noise(error, step, sum(noise.degrees for noise in noises))
 
 
-def rerun_interval(estimate: float, noise: Noise, level: float = 0.95) -> Interval:
+def rerun_interval(estimate: float, noise: Noise) -> Interval:
     """Where the score of another run of the same design falls, given this run's."""
     width = (
-        float(stats.t.ppf((1.0 + level) / 2.0, noise.degrees)) * np.sqrt(2.0) * noise.standard_error + noise.step / 2.0
+        float(stats.t.ppf((1.0 + LEVEL) / 2.0, noise.degrees)) * np.sqrt(2.0) * noise.standard_error + noise.step / 2.0
     )
-    return Interval(estimate, max(0.0, float(estimate - width)), min(100.0, float(estimate + width)), level)
+    return Interval(estimate, max(0.0, float(estimate - width)), min(100.0, float(estimate + width)))
 
 
 def published_p_value(estimate: float, published: float, noise: Noise) -> float:

@@ -95,10 +95,10 @@ def truncated_banks(
     return values
 
 
-def median_bank(frame: pd.DataFrame, model: str, benchmark: str, *, full: str = "stair") -> float | Gap:
-    """The median number of entries of the banks that the `full` condition reads at T2; `frame` as in `truncated_banks`."""
+def median_bank(frame: pd.DataFrame, model: str, benchmark: str) -> float | Gap:
+    """The median number of entries of the banks that `stair` reads at T2; `frame` as in `truncated_banks`."""
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
-    banks = rows.loc[rows["condition"] == full, "bank_tokens"]
+    banks = rows.loc[rows["condition"] == "stair", "bank_tokens"]
     if banks.empty or banks.isna().any():
-        return Gap(f"{model}, {benchmark}: no rows of {full} with their bank lengths")
+        return Gap(f"{model}, {benchmark}: no rows of stair with their bank lengths")
     return float(banks.median())

@@ -4,8 +4,8 @@ import numpy as np
 from scipy import stats
 
 
-def spread_factor(clusters: int, level: float = 0.95) -> float:
-    """By how much percentiles of resampled numbers are spread from their centre.
+def spread_factor(clusters: int, level: float) -> float:
+    """The factor by which percentiles of resampled numbers are moved away from their centre.
 
     The factor sqrt(n / (n - 1)) of the deviation, and the ratio of Student's quantile with n - 1 degrees of freedom to the
     normal one. `clusters` is n, at least two.

@@ -1,9 +1,9 @@
-"""How answers change between Vanilla and a condition's later turns (table `native_accuracy`)."""
+"""How answers change between Vanilla and Native's later turns (table `native_accuracy`)."""
 
 import numpy as np
 
 from stair.statistics.grid import Gap, Grid, Responses
-from stair.statistics.metrics import LATER_TURNS
+from stair.statistics.metrics import LATER_TURNS, REFERENCE
 from stair.statistics.values import Value
 
 TRANSITIONS = (
@@ -12,40 +12,36 @@ TRANSITIONS = (
     ("correct to correct", True, True),
     ("wrong to wrong", False, False),
 )
-"""Each name, whether the reference's answer was correct, and whether the condition's is."""
+"""Each name, whether Vanilla's answer was correct, and whether Native's is."""
+_CONDITION = "native"
 
 
-def answer_transitions(
-    responses: Responses, model: str, benchmark: str, *, condition: str = "native", reference: str = "vanilla"
-) -> list[Value]:
-    """Each later response against the reference's T1 response to the same problem and sample.
+def answer_transitions(responses: Responses, model: str, benchmark: str) -> list[Value]:
+    """Native's later responses against Vanilla's T1 response to the same problem and sample.
 
     Four counts and the net change (wrong to correct minus correct to wrong, in percent of all pairs) for each turn.
     Raises ValueError where matched responses have different seeds.
     """
-    before = responses.grid(model, benchmark, reference, 1)
+    before = responses.grid(model, benchmark, REFERENCE, 1)
     values = []
     for turn in LATER_TURNS:
-        after = responses.grid(model, benchmark, condition, turn)
+        after = responses.grid(model, benchmark, _CONDITION, turn)
         counts = _counts(before, after)
         for name, _, _ in TRANSITIONS:
             count = counts if isinstance(counts, Gap) else counts[name]
-            values.append(Value(model, benchmark, condition, f"T{turn}", "", name, count, "responses"))
+            values.append(Value(model, benchmark, _CONDITION, f"T{turn}", "", name, count, "responses"))
         net = counts if isinstance(counts, Gap) else _net_change(counts)
-        values.append(Value(model, benchmark, condition, f"T{turn}", "", "net change", net, "pp"))
+        values.append(Value(model, benchmark, _CONDITION, f"T{turn}", "", "net change", net, "pp"))
     return values
 
 
-def transition_shares(
-    responses: Responses, model: str, benchmark: str, *, condition: str = "native", reference: str = "vanilla"
-) -> list[Value]:
+def transition_shares(responses: Responses, model: str, benchmark: str) -> list[Value]:
     """What each direction adds to the net change of `answer_transitions`, in percent of all pairs of a turn.
 
     Wrong to correct is positive, correct to wrong negative.
     """
-    transitions = answer_transitions(responses, model, benchmark, condition=condition, reference=reference)
     by_turn: dict[str, dict[str, float | Gap]] = {}
-    for each in transitions:
+    for each in answer_transitions(responses, model, benchmark):
         by_turn.setdefault(each.turn, {})[each.metric] = each.value
     values = []
     for turn, counts in by_turn.items():
@@ -54,8 +50,8 @@ def transition_shares(
         for sign, name in ((1, "wrong to correct"), (-1, "correct to wrong")):
             count = counts[name]
             share = count if isinstance(count, Gap) else sign * 100.0 * count / pairs
-            values.append(Value(model, benchmark, condition, turn, "", f"{name} contribution", share, "%"))
-        values.append(Value(model, benchmark, condition, turn, "", "net change", net, "pp"))
+            values.append(Value(model, benchmark, _CONDITION, turn, "", f"{name} contribution", share, "%"))
+        values.append(Value(model, benchmark, _CONDITION, turn, "", "net change", net, "pp"))
     return values
 
 

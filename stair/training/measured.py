@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stair.statistics.intervals import Floats, bootstrap_interval
+from stair.statistics.intervals import LEVEL, Floats, bootstrap_interval
 from stair.training.loop import Measurement
 
 
@@ -36,7 +36,7 @@ def _interval(differences: Floats) -> dict[str, float | None]:
     if len(differences) < 2:  # one session has no interval
         return {"low": None, "high": None, "level": None}
     interval = bootstrap_interval(differences, limits=None)
-    return {"low": interval.low, "high": interval.high, "level": interval.level}
+    return {"low": interval.low, "high": interval.high, "level": LEVEL}
 
 
 def change_lines(objective: Mapping[str, Any]) -> dict[str, str]:

@@ -58,7 +58,7 @@ class LogHandler(LogHandlerBase):
         self._jobs: dict[int, _Job] = {}
         self._groups: dict[str, list[int]] = {}
         self._cluster_logs: dict[int, list[str]] = {}
-        self._book: Journal | None = None
+        self._opened_journal: Journal | None = None
         self._counts: dict[str, int] = {}
         self._finished: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -158,13 +158,8 @@ class LogHandler(LogHandlerBase):
             return True
         if f"returned non-zero exit status {EXIT_AGAIN}" in record.getMessage():
             return True  # a job that was stopped; JOB_ERROR has shown it
-        # Snakemake's messages below warnings repeat what is shown here.
-        return record.levelno < logging.WARNING and not self._always(record)
-
-    @staticmethod
-    def _always(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        return text.startswith("Nothing to be done")
+        # Snakemake's other messages below warnings repeat what is shown here.
+        return record.levelno < logging.WARNING and not record.getMessage().startswith("Nothing to be done")
 
     def _error(self, record: logging.LogRecord) -> None:
         job = self._jobs.pop(getattr(record, "jobid", -1), None)
@@ -178,11 +173,7 @@ class LogHandler(LogHandlerBase):
         reason = explanation.line if explanation else empty
         if job is not None and (journal := self._journal()):
             event = "stopped" if _STOPPED in reason else "failed"
-            facts = {
-                "logs": [os.path.abspath(path) for path in logs],
-                "message": message,
-            }
-            journal.write(event, job.rule, job.wildcards, **facts)
+            journal.write(event, job.rule, job.wildcards, logs=[os.path.abspath(path) for path in logs], message=message)
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
@@ -203,9 +194,9 @@ class LogHandler(LogHandlerBase):
         The last events come after the driver has released its claim.
         """
         run = driven_run.current
-        if self._book is None and run is not None and holds_run():
-            self._book = Journal(run.paths)
-        return self._book
+        if self._opened_journal is None and run is not None and holds_run():
+            self._opened_journal = Journal(run.paths)
+        return self._opened_journal
 
     # ---------------------------------------------------------------- progress
 

@@ -45,14 +45,18 @@ def release_run() -> None:
 
 def forget_killed_driver(paths: RunPaths) -> None:
     """Removes the claim of a killed driver; the claim of a living driver stays."""
-    path = paths.work() / f".{DRIVER}.claim"
+    path = _claim_file(paths)
     if path.exists() and living(path) is None:
         remove_dead(path)
 
 
 def driver_claimant(paths: RunPaths) -> Claimant | None:
     """The living process that has claimed a run, on any machine; None without one."""
-    return living(paths.work() / f".{DRIVER}.claim")
+    return living(_claim_file(paths))
+
+
+def _claim_file(paths: RunPaths) -> Path:
+    return paths.work() / f".{DRIVER}.claim"
 
 
 def driver_at_work(results: Path) -> str | None:

@@ -61,9 +61,9 @@ class Journal:
     def __init__(self, paths: RunPaths) -> None:
         self._path = journal_path(paths)
 
-    def write(self, event: str, rule: str, wildcards: Mapping[str, str], **facts: Any) -> None:
-        """Appends a line; a fault of the disk costs this line only, because the jobs themselves report it."""
-        line = {"event": event, "job": job_name(rule, wildcards), "time": round(time.time(), 1)} | facts
+    def write(self, event: str, rule: str, wildcards: Mapping[str, str], **details: Any) -> None:
+        """Appends a line. A fault of the disk loses this line and stops nothing: the jobs report the fault themselves."""
+        line = {"event": event, "job": job_name(rule, wildcards), "time": round(time.time(), 1)} | details
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with open(self._path, "a", encoding="utf-8") as file:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from stair.graph import job_inputs
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.jobs.claims import living
-from stair.workflow.driver_claim import DRIVER
+from stair.workflow.driver_claim import driver_claimant
 from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
 from stair.workflow.journal import Entry, JobName, job_name, read_journal
 from stair.workflow.slurm_queue import EMPTY, ENDED_BADLY, WAITING, Queue, QueueEntry
@@ -119,7 +119,7 @@ class _States:
 
     @cached_property
     def _driven(self) -> bool:
-        return living(self._paths.work() / f".{DRIVER}.claim") is not None
+        return driver_claimant(self._paths) is not None
 
     def of(self, place: _Place) -> Job:
         """The state of a job. Its outputs come first, then what the queue says, then the journal of a living driver."""
@@ -131,8 +131,7 @@ class _States:
         if job is not None and job.state in ("running", "done"):
             return job
         started = entry is not None and entry.event == "started"
-        queued = self._queue.find(entry.slurm, entry.comment) if entry is not None and started else None
-        if queued is not None:
+        if entry is not None and started and (queued := self._queue.find(entry.slurm, entry.comment)) is not None:
             return self._in_queue(place, entry, queued)
         if place.claim is not None and living(place.claim) is not None:
             return _with(job, place, "running")
@@ -160,24 +159,21 @@ class _States:
         done, total, fresh = progress["done"], progress["total"], progress.get("fresh", 0)
         alive = self._now - progress["updated"] < QUIET_SECONDS
         state: State = "done" if done >= total else "running" if alive else "quiet"
-        facts = progress.get("facts", {})
-        left = progress["seconds"] / fresh * (total - done) if state == "running" and fresh else None
-        return Job(
-            name=place.name,
-            state=state,
-            done=done,
-            total=total,
-            unit=progress["unit"],
-            tokens_per_s=facts.get("tokens_per_s") if state == "running" else None,
-            running=facts.get("running") if state == "running" else None,
-            seconds=progress["seconds"],
-            seconds_left=left,
-            note=progress["note"] if state == "running" else "",
+        job = Job(place.name, state, done, total, progress["unit"], seconds=progress["seconds"])
+        if state != "running":
+            return job
+        numbers = progress.get("facts", {})
+        return replace(
+            job,
+            tokens_per_s=numbers.get("tokens_per_s"),
+            running=numbers.get("running"),
+            seconds_left=progress["seconds"] / fresh * (total - done) if fresh else None,
+            note=progress["note"],
         )
 
-    def _in_queue(self, place: _Place, entry: Entry | None, queued: QueueEntry) -> Job:
+    def _in_queue(self, place: _Place, entry: Entry, queued: QueueEntry) -> Job:
         slurm = f"{queued.number} {queued.state}"
-        if queued.state in ENDED_BADLY and entry is not None:
+        if queued.state in ENDED_BADLY:
             return self._failed(place, entry, f"Slurm reports {queued.state} {queued.reason}".strip(), slurm)
         state: State = "pending" if queued.state in WAITING else "running"
         return Job(place.name, state, slurm=slurm, reason=queued.reason if state == "pending" else queued.node)

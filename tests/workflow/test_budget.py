@@ -30,7 +30,7 @@ def test_jobs_are_summed_by_rule(tmp_path: Path) -> None:
 
 
 def test_nothing_measured_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no measured job; run the workflow first"):
+    with pytest.raises(ValueError, match="has no measured job; run the workflow first"):
         measured(tmp_path)
 
 

@@ -11,7 +11,7 @@ from stair.records.csv_table import csv_table
 from stair.reporting.claims.parts import Part
 from stair.reporting.claims.verdicts import Judged, Verdict
 from stair.reporting.comparison.comparison_csv import structure_line
-from stair.reporting.layout import DASH, Cell, Layout, Row, signed
+from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header, signed
 from stair.statistics.grid import Gap
 
 COLUMNS = (
@@ -80,7 +80,7 @@ def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | N
         "claims",
         "The paper's claims on this run. Effect: the weakest part's. Decides: problems that would show it, or times as many "
         "histories (×).",
-        (tuple((name, 1) for name in ("#", "Claim", "Verdict", "Effect", "Decides")),),
+        plain_header("#", "Claim", "Verdict", "Effect", "Decides"),
         tuple(rows),
         tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),
         columns="lllrr",

@@ -24,11 +24,11 @@ from stair.statistics.effects import (
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import Interval
-from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.shared_t1_metrics import TURN
 from stair.statistics.transitions import TRANSITIONS, answer_transitions
 
-_REFERENCE, _FOLLOWER = "vanilla", "native"
+_FOLLOWER = "native"
 _DIRECTIONS = tuple(name for name, was, became in TRANSITIONS if was != became)
 
 
@@ -123,7 +123,7 @@ def _sides(test: Compare, evidence: Evidence, model: str, span: str) -> list[tup
                 model,
                 test.benchmark,
                 seeds_of(evidence.config, condition, model, test.benchmark),
-                (1,) if condition == _REFERENCE else later,
+                (1,) if condition == REFERENCE else later,
             ),
         )
         for sign, condition in ((1, test.greater), (-1, test.less))
@@ -186,7 +186,7 @@ def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
 
 def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
     labels = evidence.labels
-    sides = [(1, Side(test.model, test.benchmark, (c,), (1,))) for c in (_REFERENCE, _FOLLOWER)]
+    sides = [(1, Side(test.model, test.benchmark, (c,), (1,))) for c in (REFERENCE, _FOLLOWER)]
     absent = _absent(evidence, sides)
     values = answer_transitions(evidence.responses, test.model, test.benchmark) if absent is None else []
     for turn in (f"T{number}" for number in LATER_TURNS):
@@ -250,7 +250,7 @@ def _number(number: float | Bound, bounds: ClaimBounds) -> float:
 
 
 def _scaled(interval: Interval, factor: float) -> Interval:
-    return Interval(interval.estimate * factor, interval.low * factor, interval.high * factor, interval.level)
+    return Interval(interval.estimate * factor, interval.low * factor, interval.high * factor)
 
 
 def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> tuple[Interval, str] | Gap:

@@ -84,6 +84,9 @@ class Values(Strict):
             yield tuple(side.format(**filled) if isinstance(side, str) else side for side in (self.greater, self.less))
 
 
+Test = Compare | Pooled | Transitions | Shared | Values
+
+
 class Claim(Strict):
     """A claim, the paper's words and its tests, all of which must hold."""
 
@@ -92,7 +95,7 @@ class Claim(Strict):
     section: Text
     quotes: Texts = Field(min_length=1)
     tests: Annotated[
-        tuple[Annotated[Compare | Pooled | Transitions | Shared | Values, Field(discriminator="kind")], ...],
+        tuple[Annotated[Test, Field(discriminator="kind")], ...],
         Field(strict=False, min_length=1),
     ]
 

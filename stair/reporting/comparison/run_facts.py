@@ -8,9 +8,7 @@ from stair.reporting import paper_labels
 from stair.reporting.comparison.kinds import SAMPLED, kind_of
 from stair.reporting.comparison.printed import Place
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import LATER_TURNS, MEAN
-
-_REFERENCE = "vanilla"
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 
 
 def model_stands_in(config: Config, model: str) -> str | None:
@@ -126,6 +124,6 @@ class RunFacts:
 
     def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
         """The first reason of an incomplete grid behind a number."""
-        turns = [1] if condition == _REFERENCE else list(LATER_TURNS) if turn == MEAN else [int(turn[1:])]
+        turns = [1] if condition == REFERENCE else list(LATER_TURNS) if turn == MEAN else [int(turn[1:])]
         grids = [self._responses.grid(model, benchmark, condition, each) for each in turns]
         return next((grid.reason for grid in grids if isinstance(grid, Gap)), None)

@@ -18,6 +18,7 @@ from stair.reporting.comparison.ours import read_ours
 from stair.reporting.comparison.printed import printed_values
 from stair.reporting.comparison.run_facts import RunFacts, stand_ins
 from stair.reporting.from_rows import read_rows
+from stair.reporting.labels import Labels
 from stair.reporting.missing import missing_reasons
 from stair.reporting.tables.lora import BASES
 from stair.statistics.grid import Responses
@@ -40,11 +41,11 @@ def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], share
     """
     responses, _ = read_responses(config, rows)
     study, frame = read_responses(config, shared)
-    facts = RunFacts(config, responses, study)
+    facts, labels = RunFacts(config, responses, study), Labels.of(config)
     pooled = [key for key, item in config.benchmarks.items() if item.mathematical]
     known = Known(
         replication_spreads(responses, pooled=pooled, gains=BASES),
-        shared_t1_spreads(study) | truncated_spreads(frame),
+        shared_t1_spreads(study, labels.name) | truncated_spreads(frame, labels.name),
         facts.stands_in,
         facts.other_problems,
         facts.absent,

@@ -126,10 +126,10 @@ class Diagram:
             )
         )
 
-    def rule(self, *points: Point, colour: str = RULE, dashed: bool = False, line: float = THIN) -> None:
+    def rule(self, *points: Point, colour: str = RULE, line: float = THIN) -> None:
         """A line without a head."""
         across, up = zip(*points, strict=True)
-        self.axes.plot(across, up, color=colour, linewidth=line, linestyle=(0, (3, 2)) if dashed else "-")
+        self.axes.plot(across, up, color=colour, linewidth=line)
 
     def sign(self, x: float, y: float, sign: str) -> None:
         """An operation in a circle."""
@@ -141,11 +141,9 @@ class Diagram:
             across, up = zip(*points, strict=True)
             self.axes.plot(across, up, color=INK, linewidth=LINE, zorder=4)
 
-    def table(
-        self, x: float, y: float, widths: Sequence[float], rows: Sequence[Sequence[str]], *, size: float = TINY
-    ) -> None:
+    def table(self, x: float, y: float, widths: Sequence[float], rows: Sequence[Sequence[str]]) -> None:
         """Rows of text below `y`, the first as a header above a rule: the first column to the left, the others to the right."""
-        height = table_row(size)
+        height = table_row()
         for number, row in enumerate(rows):
             end, middle = x, y - height * (number + 0.5)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
@@ -155,7 +153,7 @@ class Diagram:
                     place,
                     middle,
                     cell,
-                    size=size,
+                    size=TINY,
                     colour=MUTED if number == 0 else INK,
                     align="left" if column == 0 else "right",
                     room=width - 3,
@@ -163,9 +161,9 @@ class Diagram:
         self.rule((x, y - height), (x + sum(widths), y - height))
 
 
-def table_row(size: float = TINY) -> float:
+def table_row() -> float:
     """Points that a row of a table takes."""
-    return size * 1.4
+    return TINY * 1.4
 
 
 def count(value: float | None) -> str:

@@ -26,7 +26,7 @@ def of_run(config: Config, paths: RunPaths) -> Figure:
 
 def build(models: Sequence[Controlled], labels: Labels) -> Figure:
     """(a) the way of the difference through a block, (b) how the two reads differ; below, each model's sizes."""
-    foot = Foot([labels.note] if labels.note else [])
+    foot = Foot(labels.notes)
     table = table_row() * (len(models) + 1) + 6
     points = _BLOCK + _READS + table
     height = points / 72 + foot.height

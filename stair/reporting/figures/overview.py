@@ -24,10 +24,10 @@ from stair.reporting.figures.style import (
 )
 from stair.reporting.labels import Labels
 from stair.reporting.layout import rounded
-from stair.reporting.tables.table import REFERENCE, SHOWN, benchmark_title, by_place, notes
+from stair.reporting.tables.table import SHOWN, benchmark_title, by_place, notes
 from stair.statistics import context_sizes
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import MEAN, turn_metrics
+from stair.statistics.metrics import MEAN, REFERENCE, turn_metrics
 from stair.statistics.values import Value
 
 _LATER = tuple(f"T{turn}" for turn in range(2, TURNS + 1))

@@ -43,7 +43,7 @@ def panel_title(axes: Axes, title: str, letter: str = "") -> None:
     )
 
 
-def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str, label: str | None = None) -> None:
+def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str) -> None:
     """A group's curve over layers, with the intervals of the numbers that have one.
 
     Args:
@@ -51,14 +51,13 @@ def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str
         curve: one statistic by layer; layers without a value are left out.
         number: 0 for group 1, 1 for group 2.
         colour: of the curve.
-        label: its entry in a legend.
     """
     points = [(each.layer, each.value) for each in curve if each.layer is not None and each.value is not None]
-    # Of many layers, markers stand at some; those of the two groups take turns.
+    # At most `_MARKERS` layers have a marker, and the two groups mark different layers.
     step = -(-len(curve) // _MARKERS)
     marked = {"markevery": (number * step // 2, step)}
     style = dict(GROUPS[number]) | {"markersize": 2.0 if number == 0 else 2.4, "markeredgewidth": THIN} | marked
-    axes.plot([layer for layer, _ in points], [value for _, value in points], color=colour, label=label, **style)
+    axes.plot([layer for layer, _ in points], [value for _, value in points], color=colour, **style)
     for each in curve:
         if (
             each.ends is not None

@@ -33,7 +33,7 @@ def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
 def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:
     """Left the training objective, update by update and its running mean; right what it did to the validation sessions."""
     values: list[Value] = []
-    foot = Foot([labels.note] if labels.note else [])
+    foot = Foot(labels.notes)
     height = 2.1 + foot.height
     with styled() as pyplot:
         drawing, (left, right) = pyplot.subplots(1, 2, figsize=(TEXT_WIDTH, height), layout="constrained")

@@ -55,7 +55,7 @@ def of_run(config: Config, paths: RunPaths) -> Figure:
 
 def build(models: Sequence[Trained], labels: Labels) -> Figure:
     """(a) the tokens of a supervised turn, (b) the turns of a session; below, what each model was trained on."""
-    foot = Foot([labels.note] if labels.note else [])
+    foot = Foot(labels.notes)
     table = table_row() * (len(models) + 1) + 6
     points = _SPANS + _BANKS + table
     height = points / 72 + foot.height

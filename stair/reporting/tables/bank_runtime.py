@@ -233,5 +233,4 @@ def _notes(lines: Sequence[Line], values: Sequence[Value], labels: Labels) -> It
     if devices := sorted({line.device for line in lines}):
         yield f"Device: {', '.join(devices)}."
     yield from (f"Not reported: {reason}." for reason in gap_reasons(values))
-    if labels.note:
-        yield labels.note
+    yield from labels.notes

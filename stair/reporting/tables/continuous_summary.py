@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row
 from stair.reporting.tables.table import (
-    REFERENCE,
     SHOWN,
     Table,
     benchmark_title,
     by_place,
+    condition_row,
     notes,
     number_cells,
     reported,
     sources,
     stacked,
 )
-from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import MEAN, metric_names, turn_metrics
+from stair.statistics.grid import Gap, Responses, unique
+from stair.statistics.metrics import MEAN, REFERENCE, metric_names, turn_metrics
 from stair.statistics.values import Value
 
 ARTIFACT = paper_labels.SUMMARY
@@ -27,11 +29,9 @@ ARTIFACT = paper_labels.SUMMARY
 def build(responses: Responses, labels: Labels) -> Table | None:
     """The table over every model and benchmark that has rows; None where there are none."""
     metrics = tuple(metric_names(responses.samples))
-    benchmarks = list(dict.fromkeys(b for model in responses.models for b in responses.benchmarks(model)))
+    benchmarks = unique(benchmark for _, benchmark in responses.pairs)
     shown = [
-        c
-        for c in SHOWN
-        if any(c in responses.conditions(m, b) for m in responses.models for b in responses.benchmarks(m))
+        condition for condition in SHOWN if any(condition in responses.conditions(*pair) for pair in responses.pairs)
     ]
     if not shown:
         return None
@@ -51,9 +51,8 @@ def build(responses: Responses, labels: Labels) -> Table | None:
                 columns.append(_cells(column))
         rows: list[Row] = []
         for condition in shown:
-            shade = "vanillarow" if condition == REFERENCE else "stairrow" if condition == "stair" else None
-            name = Cell(labels.printed_condition(condition), bold=condition == "stair")
-            rows.append(Row((name, *(cells[condition] for cells in columns)), shaded=shade))
+            row = condition_row(labels, condition, (cells[condition] for cells in columns))
+            rows.append(replace(row, shaded="vanillarow") if condition == REFERENCE else row)
         blocks.append((labels.printed_model(model), rows))
     caption = (
         "Continuous reasoning results (%). Vanilla reports T1; Native and STAIR average T2--T4. Bold marks the better "

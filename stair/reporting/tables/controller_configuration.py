@@ -11,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.reporting import paper_labels
 from stair.reporting.controlled import Controlled, of_models, read_controlled
 from stair.reporting.labels import Labels
-from stair.reporting.layout import Cell, Layout, Row
+from stair.reporting.layout import Cell, Layout, Row, plain_header
 from stair.reporting.tables.table import Table
 from stair.statistics.values import Value
 
@@ -42,9 +42,9 @@ def build(models: Sequence[Controlled], labels: Labels) -> Table:
         paper_labels.CONTROLLERS,
         f"Controller configuration. All query heads are controlled at layers [{layers}] (zero-based). Normals are separate for "
         "each layer and head.",
-        (tuple((name, 1) for name in ("Model", "Query heads/layer", "𝑑ₕ", "Init. std.", "Parameters")),),
+        plain_header("Model", "Query heads/layer", "𝑑ₕ", "Init. std.", "Parameters"),
         tuple(rows),
-        (labels.note,) if labels.note else (),
+        labels.notes,
         trimmed=False,
     )
     return Table("controller_configuration", paper_labels.CONTROLLERS, tuple(values), layout)

@@ -8,7 +8,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import Cell, Layout, Row
+from stair.reporting.layout import Cell, Layout, Row, plain_header
 from stair.reporting.tables.table import Table
 from stair.statistics.values import Value
 
@@ -41,9 +41,9 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     layout = Layout(
         paper_labels.DECODING,
         "Recorded decoding settings. Output limits count newly generated tokens per problem.",
-        (tuple((name, 1) for name in ("Model", *_COLUMNS.values())),),
+        plain_header("Model", *_COLUMNS.values()),
         tuple(rows),
-        (labels.note,) if labels.note else (),
+        labels.notes,
         columns="lrrrrl",
         trimmed=False,
     )

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row, rounded
+from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header, rounded
 from stair.reporting.tables.table import (
-    REFERENCE,
     Table,
     benchmark_title,
     in_words,
@@ -17,11 +16,10 @@ from stair.reporting.tables.table import (
     sources,
     stacked,
 )
-from stair.statistics.conditioning import GROUPS, history_tables, pooled_history
-from stair.statistics.grid import Gap, Responses, TurnKey
+from stair.statistics.conditioning import CONDITIONS, GROUPS, history_tables, pooled_history
+from stair.statistics.grid import Gap, Responses, TurnKey, unique
+from stair.statistics.metrics import REFERENCE
 from stair.statistics.values import Value
-
-COMPARED = ("native", "stair")
 
 
 def build(responses: Responses, labels: Labels, model: str) -> Table | None:
@@ -30,7 +28,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
     blocks: list[tuple[str, list[Row]]] = []
     benchmarks = [b for b in responses.benchmarks(model) if _complete(responses, model, b)]
     for benchmark in benchmarks:
-        of_benchmark = history_tables(responses, model, benchmark, conditions=COMPARED, reference=REFERENCE)
+        of_benchmark = history_tables(responses, model, benchmark)
         values += of_benchmark
         rows: list[Row] = []
         numbers = {(v.turn, v.group, v.condition, v.metric): v.value for v in of_benchmark}
@@ -41,12 +39,12 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
                     Cell(group.removeprefix("T1 ").capitalize()),
                     Cell(_count(numbers[turn, group, "", "n"])),
                 ]
-                correct = {c: numbers[turn, group, c, "correct"] for c in (REFERENCE, *COMPARED)}
+                correct = {c: numbers[turn, group, c, "correct"] for c in (REFERENCE, *CONDITIONS)}
                 best = _best(correct)
-                for condition in (REFERENCE, *COMPARED):
+                for condition in (REFERENCE, *CONDITIONS):
                     accuracy = numbers[turn, group, condition, "accuracy"]
                     text = DASH if isinstance(accuracy, Gap) else f"{_count(correct[condition])} ({rounded(accuracy)})"
-                    bold = condition in COMPARED and text != DASH and correct[condition] == best
+                    bold = condition in CONDITIONS and text != DASH and correct[condition] == best
                     cells.append(Cell(text, bold=bold, shaded=_shade(condition)))
                 rows.append(Row(tuple(cells)))
         blocks.append((benchmark_title(labels, benchmark), rows))
@@ -57,11 +55,11 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
         f"{labels.printed_model(model)}: current-answer correct counts and conditional accuracy (%) by actual T1 correctness. "
         "Bold compares Native and STAIR within each group, including ties."
     )
-    columns = ("Turn", "T1 answer", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *COMPARED)))
+    columns = ("Turn", "T1 answer", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *CONDITIONS)))
     layout = Layout(
         artifact,
         caption,
-        (tuple((name, 1) for name in columns),),
+        plain_header(*columns),
         stacked(blocks, "addlinespace"),
         notes(labels, responses, values, benchmarks),
         columns="llcccc",
@@ -73,22 +71,20 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
 
 def build_pooled(responses: Responses, labels: Labels) -> Table | None:
     """The pooled comparison over T2 to T4, all models and the mathematical benchmarks."""
-    mathematical = list(
-        dict.fromkeys(b for m in responses.models for b in responses.benchmarks(m) if b in labels.mathematical)
-    )
+    mathematical = unique(benchmark for _, benchmark in responses.pairs if benchmark in labels.mathematical)
     complete = mathematical and all(_complete(responses, m, b) for m in responses.models for b in mathematical)
     if not complete:
         return None
-    values = pooled_history(responses, mathematical, conditions=COMPARED, reference=REFERENCE)
+    values = pooled_history(responses, mathematical)
     numbers = {(v.group, v.condition, v.metric): v.value for v in values}
     rows = []
     for group in GROUPS:
-        accuracies = {c: numbers[group, c, "accuracy"] for c in (REFERENCE, *COMPARED)}
+        accuracies = {c: numbers[group, c, "accuracy"] for c in (REFERENCE, *CONDITIONS)}
         best = _best(accuracies)
         cells = [Cell(group.removeprefix("T1 ").capitalize()), Cell(_count(numbers[group, "", "n"]))]
-        cells += [Cell(rounded(a), bold=c in COMPARED and a == best, shaded=_shade(c)) for c, a in accuracies.items()]
+        cells += [Cell(rounded(a), bold=c in CONDITIONS and a == best, shaded=_shade(c)) for c, a in accuracies.items()]
         rows.append(Row(tuple(cells)))
-    columns = ("T1", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *COMPARED)))
+    columns = ("T1", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *CONDITIONS)))
     models, benchmarks = (
         f"{in_words(count)} {noun}{'s' if count > 1 else ''}"
         for count, noun in ((len(responses.models), "model"), (len(mathematical), "mathematical benchmark"))
@@ -97,7 +93,7 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
     layout = Layout(
         paper_labels.POOLED,
         f"Accuracy (%) pooled over T2--T4 across {models} and {benchmarks}; 𝑛 counts responses.",
-        (tuple((name, 1) for name in columns),),
+        plain_header(*columns),
         tuple(rows),
         notes(labels, responses, values),
         columns="lcccc",
@@ -109,8 +105,8 @@ def build_pooled(responses: Responses, labels: Labels) -> Table | None:
 
 def _best(numbers: Mapping[str, float | Gap]) -> float | None:
     """The greater number of the compared conditions; None where one of them is a gap."""
-    compared = [number for c in COMPARED if not isinstance(number := numbers[c], Gap)]
-    return max(compared) if len(compared) == len(COMPARED) else None
+    compared = [number for c in CONDITIONS if not isinstance(number := numbers[c], Gap)]
+    return max(compared) if len(compared) == len(CONDITIONS) else None
 
 
 def _shade(condition: str) -> str | None:
@@ -118,11 +114,11 @@ def _shade(condition: str) -> str | None:
 
 
 def _counted(key: TurnKey) -> bool:
-    return key.condition in (REFERENCE, *COMPARED) and reported(key)
+    return key.condition in (REFERENCE, *CONDITIONS) and reported(key)
 
 
 def _complete(responses: Responses, model: str, benchmark: str) -> bool:
-    return set(responses.conditions(model, benchmark)) >= {REFERENCE, *COMPARED}
+    return set(responses.conditions(model, benchmark)) >= {REFERENCE, *CONDITIONS}
 
 
 def _count(value: float | Gap) -> str:

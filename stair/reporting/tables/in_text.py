@@ -7,7 +7,7 @@ from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.graph.table_inputs import analyzed_models
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row
+from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header
 from stair.reporting.replay_numbers import ReplayNumbers
 from stair.reporting.tables import bank_runtime, replay_design, shared_t1, text_numbers
 from stair.reporting.tables.table import Table, gap_reasons, stacked
@@ -38,9 +38,9 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     layout = Layout(
         "in_text",
         "Numbers of the text, by the part of the paper that gives them.",
-        (tuple((name, 1) for name in ("Number", "Where", "Value")),),
+        plain_header("Number", "Where", "Value"),
         stacked(list(blocks.items()), "addlinespace"),
-        (*notes, *([labels.note] if labels.note else [])),
+        (*notes, *labels.notes),
         columns="llr",
         size="tiny",
     )

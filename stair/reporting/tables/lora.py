@@ -10,7 +10,7 @@ from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, signed
-from stair.reporting.tables.table import Table, comparison_title, notes, number_cells, sources, stacked
+from stair.reporting.tables.table import Table, comparison_title, condition_row, notes, number_cells, sources, stacked
 from stair.statistics.grid import Gap, Responses, TurnKey
 from stair.statistics.metrics import LATER_TURNS, MEAN, at_turn, gains, metric_names, over_later_turns
 from stair.statistics.values import Value
@@ -23,8 +23,7 @@ RANK = 2
 
 def compared(responses: Responses) -> list[tuple[str, str]]:
     """The pairs of a model and a benchmark that have LoRA's rows."""
-    pairs = [(m, b) for m in responses.models for b in responses.benchmarks(m)]
-    return [(m, b) for m, b in pairs if {"lora", "lora_stair"} & set(responses.conditions(m, b))]
+    return [pair for pair in responses.pairs if {"lora", "lora_stair"} & set(responses.conditions(*pair))]
 
 
 def trainable_parameters(model: str, condition: str) -> int | Gap:
@@ -127,15 +126,9 @@ def _comparison_rows(values: Sequence[Value], labels: Labels, metrics: Sequence[
             Cell(DASH if isinstance(count, Gap) else f"{count:,}"),
             *(column.get(condition, Cell(DASH)) for column in columns),
         )
-        rows.append(_row(condition, cells, labels))
+        rows.append(condition_row(labels, condition, cells, BASES))
     rows[1] = replace(rows[1], rule="midrule")
     return rows
-
-
-def _row(condition: str, cells: Sequence[Cell], labels: Labels) -> Row:
-    is_base = condition in BASES
-    name = Cell(labels.printed_condition(condition), bold=is_base)
-    return Row((name, *cells), shaded="stairrow" if is_base else None)
 
 
 def _sources(responses: Responses, pairs: Sequence[tuple[str, str]]) -> frozenset[TurnKey]:
@@ -162,7 +155,7 @@ def build_turns(responses: Responses, labels: Labels) -> Table | None:
                     values.append(Value(model, benchmark, condition, title, "", name, column[condition], "%"))
                 for condition, cell in number_cells(column, SHOWN).items():
                     lines[condition].append(cell)
-        rows = [_row(condition, cells, labels) for condition, cells in lines.items()]
+        rows = [condition_row(labels, condition, cells, BASES) for condition, cells in lines.items()]
         blocks.append((comparison_title(labels, model, benchmark), rows))
     titles = ("T2", "T3", "T4", "Mean")
     header = (

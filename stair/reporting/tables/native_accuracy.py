@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row, signed
+from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header, signed
 from stair.reporting.tables.table import Table, comparison_title, notes, reported, sources
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.transitions import answer_transitions
@@ -32,7 +32,7 @@ def build(responses: Responses, labels: Labels, model: str, benchmark: str) -> T
         f"{comparison_title(labels, model, benchmark)}: answer transitions relative to Vanilla T1. C and W denote "
         "correct and wrong answers. Net changes are in percentage points."
     )
-    header = (tuple((name, 1) for name in ("Turn", *_COLUMNS.values())),)
+    header = plain_header("Turn", *_COLUMNS.values())
     layout = Layout(
         paper_labels.TRANSITIONS,
         caption,

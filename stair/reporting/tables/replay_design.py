@@ -14,7 +14,7 @@ from stair.replay.design.facts import Fact, length_facts, table_facts, text_fact
 from stair.replay.plan import read_design
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import Cell, Layout, Row
+from stair.reporting.layout import Cell, Layout, Row, plain_header
 from stair.reporting.tables.table import Table, comparison_title, in_words, stacked
 from stair.statistics.values import Value
 
@@ -38,7 +38,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
                 rows.append(Row((Cell(coverage), Cell(str(number)), *(Cell(f"{count:,}") for count in counts))))
         blocks.append((comparison_title(labels, model, replay.benchmark), rows))
         values += model_values
-    header = (tuple((name, 1) for name in ("Design", "Group", *(column.capitalize() for column in _COLUMNS))),)
+    header = plain_header("Design", "Group", *(column.capitalize() for column in _COLUMNS))
     caption = (
         "Balanced replay designs. Histories are sampled paths; sessions count distinct problem orders. Source problems count "
         f"distinct problems in the first {in_words(replay.depth)} turns."
@@ -48,7 +48,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         caption,
         header,
         stacked(blocks, "midrule", headed=len(blocks) > 1),
-        (labels.note,) if labels.note else (),
+        labels.notes,
         columns="llrrrr",
         trimmed=False,
     )

@@ -12,11 +12,12 @@ from stair.core import SEEDED
 from stair.graph.table_inputs import bank_lengths
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
+from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header, rounded, signed
 from stair.reporting.tables.table import (
     Table,
     benchmark_title,
     comparison_title,
+    condition_row,
     in_words,
     notes,
     number_cells,
@@ -35,11 +36,10 @@ _SEEDED = dict(zip(SEEDED, ("Random-reflector", "K--V pairing"), strict=True))
 def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
     """The pairs of a model and a benchmark that have rows of any of the study's conditions."""
     return [
-        (m, b)
-        for m in responses.models
-        for b in responses.benchmarks(m)
+        pair
+        for pair in responses.pairs
         if any(
-            name.averaged in SHOWN or name.prefix is not None for name in map(labels.name, responses.conditions(m, b))
+            name.averaged in SHOWN or name.prefix is not None for name in map(labels.name, responses.conditions(*pair))
         )
     ]
 
@@ -74,7 +74,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     if not pairs:
         return None
     average, passed = metric_names(responses.samples)
-    header = (tuple((name, 1) for name in ("Condition", average, "Δ (pp)", passed)),)
+    header = plain_header("Condition", average, "Δ (pp)", passed)
     several = len(pairs) > 1
     (model, benchmark), counts = pairs[0], {len(responses.problems[benchmark]) for _, benchmark in pairs}
     subject = f" {benchmark_title(labels, benchmark)} results for {labels.printed_model(model)}"
@@ -125,13 +125,7 @@ def _rows(values: Sequence[Value], responses: Responses, labels: Labels) -> list
         column = {value.condition: value.value for value in values if value.metric == metric}
         marks = number_cells(column, column)
         columns.append({c: Cell(text(value), bold=marks[c].bold) for c, value in column.items()})
-    return [
-        Row(
-            (Cell(labels.printed_condition(c), bold=c == "stair"), *(column[c] for column in columns)),
-            shaded="stairrow" if c == "stair" else None,
-        )
-        for c in columns[0]
-    ]
+    return [condition_row(labels, c, (column[c] for column in columns)) for c in columns[0]]
 
 
 def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) -> Table | None:
@@ -167,7 +161,7 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
     layout = Layout(
         paper_labels.BANK_PREFIXES,
         caption,
-        (tuple((name, 1) for name in ("Readable bank", "Truncated", *names)),),
+        plain_header("Readable bank", "Truncated", *names),
         stacked(blocks, "addlinespace", headed=several),
         notes(labels, responses, values, (benchmark for _, benchmark in pairs)),
         separation=8,

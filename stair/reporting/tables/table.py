@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row, rounded
 from stair.statistics.grid import Gap, Responses, TurnKey
+from stair.statistics.metrics import REFERENCE
 from stair.statistics.values import Value
 
-REFERENCE = "vanilla"
 SHOWN = ("vanilla", "native", "stair")
 """The conditions of the continuous comparison, in the order of the paper's tables."""
 
@@ -51,12 +51,19 @@ def stacked(blocks: Sequence[tuple[str, Sequence[Row]]], rule: str, *, headed: b
     return tuple(rows)
 
 
+def condition_row(labels: Labels, condition: str, cells: Iterable[Cell], ours: Iterable[str] = ("stair",)) -> Row:
+    """A condition's row: its name, then its cells. The names of `ours` are bold, and their rows are shaded."""
+    is_ours = condition in ours
+    name = Cell(labels.printed_condition(condition), bold=is_ours)
+    return Row((name, *cells), shaded="stairrow" if is_ours else None)
+
+
 def by_place(values: Iterable[Value]) -> dict[tuple[str, str, str, str, str], float | Gap]:
     """Values by (model, benchmark, condition, turn, metric)."""
     return {(v.model, v.benchmark, v.condition, v.turn, v.metric): v.value for v in values}
 
 
-def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digits: int = 2) -> dict[str, Cell]:
+def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str]) -> dict[str, Cell]:
     """One column's cells by row key; the greatest number among the `marked` rows is bold, ties included.
 
     A number is better only than another one: with fewer than two among the marked rows, none is bold.
@@ -64,7 +71,7 @@ def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str], digit
     marked = [key for key in marked if isinstance(column.get(key), float | int)]
     best = max(float(column[key]) for key in marked) if len(marked) > 1 else None  # type: ignore[arg-type]
     return {
-        key: Cell(rounded(value, digits), bold=best is not None and key in marked and abs(float(value) - best) < 1e-9)  # type: ignore[arg-type]
+        key: Cell(rounded(value), bold=best is not None and key in marked and abs(float(value) - best) < 1e-9)  # type: ignore[arg-type]
         for key, value in column.items()
     }
 
@@ -83,9 +90,7 @@ def notes(
     lines += [f"Not reported: {reason}." for reason in gaps[:5]]
     if len(gaps) > 5:
         lines.append(f"Not reported: {len(gaps) - 5} more, for like reasons.")
-    if labels.note:
-        lines.append(labels.note)
-    return tuple(lines)
+    return (*lines, *labels.notes)
 
 
 def gap_reasons(values: Iterable[Value]) -> list[str]:
@@ -96,7 +101,7 @@ def gap_reasons(values: Iterable[Value]) -> list[str]:
 def nothing(name: str, labels: Labels) -> Table:
     """A table without rows: a run of fewer conditions or benchmarks than it compares still has it, and it says why."""
     caption = "Nothing to show: this run has not all the conditions and benchmarks that the table compares."
-    return Table(name, name, (), Layout(name, caption, ((("No rows", 1),),), (), (labels.note,) if labels.note else ()))
+    return Table(name, name, (), Layout(name, caption, ((("No rows", 1),),), (), labels.notes))
 
 
 def benchmark_title(labels: Labels, benchmark: str) -> str:

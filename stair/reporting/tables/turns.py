@@ -7,7 +7,17 @@ from dataclasses import replace
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row
-from stair.reporting.tables.table import SHOWN, Table, benchmark_title, by_place, notes, number_cells, sources, stacked
+from stair.reporting.tables.table import (
+    SHOWN,
+    Table,
+    benchmark_title,
+    by_place,
+    condition_row,
+    notes,
+    number_cells,
+    sources,
+    stacked,
+)
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import MEAN, metric_names, turn_metrics
 from stair.statistics.values import Value
@@ -39,10 +49,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
                 cells = number_cells(column, column if turn != "T1" else ())
                 for condition in shown:
                     lines[condition].append(cells.get(condition, Cell(DASH)))
-        block = []
-        for condition in shown:
-            name = Cell(labels.printed_condition(condition), bold=condition == "stair")
-            block.append(Row((name, *lines[condition]), shaded="stairrow" if condition == "stair" else None))
+        block = [condition_row(labels, condition, lines[condition]) for condition in shown]
         # In the paper's tables by turn, the last block is followed by a space, too.
         block[-1] = replace(block[-1], rule="addlinespace")
         blocks.append((benchmark_title(labels, benchmark), block))

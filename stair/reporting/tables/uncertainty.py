@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 
 import pandas as pd
 
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row, rounded, signed
-from stair.reporting.tables.history import COMPARED, REFERENCE
+from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header, rounded, signed
 from stair.reporting.tables.table import Table, benchmark_title, notes, sources, stacked
+from stair.statistics.conditioning import CONDITIONS
 from stair.statistics.estimates import (
     ComparisonRow,
     IntervalRow,
@@ -20,7 +21,7 @@ from stair.statistics.estimates import (
     turn_intervals,
 )
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import LATER_TURNS, MEAN
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.paired import false_discoveries
 from stair.statistics.shared_t1_metrics import TURN
 from stair.statistics.values import Value
@@ -67,45 +68,18 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
     """The intervals of these turns; None: of every turn and of the mean over later ones."""
     scores = turn_intervals(responses)
     frames = [scores if turns is None else scores[scores["turn"].isin(turns)]]
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            present = responses.conditions(model, benchmark)
-            compared = [condition for condition in COMPARED if condition in present]
-            if REFERENCE in present and compared:
-                frames.append(history_intervals(responses, model, benchmark, conditions=compared, reference=REFERENCE))
-    values: list[Value] = []
-    blocks: list[tuple[str, list[Row]]] = []
-    for frame in frames:
-        for row in records(frame, IntervalRow):
-            keys = (row.model, row.benchmark, row.condition, row.turn, row.group)
-            for column, name in _ENDS.items():
-                end = Gap(row.gap) if row.gap else float(getattr(row, column))
-                values.append(Value(*keys, f"{row.metric} {name}", end, "%"))
-    shown = frames[0]
+    for model, benchmark in responses.pairs:
+        present = responses.conditions(model, benchmark)
+        compared = [condition for condition in CONDITIONS if condition in present]
+        if REFERENCE in present and compared:
+            frames.append(history_intervals(responses, model, benchmark, compared))
+    values = _interval_values(frames)
     average = f"Avg@{responses.samples}"
-    for model in responses.models:
-        rows: list[Row] = []
-        of_model = shown[(shown["model"] == model) & (shown["metric"] == average)]
-        for benchmark in responses.benchmarks(model):
-            for condition in responses.conditions(model, benchmark):
-                of = of_model[(of_model["benchmark"] == benchmark) & (of_model["condition"] == condition)]
-                turn = MEAN if MEAN in set(of["turn"]) else next(iter(of["turn"]))
-                row = records(of[of["turn"] == turn], IntervalRow)[0]
-                cells = [DASH] * 3
-                if not row.gap:
-                    cells = [
-                        rounded(row.value),
-                        f"{rounded(row.low, 1)} to {rounded(row.high, 1)}",
-                        f"{rounded(row.rerun_low, 1)} to {rounded(row.rerun_high, 1)}",
-                    ]
-                names = (
-                    benchmark_title(labels, benchmark),
-                    labels.printed_condition(condition),
-                    turn.replace("-", "--"),
-                )
-                rows.append(Row(tuple(Cell(text) for text in (*names, *cells))))
-        blocks.append((labels.printed_model(model), rows))
-    header = (tuple((n, 1) for n in ("Benchmark", "Condition", "Turns", average, "Other problems", "Another run")),)
+    shown = frames[0][frames[0]["metric"] == average]
+    blocks = [
+        (labels.printed_model(model), _interval_rows(shown, responses, labels, model)) for model in responses.models
+    ]
+    header = plain_header("Benchmark", "Condition", "Turns", average, "Other problems", "Another run")
     caption = (
         f"{average} (%) with 95% intervals: for other problems of the same kind (bootstrap over problems), and for another run "
         "of the same design on these problems (both runs' sampling noise). The CSV has every turn, group and metric."
@@ -123,65 +97,74 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
     return Table(table, table, tuple(values), layout, sources(responses, lambda key: True))
 
 
+def _interval_values(frames: Iterable[pd.DataFrame]) -> list[Value]:
+    """The ends of both intervals of every score."""
+    values = []
+    for row in (row for frame in frames for row in records(frame, IntervalRow)):
+        keys = (row.model, row.benchmark, row.condition, row.turn, row.group)
+        for column, name in _ENDS.items():
+            end = Gap(row.gap) if row.gap else float(getattr(row, column))
+            values.append(Value(*keys, f"{row.metric} {name}", end, "%"))
+    return values
+
+
+def _interval_rows(shown: pd.DataFrame, responses: Responses, labels: Labels, model: str) -> list[Row]:
+    """A model's block: a row for each condition, of its T2-T4 mean or else of its first turn in `shown`."""
+    rows = []
+    for benchmark in responses.benchmarks(model):
+        for condition in responses.conditions(model, benchmark):
+            place = (shown["model"] == model) & (shown["benchmark"] == benchmark) & (shown["condition"] == condition)
+            by_turn = {row.turn: row for row in records(shown[place], IntervalRow)}
+            row = by_turn.get(MEAN) or next(iter(by_turn.values()))
+            cells = [DASH] * 3
+            if not row.gap:
+                cells = [
+                    rounded(row.value),
+                    f"{rounded(row.low, 1)} to {rounded(row.high, 1)}",
+                    f"{rounded(row.rerun_low, 1)} to {rounded(row.rerun_high, 1)}",
+                ]
+            names = (
+                benchmark_title(labels, benchmark),
+                labels.printed_condition(condition),
+                row.turn.replace("-", "--"),
+            )
+            rows.append(Row(tuple(Cell(text) for text in (*names, *cells))))
+    return rows
+
+
 def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequence[int]) -> Table | None:
     span = MEAN if tuple(turns) == LATER_TURNS else f"T{turns[0]}"
     frames: list[pd.DataFrame] = []
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            present = responses.conditions(model, benchmark)
-            for condition in present:
-                later = max(responses.turns(model, benchmark, condition)) > 1
-                if BASE in present and condition != BASE and later:
-                    frames.append(condition_comparisons(responses, model, benchmark, condition, BASE, turns=turns))
-            if BASE in present:
-                for family, members in _complete_families(labels, present).items():
-                    frames.append(
-                        condition_comparisons(responses, model, benchmark, family, BASE, turns=turns, members=members)
-                    )
+    for model, benchmark in responses.pairs:
+        present = responses.conditions(model, benchmark)
+        for condition in present:
+            later = max(responses.turns(model, benchmark, condition)) > 1
+            if BASE in present and condition != BASE and later:
+                frames.append(condition_comparisons(responses, model, benchmark, condition, BASE, turns=turns))
+        if BASE in present:
+            for family, members in _complete_families(labels, present).items():
+                frames.append(
+                    condition_comparisons(responses, model, benchmark, family, BASE, turns=turns, members=members)
+                )
     if not frames:
         return None
     differences = pd.concat(frames, ignore_index=True)
     average = f"Avg@{responses.samples}"
-    shown = differences[(differences["turn"] == span) & (differences["metric"] == average)]
     again = [condition for condition, repeated in labels.repetitions.items() if repeated == BASE]
-    floors = _noise_floors(differences[differences["condition"].isin(again)])
-    tested = shown[shown["gap"].isna() & ~shown["condition"].isin(again)]
-    called = dict(zip(tested.index, false_discoveries(list(tested["p"]), _FALSE_DISCOVERIES), strict=True))
-    values: list[Value] = []
-    for row in records(differences, ComparisonRow):
-        keys = (row.model, row.benchmark, row.condition, row.turn, "")
-        for column, name, unit in (
-            ("value", "minus Native", "pp"),
-            ("low", "minus Native interval low", "pp"),
-            ("high", "minus Native interval high", "pp"),
-            ("detectable", "minus Native detectable", "pp"),
-            ("p", "minus Native p", ""),
-        ):
-            number = Gap(row.gap) if row.gap else float(getattr(row, column))
-            values.append(Value(*keys, f"{row.metric} {name}", number, unit))
-        floor = floors.get(_place(row))
-        if floor is not None and row.condition not in again:
-            values.append(Value(*keys, f"{row.metric} minus Native noise floor", floor, "pp"))
-    blocks: list[tuple[str, list[Row]]] = []
+    every = records(differences, ComparisonRow)
+    floors = _noise_floors(row for row in every if row.condition in again)
+    shown = [row for row in every if (row.turn, row.metric) == (span, average)]
+    tested = [row for row in shown if not row.gap and row.condition not in again]
+    different = set(compress(tested, false_discoveries([row.p for row in tested], _FALSE_DISCOVERIES)))
+    # A noise floor stands beside effects, not beside the noise that it is made from.
+    beside = {row: None if row.condition in again else floors.get(_place(row)) for row in every}
+    values = [value for row in every for value in _comparison_values(row, beside[row])]
+    blocks = []
     for model in responses.models:
-        if not (shown["model"] == model).any():
-            continue
-        rows: list[Row] = []
-        of_model = shown[shown["model"] == model]
-        for index, row in zip(of_model.index, records(of_model, ComparisonRow), strict=True):
-            cells = [DASH] * 5
-            if not row.gap:
-                interval = f"{signed(row.low)} to {signed(row.high)}"
-                floor = None if row.condition in again else floors.get(_place(row))
-                cells = [signed(row.value), interval, rounded(row.p, 3), rounded(row.detectable)]
-                cells.append(DASH if floor is None else rounded(floor))
-            different = bool(called.get(index, False))
-            names = (benchmark_title(labels, row.benchmark), labels.printed_condition(row.condition))
-            rows.append(Row((*(Cell(name) for name in names), *(Cell(text, bold=different) for text in cells))))
-        blocks.append((labels.printed_model(model), rows))
-    header = (
-        tuple((n, 1) for n in ("Benchmark", "Condition", "Difference", "95% interval", "𝑝", "Detectable", "Noise")),
-    )
+        rows = [_comparison_row(row, beside[row], labels, row in different) for row in shown if row.model == model]
+        if rows:
+            blocks.append((labels.printed_model(model), rows))
+    header = plain_header("Benchmark", "Condition", "Difference", "95% interval", "𝑝", "Detectable", "Noise")
     caption = (
         f"{average} {'over T2--T4' if span == MEAN else f'at {span}'} minus Native's, in percentage points, "
         "paired by problem: bootstrap interval, 𝑝 of the "
@@ -205,6 +188,32 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     return Table(table, table, tuple(values), layout, shows)
 
 
+def _comparison_values(row: ComparisonRow, floor: float | None) -> Iterator[Value]:
+    """The numbers of a comparison, and the noise floor of its place where there is one."""
+    keys = (row.model, row.benchmark, row.condition, row.turn, "")
+    for column, name, unit in (
+        ("value", "minus Native", "pp"),
+        ("low", "minus Native interval low", "pp"),
+        ("high", "minus Native interval high", "pp"),
+        ("detectable", "minus Native detectable", "pp"),
+        ("p", "minus Native p", ""),
+    ):
+        number = Gap(row.gap) if row.gap else float(getattr(row, column))
+        yield Value(*keys, f"{row.metric} {name}", number, unit)
+    if floor is not None:
+        yield Value(*keys, f"{row.metric} minus Native noise floor", floor, "pp")
+
+
+def _comparison_row(row: ComparisonRow, floor: float | None, labels: Labels, different: bool) -> Row:
+    cells = [DASH] * 5
+    if not row.gap:
+        interval = f"{signed(row.low)} to {signed(row.high)}"
+        cells = [signed(row.value), interval, rounded(row.p, 3), rounded(row.detectable)]
+        cells.append(DASH if floor is None else rounded(floor))
+    names = (benchmark_title(labels, row.benchmark), labels.printed_condition(row.condition))
+    return Row((*(Cell(name) for name in names), *(Cell(text, bold=different) for text in cells)))
+
+
 def _complete_families(labels: Labels, present: Sequence[str]) -> dict[str, list[str]]:
     """The families of several test-time seeds, all of them present: their members by the family's key."""
     families: dict[str, list[str]] = {}
@@ -219,14 +228,14 @@ def _place(row: ComparisonRow) -> tuple[str, str, str, str]:
     return row.model, row.benchmark, row.turn, row.metric
 
 
-def _noise_floors(again: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
+def _noise_floors(again: Iterable[ComparisonRow]) -> dict[tuple[str, str, str, str], float]:
     """The greatest difference, either way, of conditions that ask the same again; by `_place`."""
     floors: dict[tuple[str, str, str, str], float] = {}
-    for row in records(again, ComparisonRow):
+    for row in again:
         if not row.gap:
             floors[_place(row)] = max(floors.get(_place(row), 0.0), abs(row.value))
     return floors
 
 
 def _notes(labels: Labels, responses: Responses, values: Iterable[Value]) -> tuple[str, ...]:
-    return notes(labels, responses, values, (b for model in responses.models for b in responses.benchmarks(model)))
+    return notes(labels, responses, values, (benchmark for _, benchmark in responses.pairs))

@@ -134,11 +134,10 @@ def test_small_models_are_compared_by_structure_only(tmp_path: Path) -> None:
 def numbers(responses: Responses) -> dict[Key, float]:
     """Every number of the evaluation's tables of response rows."""
     values: list[Value] = turn_metrics(responses)
-    for model in responses.models:
-        for benchmark in responses.benchmarks(model):
-            values += history_tables(responses, model, benchmark)
-            values += answer_transitions(responses, model, benchmark)
-            values += gains(responses, "stair", "native", model=model, benchmark=benchmark)
+    for model, benchmark in responses.pairs:
+        values += history_tables(responses, model, benchmark)
+        values += answer_transitions(responses, model, benchmark)
+        values += gains(responses, "stair", "native", model=model, benchmark=benchmark)
     values += pooled_history(responses, responses.benchmarks(responses.models[0]))
     return {
         (v.model, v.benchmark, v.condition, v.turn, v.group, v.metric): float(v.value)
