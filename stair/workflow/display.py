@@ -173,7 +173,9 @@ class LogHandler(LogHandlerBase):
         reason = explanation.line if explanation else empty
         if job is not None and (journal := self._journal()):
             event = "stopped" if _STOPPED in reason else "failed"
-            journal.write(event, job.rule, job.wildcards, logs=[os.path.abspath(path) for path in logs], message=message)
+            journal.write(
+                event, job.rule, job.wildcards, logs=[os.path.abspath(path) for path in logs], message=message
+            )
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
