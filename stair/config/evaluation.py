@@ -58,7 +58,7 @@ class Condition(Strict):
     )
     repeats: Key | None = Field(
         None,
-        description="The condition that this one asks again: their paired differences are noise, and no response is "
+        description="The condition that this one repeats: their paired differences are noise, and no response is "
         "reused between them.",
     )
     batch_width: Positive | None = Field(

@@ -206,7 +206,7 @@ class RunPaths:
         return self.folder / "restored"
 
     def reused(self, config: Config) -> dict[str, RunPaths]:
-        """The runs whose finished work may be taken over, by how the configuration names them."""
+        """The runs of `reuse`, whose finished work is copied, by their names in the configuration."""
         return {run: RunPaths(Path(run) if "/" in run else Path(config.results) / run) for run in config.reuse}
 
     # ---------------------------------------------------------------- cleaning and its report

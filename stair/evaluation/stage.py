@@ -28,7 +28,7 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
     """Generates one shard of a condition. Sessions are the unit that is shared out."""
     study = Study(config, paths, model, benchmark, condition, generating=True)
     sessions = Shard(shard, of).share(list(study.sessions))
-    # What is asked again has to be generated again.
+    # A repeat condition must not reuse the responses of the condition that it repeats.
     place = (paths.stage, model, benchmark, condition) if study.settings.repeats else (paths.stage,)
     with ExitStack() as ended:
         run_shard(

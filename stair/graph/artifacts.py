@@ -46,7 +46,7 @@ class Artifact:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """Of a Parquet table."""
+        """The columns of a Parquet table; None for other files."""
         return self.output.schema if self.files[0].suffix == ".parquet" else None
 
     @property
@@ -56,7 +56,7 @@ class Artifact:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The output's name for people: `responses qwen3.5-4b aime2025 stair`."""
         return " ".join((self.output.name, *self.name))
 
     @property

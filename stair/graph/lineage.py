@@ -71,17 +71,17 @@ def lineage_lines(verification: Verification, root: Lineage) -> Iterator[str]:
     """The lineage as indented lines; an output's second occurrence is its name alone."""
     yield from _lines(verification, root, "", set())
     yield ""
-    yield "It would be made again"
+    yield "It becomes stale"
     code = CODE in root.artifact.settings
     yield "  when one of these settings changes: " + ", ".join(sorted(root.artifact.settings.keys() - {CODE})) + "."
     if root.artifact.inputs:
-        yield "  when one of the files that it is made from does."
+        yield "  when one of its input files changes."
     if root.artifact.models:
-        yield f"  when the contents of the model do: {', '.join(root.artifact.models)}."
+        yield f"  when the contents of the model change: {', '.join(root.artifact.models)}."
     if code:
-        yield "  when the code of this stage changes, comments and docstrings apart."
+        yield "  when the code of this stage changes; comments and docstrings do not count."
     else:
-        yield "  not when code changes: this stage generates. `stair verify` says where the code was another."
+        yield "  not when code changes, because this stage generates; `stair verify` reports changed code."
 
 
 def _lines(verification: Verification, node: Lineage, indent: str, printed: set[int]) -> Iterator[str]:

@@ -23,7 +23,7 @@ class Shape:
     attention_layers: int
     """Layers with a key/value cache."""
     cache_numbers: int
-    """Keys and values of a token in one of these."""
+    """Numbers that one of these layers caches for a token: its keys and values."""
     query_width: int
     """Query heads times their width."""
     hidden_size: int
@@ -39,22 +39,22 @@ class Shape:
 
     @property
     def weight_bytes(self) -> int:
-        """Of all parameters."""
+        """Bytes of all parameters."""
         return self.parameters * self.width
 
     @property
     def cache_bytes(self) -> int:
-        """Of a token in all layers."""
+        """Bytes of a token's keys and values in all layers."""
         return self.attention_layers * self.cache_numbers * self.width
 
     @property
     def small(self) -> bool:
-        """Whether it is one of the project's own."""
+        """Whether it is one of the project's small models, by its size."""
         return self.parameters < 100_000_000
 
 
 def shape_of(config: Config, paths: RunPaths, model: str) -> Shape:
-    """A model's shape: from its folder, or as published, or of the model that the run trains."""
+    """A model's shape: that of the small model that the run trains, else by its folder, else as published."""
     settings = config.models[model]
     width = _WIDTH[settings.dtype]
     if (tiny := settings.tiny) is not None:

@@ -57,7 +57,7 @@ TABLE_SUFFIXES, FIGURE_SUFFIXES = (".csv", ".md", ".tex", ".html"), (".pdf", ".p
 def needs_training_data(run: Run, model: str) -> bool:
     """Whether a model's rollouts and sessions are made.
 
-    Not where all its trained controllers are restored and their training data is neither in the archive nor here.
+    They are not if all its trained controllers are restored and neither the archive nor the run has their training data.
     """
     if run.include_unneeded:
         return True
@@ -73,7 +73,7 @@ def trained_models(run: Run) -> list[str]:
 
 
 def used_models(run: Run) -> list[str]:
-    """The models with which something is made: not those of which all that would be made is restored."""
+    """The models that jobs use. A model is left out if all its outputs are restored."""
 
     def used(model: str) -> bool:
         names = ("rollouts", "controller", "responses", SHARED_T1_STUDY, "replay_design", "replay", "runtime")
@@ -84,7 +84,7 @@ def used_models(run: Run) -> list[str]:
 
 
 def generated_sets(run: Run) -> list[Job]:
-    """The data sets that the run generates: not one whose table is restored from an archive."""
+    """The data sets that the run generates. A data set is left out if its table is restored from an archive."""
     config = run.config
     benchmarks = [
         key
@@ -113,7 +113,7 @@ def is_restored(run: Run, output: str, *name: str) -> bool:
 
 
 def other_job_behind(run: Run, origin: Mapping[str, Any]) -> str | None:
-    """The first job behind an archived output whose settings are not the current ones; None where all are."""
+    """The first job behind an archived output that had other settings than now; None if there is none."""
     for job, digest in origin.get(BEHIND, ()):
         if _settings_digest(run, *job) != digest:
             return " ".join(job)
@@ -145,7 +145,7 @@ def needed_pools(run: Run) -> list[Job]:
 
 
 def needed_benchmarks(run: Run) -> list[Job]:
-    """The benchmarks whose tables are made: not one that only restored outputs were made from."""
+    """The benchmarks whose tables are made. A benchmark is left out if only restored outputs were made from it."""
     if run.include_unneeded or run.archive is None:
         return [(key,) for key in run.config.benchmarks]
     users = [
@@ -169,7 +169,7 @@ def answered(run: Run) -> list[Job]:
 
 
 def answered_shared_t1(run: Run) -> list[Job]:
-    """As `answered`, of the study with a shared T1 history."""
+    """As `answered`, for the study with a shared T1 history."""
     jobs = evaluated(shared_t1_run(run))
     return [job for job in jobs if not _scores_alone(run, run.paths.shared_t1, "shared_t1", "shared_t1_scores", job)]
 
@@ -228,7 +228,7 @@ def replayed_models(run: Run) -> list[Job]:
 
 
 def measured_models(run: Run) -> list[Job]:
-    """The replayed models whose states are measured: not those whose design and statistics are all restored."""
+    """The replayed models whose states are measured. A model is left out if its design and statistics are restored."""
 
     def restored(model: str) -> bool:
         parts = [_uses_restored(run, "replay_statistics", model, part) for part in REPLAY_PARTS]

@@ -74,7 +74,7 @@ def run_shard(
                         kept = f"{counted.done} of {responses} responses are in the log"
                         raise Interrupted(f"{counted.job} ({kept}): {stop}") from None
         for run, count in log.reused.items():
-            print(f"{count} records taken over from the run '{run}'")
+            print(f"{count} records copied from the run '{run}'")
         if failed:
             raise failures.error(failed, counted.job, missing, list_of_failed)
         for path in (list_of_failed, under_way):

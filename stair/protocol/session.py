@@ -52,7 +52,7 @@ class Protocol:
     adapter: str | None = None
     """The digest of the adapter that every turn is answered with."""
     layout: Mapping[str, Any] = field(default_factory=dict)
-    """Of a condition that asks another one again: what it changes on purpose. Another layout is asked anew."""
+    """The layout that a repeat condition changes on purpose. Responses of another layout are not reused."""
 
     @property
     def reads(self) -> bool:

@@ -22,8 +22,8 @@ class Labels:
     """Benchmarks of the pooled mathematical comparison."""
     marked: frozenset[str] = frozenset()
     """Benchmarks some of whose problems are left out: they carry a dagger."""
-    repetitions: Mapping[str, str] = field(default_factory=lambda: dict(paper_labels.REPETITIONS))
-    """Conditions that ask another one again, by key: their differences are noise."""
+    repeats: Mapping[str, str] = field(default_factory=lambda: dict(paper_labels.REPEATS))
+    """Repeat conditions, each with the condition that it repeats: their differences are noise."""
     names: Mapping[str, ConditionName] = field(default_factory=dict)
     """Family, seed and prefix of the configured conditions, by key."""
     note: str | None = None

@@ -79,8 +79,8 @@ PRINTED = {
 }
 """Labels that the paper's tables print otherwise than its values are spelled."""
 
-REPETITIONS = {"native_again": "native", "stair_null": "native"}
-"""Conditions that ask another one again, for rows without a configuration."""
+REPEATS = {"native_again": "native", "stair_null": "native"}
+"""Repeat conditions, each with the condition that it repeats, for rows without a configuration."""
 
 _HISTORY = {"qwen3-4b-instruct": "qwen3", "qwen3.5-4b": "qwen35-4b", "qwen3.5-9b": "qwen35-9b"}
 _TURNS = {

@@ -98,7 +98,7 @@ def _scaled(spread: Spread, factor: float) -> Spread:
 
 
 def _together(spreads: Sequence[Spread]) -> Spread:
-    """Of a sum or difference of independent numbers."""
+    """The spread of a sum or difference of independent numbers."""
     variances = np.array([each.variance for each in spreads])
     degrees = np.array([each.degrees for each in spreads])
     return Spread(float(variances.sum()), float(variances.sum() ** 2 / (variances**2 / degrees).sum()))
@@ -200,7 +200,7 @@ class _Study:
         return None if grids is None else np.sum([self.by_session(grid, grid.correct) for grid in grids], axis=0)
 
     def scores(self) -> dict[Key, Spread]:
-        """Of Avg@k and Pass@k of every turn, and of the means over later turns."""
+        """The spreads of Avg@k and Pass@k at every turn, and of their means over later turns."""
         by_key: dict[Key, Spread] = {}
         for condition in self._responses.conditions(*self._place):
             turns = self._responses.turns(*self._place, condition)
@@ -211,7 +211,7 @@ class _Study:
         return by_key
 
     def scores_of(self, condition: str, members: Sequence[str], turns: Sequence[int], span: str) -> dict[Key, Spread]:
-        """Of the mean scores of a condition's members over turns."""
+        """The spreads of the mean scores of a condition's members over turns."""
         grids, sums = self.grids(members, turns), self.sums(members, turns)
         if grids is None or sums is None:
             return {}
@@ -237,7 +237,7 @@ class _Study:
         return float(np.clip(together / sum(alone), 1.0, len(members))) if sum(alone) else float(len(members))
 
     def gains(self, condition: str, base: str) -> dict[Key, Spread]:
-        """Of a condition's means over later turns minus a base's."""
+        """The spreads of a condition's means over later turns minus a base's."""
         sides = [self.sums([each], LATER_TURNS) for each in (condition, base)]
         grids = [self.grids([each], LATER_TURNS) for each in (condition, base)]
         if sides[0] is None or sides[1] is None or grids[0] is None or grids[1] is None:
@@ -259,7 +259,7 @@ class _Study:
         return self.by_session(follower[0], cell.members), self.by_session(follower[0], cell.correct)
 
     def groups(self) -> dict[Key, Spread]:
-        """Of group sizes, correct counts and accuracies of each later turn."""
+        """The spreads of group sizes, correct counts and accuracies at each later turn."""
         by_key: dict[Key, Spread] = {}
         for turn in LATER_TURNS:
             for group in GROUPS:
@@ -276,7 +276,10 @@ class _Study:
         return by_key
 
     def transitions(self) -> dict[Key, Spread]:
-        """Of the counts of changed answers and the net change; clustered by problem, since it pairs two sessions."""
+        """The spreads of the counts of changed answers and of the net change.
+
+        Their clusters are problems, because each change pairs answers of two sessions.
+        """
         by_key: dict[Key, Spread] = {}
         condition, before = CONDITIONS[0], self.grids([REFERENCE], [1])
         for turn in LATER_TURNS:
@@ -292,13 +295,13 @@ class _Study:
 
 
 def ratio_spread(correct: Floats, members: Floats) -> Spread:
-    """Of the share of members that are correct, in percent, where both vary: [clusters, samples] each."""
+    """The spread of the percentage of members that are correct, where both counts vary: [clusters, samples] each."""
     size = float(members.sum())
     return _scaled(sum_spread(correct - members * (correct.sum() / size), 1.0), 100.0 / size)
 
 
 def _pooled(responses: Responses, benchmarks: Sequence[str]) -> dict[Key, Spread]:
-    """Of the numbers of `conditioning.pooled_history`."""
+    """The spreads of the numbers of `conditioning.pooled_history`."""
     by_key: dict[Key, Spread] = {}
     studies = [_Study(responses, model, benchmark) for model in responses.models for benchmark in benchmarks]
     for group in GROUPS:

@@ -30,9 +30,9 @@ class Noise:
 
 
 def average_noise(grid: Grid) -> Noise:
-    """Of Avg@k at one turn, from the spread among the answers to each problem (unbiased, binomial), and one answer more.
+    """The noise of Avg@k at one turn, from the spread among the answers to each problem (unbiased, binomial).
 
-    The variance of one answer is added because answers that all agree do not tell that another run's would.
+    The variance of one answer is added, because answers that all agree in one run may differ in the next.
     """
     problems, samples = grid.correct.shape
     if samples < 2:
@@ -43,7 +43,7 @@ def average_noise(grid: Grid) -> Noise:
 
 
 def pass_noise(grid: Grid) -> Noise:
-    """Of Pass@k at one turn.
+    """The noise of Pass@k at one turn.
 
     Whether a problem is passed is one draw, so its variance comes from the rates of success that are compatible with
     its answers, among all that the problems have. One problem's draw is added, as for `average_noise`.
@@ -63,17 +63,17 @@ def pass_variances(grid: Grid) -> npt.NDArray[np.float64]:
 
 
 def binomial_noise(correct: int, n: int) -> Noise:
-    """Of an accuracy among the responses of a group, as if every response were of a problem of its own.
+    """The noise of an accuracy among the responses of a group, as if each response were of a problem of its own.
 
-    Too wide, since answers to one problem vary less than answers to all; the members of a group vary from run to run,
-    which is not counted.
+    It is too wide, since answers to one problem vary less than answers to all. It does not count that the members of a
+    group vary from run to run.
     """
     rate = correct / n
     return Noise(100.0 * float(np.sqrt(rate * (1.0 - rate) / n)), 100.0 / n, max(1.0, n - 1.0))
 
 
 def mean_noise(noises: list[Noise]) -> Noise:
-    """Of a mean over turns, whose answers are sampled independently."""
+    """The noise of a mean over turns, whose answers are sampled independently."""
     error = float(np.sqrt(sum(noise.standard_error**2 for noise in noises))) / len(noises)
     step = min(noise.step for noise in noises) / len(noises)
     return Noise(error, step, sum(noise.degrees for noise in noises))

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
+from stair.core import ConditionName
 from stair.statistics.grid import Responses
 from stair.statistics.replication import replication, shared_t1_spreads
 from stair.statistics.shared_t1_metrics import shared_t1_metrics
@@ -18,12 +19,12 @@ PROBLEMS, SAMPLES, SEEDS = 30, 4, 3
 Bools = npt.NDArray[np.bool_]
 
 
-def responses(native: Bools, seeds: Bools) -> Responses:
+def responses(native: Bools, seeds: Bools, prefix: str = FAMILY) -> Responses:
     """Of `native` [problems, samples] and `seeds` [seeds, problems, samples]; each problem in a session of its own."""
     grids = {
         "native": native,
         "stair": native,
-        **{f"{FAMILY}-{seed}": grid for seed, grid in enumerate(seeds, start=1)},
+        **{f"{prefix}-{seed}": grid for seed, grid in enumerate(seeds, start=1)},
     }
     frames = [grid_rows(*PLACE, name, 2, grid, np.arange(len(grid))) for name, grid in grids.items()]
     return Responses.from_frame(pd.concat(frames))
@@ -35,6 +36,16 @@ def drawn(random: np.random.Generator, shared: float) -> tuple[Bools, Bools]:
     native, common = (random.random((2, PROBLEMS, SAMPLES)) < rates).astype(bool)
     own = random.random((SEEDS, PROBLEMS, SAMPLES)) < rates
     return native, np.where(random.random((SEEDS, PROBLEMS, SAMPLES)) < shared, common, own)
+
+
+def test_conditions_of_other_keys_are_averaged_by_the_configured_family() -> None:
+    def name_of(key: str) -> ConditionName:
+        return ConditionName.of_key(key.replace("mine", FAMILY))
+
+    native, seeds = drawn(np.random.default_rng(7), 0.5)
+    own = shared_t1_spreads(responses(native, seeds, prefix="mine"), name_of)
+    assert own == shared_t1_spreads(responses(native, seeds))
+    assert own != shared_t1_spreads(responses(native, seeds, prefix="mine"))
 
 
 def test_spreads_of_averages_are_naive_sums() -> None:

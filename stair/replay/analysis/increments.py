@@ -46,9 +46,9 @@ class LayerReads:
     crossing: Crossing
     layer: int
     place: int
-    """Of the layer among those with reads."""
+    """The layer's place among those with reads."""
     masses_place: int
-    """Of the layer among those with masses."""
+    """The layer's place among those with masses."""
     settings: ReplayAnalysis
 
     @cached_property

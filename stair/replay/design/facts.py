@@ -63,7 +63,7 @@ def text_facts(design: Design) -> list[Fact]:
 def length_facts(histories: Sequence[ReplayHistory]) -> list[Fact]:
     """Tokens of whole prefixes, template included: median, shortest and longest by depth.
 
-    Of the history coverage under the text's own names; of the problem coverage, a part of it, under names that say so.
+    Numbers of the history coverage have the text's own names. Those of its part, the problem coverage, have a suffix.
 
     Args:
         histories: those of the design, in both groups.

@@ -59,11 +59,11 @@ class Evidence:
 
     config: Config
     responses: Responses
-    """Of the evaluation."""
+    """Responses of the evaluation."""
     shared: Responses
-    """Of the study with a shared T1 history."""
+    """Responses of the study with a shared T1 history."""
     numbers: Mapping[Place, Ours]
-    """What tables and figures report."""
+    """Numbers that tables and figures report."""
 
     @property
     def labels(self) -> Labels:

@@ -33,7 +33,7 @@ class Judged:
     claim: Claim
     parts: tuple[Part, ...]
     verdicts: tuple[Verdict, ...]
-    """Of each part, by itself."""
+    """Each part's own verdict."""
     verdict: Verdict
     reason: str
 

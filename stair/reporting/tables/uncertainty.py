@@ -46,8 +46,8 @@ def shared_t1_intervals(responses: Responses, labels: Labels) -> Table:
 def comparisons(responses: Responses, labels: Labels) -> Table | None:
     """Every condition with later turns against Native, paired by problem; None where there is nothing to compare.
 
-    Conditions that ask Native again show what differs by itself: the noise floor, which stands beside every effect and is
-    tested for nothing.
+    Repeat conditions of Native give the noise floor, the difference without any effect. It is beside every effect and is
+    not tested.
     """
     return _comparisons("comparisons", responses, labels, LATER_TURNS)
 
@@ -150,7 +150,7 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         return None
     differences = pd.concat(frames, ignore_index=True)
     average = f"Avg@{responses.samples}"
-    again = [condition for condition, repeated in labels.repetitions.items() if repeated == BASE]
+    again = [condition for condition, repeated in labels.repeats.items() if repeated == BASE]
     every = records(differences, ComparisonRow)
     floors = _noise_floors(row for row in every if row.condition in again)
     shown = [row for row in every if (row.turn, row.metric) == (span, average)]
@@ -169,7 +169,7 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         f"{average} {'over T2--T4' if span == MEAN else f'at {span}'} minus Native's, in percentage points, "
         "paired by problem: bootstrap interval, 𝑝 of the "
         "sign-flip test, the smallest true difference that this many problems show in four runs of five, and the greatest "
-        "difference of conditions that ask Native again, where there are any. Bold: different "
+        "difference of conditions that repeat Native, where there are any. Bold: different "
         "from Native with at most 5% false discoveries over the table. The CSV has every turn and metric."
     )
     layout = Layout(
@@ -229,7 +229,7 @@ def _place(row: ComparisonRow) -> tuple[str, str, str, str]:
 
 
 def _noise_floors(again: Iterable[ComparisonRow]) -> dict[tuple[str, str, str, str], float]:
-    """The greatest difference, either way, of conditions that ask the same again; by `_place`."""
+    """The greatest difference, either way, of repeat conditions; by `_place`."""
     floors: dict[tuple[str, str, str, str], float] = {}
     for row in again:
         if not row.gap:
