@@ -1,4 +1,4 @@
-"""The site's file beside Slurm's partitions: a job over a partition's limit is accepted, and waits for ever."""
+"""The site's file beside Slurm's partitions: a job over a partition's limits never starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stair.config.site import SITE, Site
 from stair.doctor.finding import Finding
 
 FORMAT = "%P|%a|%l|%D|%G|%m"
-"""What `sinfo` is asked for: partition, state, time limit, nodes, generic resources, memory of a node in MB."""
+"""The columns of `sinfo`: partition, state, time limit, nodes, generic resources, memory of a node in MB."""
 
 _GPUS = re.compile(r"gpu:(?:([^:,(]+):)?(\d+)")
 
@@ -68,5 +68,5 @@ def site_findings(site: Site, listed: Sequence[Nodes]) -> Iterator[Finding]:
         for what, (asked, offered) in offers.items():
             if asked > offered:
                 of = f" of the model {model}" if what == "gpus" and model else ""
-                text = f"{SITE}: {key}.{what} is {asked}, and the partition offers {offered:.0f}{of}, so jobs would wait for ever"
+                text = f"{SITE}: {key}.{what} is {asked}, and the partition offers {offered:.0f}{of}, so such a job never starts"
                 yield Finding("slurm", "error", text, f"set {key}.{what} to at most {offered:.0f} in {SITE}")

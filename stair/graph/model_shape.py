@@ -68,8 +68,9 @@ def shape_of(config: Config, paths: RunPaths, model: str) -> Shape:
         content = json.loads((paths.model_folder(config, model) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         content = CONFIGS.get(model)
+    content = content if isinstance(content, dict) else {}
     try:
-        architecture, parameters = describe(content or {}), total_parameters(content or {})
+        architecture, parameters = describe(content), total_parameters(content)
     except (KeyError, ValueError):  # preflight names the missing key
         return Shape(8_000_000_000, 36, 36, 2 * 8 * 128, 4096, 4096, width, known=False)
     return Shape(
