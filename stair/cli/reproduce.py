@@ -108,12 +108,13 @@ def reproduce(
     started = time.time()
     try:
         code = _snakemake([*command, *tail], cluster)
-        # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
-        while code and (more := _withdrawn(paths) - withdrawn):
-            withdrawn |= more
-            print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
-            code = _snakemake([*command, *tail], cluster)
-        while code > 0 and cluster is not None and cluster.outlast_silence(started):
+        while code > 0:
+            # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
+            if more := _withdrawn(paths) - withdrawn:
+                withdrawn |= more
+                print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
+            elif cluster is None or not cluster.outlast_silence(started):
+                break
             started = time.time()
             code = _snakemake([*command, *tail], cluster)
     finally:

@@ -120,10 +120,8 @@ class Cluster:
 
     def _jobs(self) -> dict[str, str]:
         """The ids of the run's queued, running and ending jobs, and their states."""
-        lines = (
-            line.split(maxsplit=2)
-            for line in ask_slurm("squeue", "--me", "--noheader", "--format=%i %T %j").splitlines()
-        )
+        listed = ask_slurm("squeue", "--me", "--noheader", "--format=%i|%T|%j")
+        lines = (line.split("|", 2) for line in listed.splitlines())
         return {job: state for job, state, name in lines if name.startswith(f"{self._prefix}_")}
 
 
