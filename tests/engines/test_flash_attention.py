@@ -1,0 +1,88 @@
+"""With FlashAttention2, generation, replay and training compute what they compute with SDPA."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from stair.backbones.prefix import Prefix
+from stair.conversation.renderer import Renderer
+from stair.engines.transformers import TransformersEngine
+from stair.measurement.probe import Probe
+from stair.measurement.turns import Turns
+from tests.conftest import LAYERS, TOKENS
+from tests.engines.engine_cases import request, various
+from tests.flash_attention import flash_model, use_flash_attention
+from tests.measurement.test_probe import SHAPE, TOLERANCE, distances, prompts
+from tests.training.training_cases import gradient_of, replaying, session, student_of
+
+Models = Callable[..., PreTrainedModel]
+both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    return use_flash_attention(monkeypatch)
+
+
+@both
+@pytest.mark.parametrize("prefill", [1, 3])
+def test_generation(calls: Counter[str], small_model: Models, architecture: str, prefill: int) -> None:
+    long = [request(f"long {length}", length, 20) for length in (150, 70, 129)]
+    requests = [*various(torch.float64, count=5), *long]
+    found = {}
+    for name, model in (
+        ("flash", flash_model(architecture, torch.float64)),
+        ("sdpa", small_model(architecture, torch.float64)),
+    ):
+        engine = TransformersEngine(
+            model, tokens=TOKENS, layers=LAYERS, batch_width=4, prefill_width=prefill, cache_block=32, prefill_chunk=64
+        )
+        found[name] = {done.key: done for done in engine.run(requests)}
+    for key, flash in found["flash"].items():
+        sdpa = found["sdpa"][key]
+        assert flash.response_ids == sdpa.response_ids
+        if flash.bank is not None:
+            torch.testing.assert_close(flash.bank.keys, sdpa.bank.keys)
+            torch.testing.assert_close(flash.bank.values, sdpa.bank.values)
+    if prefill > 1:
+        assert set(calls) == {"flash_attn_varlen_func"}
+    else:
+        assert set(calls) == {"flash_attn_func", "flash_attn_varlen_func"}, "one prompt alone needs no mask"
+
+
+@both
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_a_replayed_cell(
+    calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, depth: int
+) -> None:
+    labelled = prompts(renderer, depth)
+    ids, kinds = labelled[0].history
+    turns = Turns.pad([one.turn for one in labelled], **SHAPE)
+    flash, sdpa = (
+        Probe(model, (1,)).measure(Prefix.empty(model).extended(ids), kinds, turns)
+        for model in (flash_model(architecture), small_model(architecture))
+    )
+    for row in range(len(labelled)):
+        assert max(distances(flash, sdpa, row, row).values()) < TOLERANCE[torch.float32]
+    assert set(calls) == {"flash_attn_func"}, "rows of one shape need no mask"
+
+
+@both
+@pytest.mark.parametrize("kind", ["stair", "lora_stair"])
+def test_a_sessions_gradient(
+    calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, kind: str
+) -> None:
+    turns = session(renderer)
+    found = []
+    for model in (flash_model(architecture, torch.float64), small_model(architecture, torch.float64)):
+        with student_of(model, kind) as student:
+            found.append(gradient_of(replaying(student, renderer), turns))
+    (flash, flash_gradient), (sdpa, sdpa_gradient) = found
+    assert flash == pytest.approx(sdpa, rel=1e-6)
+    assert (flash_gradient - sdpa_gradient).norm() / sdpa_gradient.norm() < 1e-5
+    assert set(calls) == {"flash_attn_func"}
