@@ -4,7 +4,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
-from stair.workflow.driver_claim import release_run
+from stair.workflow.driver_lease import release_run
 from stair.workflow.driven_run import open_run
 
 min_version("9.27")

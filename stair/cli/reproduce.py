@@ -30,7 +30,7 @@ from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
 from stair.workflow.cluster import Cluster, profile_folder, runs_on_slurm
-from stair.workflow.driver_claim import driver_at_work, forget_killed_driver, stale_locks
+from stair.workflow.driver_lease import driver_at_work, forget_killed_driver, stale_locks
 from stair.workflow.input_checks import check_environments, check_inputs
 
 _LOOK_SECONDS = 0.2
@@ -118,7 +118,7 @@ def reproduce(
             started = time.time()
             code = _snakemake([*command, *tail], cluster)
     finally:
-        forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its claim back
+        forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its lease back
     if code < 0:
         raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
     if code:

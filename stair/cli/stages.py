@@ -217,8 +217,8 @@ def train(
     Under `torchrun --no-python`, each process replays its share of an update's sessions.
     """
     set_threads(threads)
-    from stair.jobs.claims import Claim
     from stair.jobs.gpus import own_gpus
+    from stair.jobs.leases import Lease
     from stair.training.workers import Workers, local_device
 
     settings, paths = open_run(run)
@@ -229,8 +229,8 @@ def train(
             return
         from stair.training import stage
 
-        claim = Claim(paths.work("training", model, controller), "training") if workers.first else nullcontext()
-        with claim:
+        lease = Lease(paths.work("training", model, controller), "training") if workers.first else nullcontext()
+        with lease:
             stage.run(settings, paths, model, controller, workers)
         if workers.first:
             record_origin(run, "controller", model, controller)

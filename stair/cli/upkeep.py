@@ -175,15 +175,15 @@ def compact(run: RunOption) -> None:
 
     No record is lost if the command is killed. Skips logs that a process is writing. Writes work/.
     """
-    from stair.jobs.claims import ClaimedError
     from stair.jobs.compaction import compact as compact_log
+    from stair.jobs.leases import HeldError
     from stair.records.files import remove_leftovers
 
     _, paths = open_run(run)
     for folder in sorted(paths.work().glob("**/log")):
         try:
             compacted = compact_log(folder.parent, always=True)
-        except ClaimedError as error:
+        except HeldError as error:
             print(f"skipped: {error}")
             continue
         if compacted is not None:

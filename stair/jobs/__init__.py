@@ -1,1 +1,1 @@
-"""Services of every job: claims, progress, signals, GPUs, and logs that outlive the job."""
+"""Services of every job: leases, progress, signals, GPUs, and logs that outlive the job."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from stair.jobs.claims import Claim
+from stair.jobs.leases import Lease
 from stair.records.files import replacing
 from stair.records.worklog import WorkLog
 
-CLAIM = "compaction"
-"""The claim of a compaction; it excludes all other work of the folder."""
+LEASE = "compaction"
+"""The lease of a compaction; it excludes all other work of the folder."""
 
 _MANY_FILES = 16
 _WASTED_SHARE, _WASTED_BYTES = 0.1, 1 << 20
@@ -42,13 +42,13 @@ def compact(work: Path, *, always: bool = False) -> Compacted | None:
         None if there was nothing to compact.
 
     Raises:
-        ClaimedError: a process works in the folder.
+        HeldError: a process works in the folder.
         ValueError: the log holds two different records of one key.
     """
     folder = work / "log"
     if not any(folder.glob("*.log")):
         return None
-    with Claim(work, CLAIM, lambda other: True) as claim:
+    with Lease(work, LEASE, lambda other: True) as lease:
         log = WorkLog(folder)
         files, size, wasted = log.files, log.size, log.size - log.used
         many = len(files) > (1 if always else _MANY_FILES)
@@ -63,7 +63,7 @@ def compact(work: Path, *, always: bool = False) -> Compacted | None:
             written = WorkLog.of_files([partial])
             if list(written.keys()) != list(log.keys()) or written.counts.problems():
                 raise OSError(f"{path} could not be written correctly; the log is unchanged")
-            claim.check()
+            lease.check()
         for old in files:
             old.unlink(missing_ok=True)
         return Compacted(len(files), len(log), size - path.stat().st_size)

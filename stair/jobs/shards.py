@@ -1,4 +1,4 @@
-"""Shards of durable work. A job claims a shard, resumes the work of earlier jobs, and writes a completion marker.
+"""Shards of durable work. A job leases a shard, resumes the work of earlier jobs, and writes a completion marker.
 
 The owner of the work keeps its results: records of a log (`stair.records.worklog`) or files of tensors
 (`stair.jobs.tensor_files`). Both outlive their job and are independent of the number of shards, which may change between two
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from stair.jobs.claims import Claim
+from stair.jobs.leases import Lease
 from stair.records.files import write_json
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Shard(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its claim, marker and log."""
+        """The name of its lease, marker and log."""
         return f"shard-{self.number}-of-{self.of}"
 
     def share(self, items: Sequence[T]) -> list[T]:
@@ -45,7 +45,7 @@ class Shard(NamedTuple):
         return list(items[self.number :: self.of])
 
     def overlaps(self, work: str) -> bool:
-        """Whether other work of the folder, by its claim, overlaps this shard; work that is no shard does."""
+        """Whether other work of the folder, by its lease, overlaps this shard; work that is no shard does."""
         match = re.fullmatch(r"shard-(\d+)-of-(\d+)", work)
         if match is None:
             return True
@@ -54,33 +54,33 @@ class Shard(NamedTuple):
 
 
 class ShardWork:
-    """A claimed shard, within the context: no other job works on it.
+    """A leased shard, within the context: no other job works on it.
 
     Args:
         folder: the work folder, which all shards share.
-        shard: the claimed shard.
+        shard: the leased shard.
         marker: the completion marker that `end` writes.
 
     Raises:
-        ClaimedError: on entering, if another process works on a part of the shard.
+        HeldError: on entering, if another process works on a part of the shard.
     """
 
     def __init__(self, folder: Path, shard: Shard, marker: Path) -> None:
         self.folder, self.shard, self._marker = folder, shard, marker
-        self._claim = Claim(folder, shard.name, shard.overlaps)
+        self._lease = Lease(folder, shard.name, shard.overlaps)
 
     def __enter__(self) -> ShardWork:
-        self._claim.__enter__()
+        self._lease.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._claim.__exit__(kind, error, trace)
+        self._lease.__exit__(kind, error, trace)
 
     def check(self) -> None:
-        """Raises ClaimedError if another process has replaced the claim because this one seemed dead."""
-        self._claim.check()
+        """Raises HeldError if another process has replaced the lease because this one seemed dead."""
+        self._lease.check()
 
     def end(self, **facts: Any) -> None:
         """Writes the completion marker of the shard, with facts of the work."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from stair.engines.base import Engine
-from stair.jobs.claims import ClaimedError
 from stair.jobs.compaction import compact
 from stair.jobs.interruption import Interrupted
+from stair.jobs.leases import HeldError
 from stair.jobs.log_with_reuse import LogWithReuse
 from stair.jobs.progress import Progress
 from stair.jobs.shards import Shard, ShardWork, withdraw_markers
@@ -48,7 +48,7 @@ def run_shard(
 
     Raises:
         ResponsesFailed: some responses could not be generated; the message names the first, and the file with the others.
-        ClaimedError: another process generates some of the same.
+        HeldError: another process generates some of the same.
         Interrupted: a signal has asked to stop; what is finished is in the log.
     """
     with ShardWork(work, shard, marker) as job:
@@ -178,6 +178,6 @@ def sealed_rows(
 
 def tidy(work: Path) -> None:
     """After a seal: a log of many files or with much waste becomes one file."""
-    with suppress(ClaimedError):  # someone generates again here: it is tidied when that is sealed
+    with suppress(HeldError):  # someone generates again here: it is tidied when that is sealed
         if (done := compact(work)) is not None:
             print(f"{work / 'log'}: {done.files} files with {done.records} records made one, {done.freed} bytes freed")

@@ -101,7 +101,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
 
     Raises:
         ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
-        ClaimedError: another process measures some of the same.
+        HeldError: another process measures some of the same.
         Interrupted: a signal has asked to stop; batches that are finished are kept.
     """
     study = ReplayStudy(config, paths, model, generating=True)

@@ -9,7 +9,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.jobs import interruption
-from stair.jobs.claims import Claim
+from stair.jobs.leases import Lease
 from stair.jobs.progress import Progress
 from stair.records.manifest import write_manifest
 from stair.records.worklog import WorkLog, WorkLogWriter
@@ -24,11 +24,11 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
 
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.
-        ClaimedError: another process measures the same model.
+        HeldError: another process measures the same model.
         Interrupted: a signal has asked to stop; finished units are kept.
     """
     folder, output = paths.work("runtime", model), paths.runtime(model)
-    with Claim(folder, "runtime") as claim:
+    with Lease(folder, "runtime") as lease:
         study = open_study(config, paths, model)
         units = study.units()
         keys = {unit: study.key(unit) for unit in units}
@@ -37,7 +37,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         done = len(units) - len(missing)
         progress = Progress(paths.progress, f"runtime/{model}", len(units), "measurements", done)
         if missing:
-            with WorkLogWriter(folder, "measurements", claim.check) as writer:
+            with WorkLogWriter(folder, "measurements", lease.check) as writer:
                 for unit, record in _measured(study, missing, progress):
                     writer.append(keys[unit], record)
                     progress.advance()

@@ -15,7 +15,7 @@ from stair.config.resolve import ConfigError
 from stair.config.site import Site
 from stair.graph.job_groups import group_arguments
 from stair.graph.run import Run
-from stair.workflow.driver_claim import DRIVER, driver_claimant
+from stair.workflow.driver_lease import DRIVER, run_holder
 from stair.workflow.journal import read_journal
 
 _LOOK_SECONDS = 1.0
@@ -69,12 +69,12 @@ class Cluster:
         Raises:
             ConfigError: the run's driver is at work, so the jobs are its own; or Slurm does not answer.
         """
-        # A driver claims the run before it submits, so jobs that were there before nobody held the claim are nobody's.
+        # A driver leases the run before it submits, so jobs that were there before nobody held the lease are nobody's.
         left = self._jobs()
-        if (claimant := driver_claimant(self._paths)) is not None:
+        if (holder := run_holder(self._paths)) is not None:
             raise ConfigError(
-                f"process {claimant.process} on {claimant.host} drives {self._paths.folder} since {claimant.since}; wait "
-                f"for it or stop it (if it is surely gone, delete {self._paths.work() / f'.{DRIVER}.claim'})"
+                f"process {holder.process} on {holder.host} drives {self._paths.folder} since {holder.since}; wait "
+                f"for it or stop it (if it is surely gone, delete {self._paths.work() / f'.{DRIVER}.lease'})"
             )
         if not left:
             return
@@ -112,7 +112,7 @@ class Cluster:
             try:
                 self.end_jobs_of_killed_driver()  # a submission may have arrived all the same
             except ConfigError:
-                if driver_claimant(self._paths) is not None:  # somebody else has started the run meanwhile
+                if run_holder(self._paths) is not None:  # somebody else has started the run meanwhile
                     raise
                 time.sleep(_SILENCE_SECONDS)
             else:

@@ -21,7 +21,7 @@ from stair.graph.outputs import OUTPUTS
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
-from stair.workflow.driver_claim import holds_run
+from stair.workflow.driver_lease import holds_run
 from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
 from stair.workflow.journal import Journal
 
@@ -193,7 +193,7 @@ class LogHandler(LogHandlerBase):
     def _journal(self) -> Journal | None:
         """The run's journal, in the process that drives the run; a job of a cluster starts a Snakemake too.
 
-        The last events come after the driver has released its claim.
+        The last events come after the driver has released its lease.
         """
         run = driven_run.current
         if self._opened_journal is None and run is not None and holds_run():

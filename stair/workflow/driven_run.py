@@ -16,9 +16,9 @@ from stair.config.site import Site, read_site
 from stair.graph.output_kind import OutputKind
 from stair.graph.resources import check_fits, resources
 from stair.graph.run import Run
-from stair.jobs.claims import ClaimedError
+from stair.jobs.leases import HeldError
 from stair.records.files import write_text_if_changed
-from stair.workflow.driver_claim import claim_run, hint_at_stale_locks
+from stair.workflow.driver_lease import hint_at_stale_locks, hold_run
 from stair.workflow.input_checks import check_inputs
 
 
@@ -58,7 +58,7 @@ class DrivenRun(Run):
         }
 
     def begin(self) -> None:
-        """Claims the run, and writes the resolved configuration when its content has changed; stages read this file.
+        """Leases the run, and writes the resolved configuration when its content has changed; stages read this file.
 
         Raises:
             WorkflowError: another process drives this run, or the site has no partition for one of its jobs.
@@ -69,8 +69,8 @@ class DrivenRun(Run):
                 from stair.workflow.slurm_answers import outlast_silence  # the executor's package takes a while
 
                 outlast_silence()
-            claim_run(self.paths)
-        except (ClaimedError, ConfigError) as error:
+            hold_run(self.paths)
+        except (HeldError, ConfigError) as error:
             raise WorkflowError(str(error)) from None
         write_text_if_changed(self.paths.resolved, dump(self.config))
 

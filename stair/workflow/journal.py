@@ -1,6 +1,6 @@
 """The journal of a run's jobs: a line for every start, submission, end and failure, written by the process that drives the run.
 
-The display appends to it and `stair status` reads it. It has one writer, because only a driver that holds the run's claim
+The display appends to it and `stair status` reads it. It has one writer, because only a driver that holds the run's lease
 writes. It decides nothing: the outputs alone say what is done.
 """
 

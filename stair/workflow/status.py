@@ -1,4 +1,4 @@
-"""The state of every job of a run: from its outputs, progress files, claims, the driver's journal and Slurm's queue."""
+"""The state of every job of a run: from its outputs, progress files, leases, the driver's journal and Slurm's queue."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from stair.config.paths import RunPaths
 from stair.graph import job_inputs
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
-from stair.jobs.claims import living
-from stair.workflow.driver_claim import driver_claimant
+from stair.jobs.leases import living
+from stair.workflow.driver_lease import run_holder
 from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
 from stair.workflow.journal import Entry, JobName, job_name, read_journal
 from stair.workflow.slurm_queue import EMPTY, ENDED_BADLY, WAITING, Queue, QueueEntry
@@ -63,7 +63,7 @@ class _Place:
     """Its names in the journal: an output may have a rule for each kind."""
     files: tuple[Path, ...]
     progress: Path | None = None
-    claim: Path | None = None
+    lease: Path | None = None
 
 
 def job_states(config: Config, paths: RunPaths, now: float | None = None, queue: Queue = EMPTY) -> list[Job]:
@@ -102,7 +102,7 @@ def _places(run: Run) -> Iterator[_Place]:
                         (job_name(output.shards.rule, values | numbers),),
                         files if done else (marker,),
                         run.paths.progress_of(f"{work}/{shard}"),
-                        marker.with_name(f".{marker.stem}.claim"),
+                        marker.with_name(f".{marker.stem}.lease"),
                     )
             if output.work and output.shards is None:
                 yield _Place(output.work_of(*name), journal, files, run.paths.progress_of(output.work_of(*name)))
@@ -119,7 +119,7 @@ class _States:
 
     @cached_property
     def _driven(self) -> bool:
-        return driver_claimant(self._paths) is not None
+        return run_holder(self._paths) is not None
 
     def of(self, place: _Place) -> Job:
         """The state of a job. Its outputs come first, then what the queue says, then the journal of a living driver."""
@@ -133,7 +133,7 @@ class _States:
         started = entry is not None and entry.event == "started"
         if entry is not None and started and (queued := self._queue.find(entry.slurm, entry.comment)) is not None:
             return self._in_queue(place, entry, queued)
-        if place.claim is not None and living(place.claim) is not None:
+        if place.lease is not None and living(place.lease) is not None:
             return _with(job, place, "running")
         if entry is not None and started and self._driven:
             return _with(job, place, "running" if not entry.slurm or _began(entry) else "pending")

@@ -17,10 +17,10 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from stair.jobs.claims import Claimant
 from stair.jobs.interruption import EXIT_AGAIN
+from stair.jobs.leases import Holder
 from stair.records.worklog import WorkLog
-from stair.workflow.driver_claim import DRIVER
+from stair.workflow.driver_lease import DRIVER
 from tests.faults.conftest import COMMAND, SLOW, SNAKEMAKE, SNAKEMAKE_CONFIG
 from tests.workflow.conftest import RESULTS, contents, environment, run_in
 
@@ -166,7 +166,7 @@ def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     assert any("responses are in the log" in line for line in stopped)
     assert not [line for line in lines if f"non-zero exit status {EXIT_AGAIN}" in line]
     assert not psutil.wait_procs(family, timeout=10)[1]
-    assert not list(results.glob("work/**/.*.claim")), "claims are given back"
+    assert not list(results.glob("work/**/.*.lease")), "leases are given back"
     before = logged(results, "rollouts")
 
     if number == signal.SIGTERM:  # the others have shown how they stop
@@ -179,14 +179,14 @@ def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undist
     shutil.copytree(undisturbed.parent.parent, tmp_path, dirs_exist_ok=True, symlinks=True)
     lock = tmp_path / ".snakemake" / "locks" / "0.input.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    claim = tmp_path / "results" / "smoke" / "work" / f".{DRIVER}.claim"
-    claim.write_text(json.dumps({**vars(Claimant.here(DRIVER)), "host": "node17", "process": 4321}))
+    lease = tmp_path / "results" / "smoke" / "work" / f".{DRIVER}.lease"
+    lease.write_text(json.dumps({**vars(Holder.here(DRIVER)), "host": "node17", "process": 4321}))
     lock.write_text("results/smoke/checks.csv\n")
     refused = run_in(tmp_path, *COMMAND, *SLOW, check=False)
     assert refused.returncode == 2
     assert "another process drives a run" in refused.stderr and "process 4321 on node17" in refused.stderr
     assert lock.is_file()
-    os.utime(claim, (time.time() - 400,) * 2)
+    os.utime(lease, (time.time() - 400,) * 2)
     hinted = run_in(tmp_path, *SNAKEMAKE, "scores", *SNAKEMAKE_CONFIG, check=False)
     assert "`stair reproduce --target <stage>`, which removes the lock" in hinted.stderr
     # A start with nothing to do removes the locks at its end.

@@ -13,11 +13,11 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.site import Partition, Site
 from stair.graph.run import Run
-from stair.jobs.claims import Claim
+from stair.jobs.leases import Lease
 from stair.workflow import cluster as module
 from stair.workflow import slurm_answers
 from stair.workflow.cluster import Cluster
-from stair.workflow.driver_claim import DRIVER
+from stair.workflow.driver_lease import DRIVER
 from stair.workflow.journal import Journal
 from stair.workflow.slurm_answers import outlast_silence
 
@@ -96,5 +96,5 @@ def test_a_start_follows_when_slurm_answers_again(cluster: Cluster, monkeypatch:
     monkeypatch.setattr(module, "ask_slurm", ask)
     assert cluster.outlast_silence(before)
     assert asked == ["squeue"] * 3
-    with Claim(cluster._paths.work(), DRIVER), pytest.raises(ConfigError, match="drives"):
+    with Lease(cluster._paths.work(), DRIVER), pytest.raises(ConfigError, match="drives"):
         cluster.outlast_silence(before)

@@ -19,8 +19,8 @@ import yaml
 
 from stair.cli.reproduce import warm_process
 from stair.cli.warm_client import SOCKET
-from stair.jobs.claims import Claimant
 from stair.jobs.interruption import EXIT_AGAIN
+from stair.jobs.leases import Holder
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of, run_in
 
@@ -74,7 +74,7 @@ LOST_LOG = on_page("A log is damaged, cut off, removed or moved")
 TWO_RECORDS = on_page("Two records of one key differ")
 LOST_STATES = on_page("The captured states of a session were lost")
 TRY_AGAIN, REPORT = (on_page("A response cannot be generated", number) for number in (0, 1))
-CLAIMED = on_page("A dead process seems to hold a shard or the run")
+LEASED = on_page("A dead process seems to hold a shard or the run")
 DAMAGED = on_page("An output is damaged, or was changed by hand")
 STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
 SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
@@ -359,13 +359,13 @@ def test_a_response_that_cannot_be_generated(
     assert results(project) == results(whole)
 
 
-def test_a_claim_of_a_machine_that_is_gone(whole: Path, project: Path) -> None:
-    claim = project / "results/smoke/work/.driver.claim"
-    here = Claimant.here("driver")
-    claim.write_text(json.dumps({**vars(here), "host": "elsewhere", "place": "another boot"}))
+def test_a_lease_of_a_machine_that_is_gone(whole: Path, project: Path) -> None:
+    lease = project / "results/smoke/work/.driver.lease"
+    here = Holder.here("driver")
+    lease.write_text(json.dumps({**vars(here), "host": "elsewhere", "place": "another boot"}))
     refused = run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False)
     assert refused.returncode != 0 and "elsewhere" in refused.stderr
-    CLAIMED(project)
+    LEASED(project)
     assert results(project) == results(whole)
 
 

@@ -14,9 +14,9 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
-from stair.jobs.claims import Claim
+from stair.jobs.leases import Lease
 from stair.jobs.progress import Progress
-from stair.workflow.driver_claim import DRIVER
+from stair.workflow.driver_lease import DRIVER
 from stair.workflow.job_logs import explain
 from stair.workflow.journal import Journal, journal_path
 from stair.workflow.slurm_queue import EMPTY, Queue, parse_queue
@@ -208,16 +208,16 @@ def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: tuple[Config
 
 def test_without_an_answer_of_the_queue_the_log_tells(submitted: tuple[Config, RunPaths]) -> None:
     assert state_of(submitted).state == "waiting", "its driver is gone, and no queue has it"
-    with Claim(submitted[1].work(), DRIVER):
+    with Lease(submitted[1].work(), DRIVER):
         assert state_of(submitted).state == "pending"
         log_of(submitted[1]).parent.mkdir(parents=True)
         log_of(submitted[1]).touch()
         assert state_of(submitted).state == "running"
 
 
-def test_a_shard_that_holds_its_claim_runs(run: tuple[Config, RunPaths]) -> None:
+def test_a_shard_that_holds_its_hold_runs(run: tuple[Config, RunPaths]) -> None:
     """A command that was started by hand, while it loads the model."""
-    with Claim(run[1].work("evaluation", "qwen3-4b-instruct", "math500", "native"), "shard-1-of-2"):
+    with Lease(run[1].work("evaluation", "qwen3-4b-instruct", "math500", "native"), "shard-1-of-2"):
         assert state_of(run).state == "running"
     assert state_of(run).state == "waiting"
 
@@ -232,7 +232,7 @@ def test_a_second_attempt_and_a_torn_line(submitted: tuple[Config, RunPaths]) ->
     journal.started("evaluation_shard", WILDCARDS, [str(log_of(paths))])
     with open(journal_path(paths), "a") as file:
         file.write('{"event": "failed", "job": ["evaluation_sh')
-    with Claim(paths.work(), DRIVER):
+    with Lease(paths.work(), DRIVER):
         assert state_of(submitted).state == "running", "it has no number yet"
     paths.shard("1", "2", "evaluation", "qwen3-4b-instruct", "math500", "native").parent.mkdir(parents=True)
     paths.shard("1", "2", "evaluation", "qwen3-4b-instruct", "math500", "native").touch()

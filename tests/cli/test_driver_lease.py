@@ -1,4 +1,4 @@
-"""The claim of a run's driver, when the driver was killed."""
+"""The lease of a run's driver, when the driver was killed."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from pathlib import Path
 import pytest
 
 from stair.config.paths import RunPaths
-from stair.jobs.claims import living
-from stair.workflow.driver_claim import DRIVER, driver_at_work, forget_killed_driver
+from stair.jobs.leases import living
+from stair.workflow.driver_lease import DRIVER, driver_at_work, forget_killed_driver
 
-CLAIM_AND_WAIT = """
+HOLD_AND_WAIT = """
 import sys
 from pathlib import Path
 from stair.config.paths import RunPaths
-from stair.workflow.driver_claim import claim_run
-claim_run(RunPaths(Path(sys.argv[1])))
-print("claimed", flush=True)
+from stair.workflow.driver_lease import hold_run
+hold_run(RunPaths(Path(sys.argv[1])))
+print("leased", flush=True)
 sys.stdin.read()
 """
 
 
-def test_only_a_dead_drivers_claim_is_taken_away(tmp_path: Path) -> None:
+def test_only_a_dead_drivers_lease_is_taken_away(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "run")
-    claim = paths.work() / f".{DRIVER}.claim"
+    lease = paths.work() / f".{DRIVER}.lease"
     forget_killed_driver(paths)  # nothing there: nothing to do
     driver = subprocess.Popen(
-        [sys.executable, "-c", CLAIM_AND_WAIT, str(paths.folder)],
+        [sys.executable, "-c", HOLD_AND_WAIT, str(paths.folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        assert driver.stdout is not None and driver.stdout.readline() == "claimed\n"
+        assert driver.stdout is not None and driver.stdout.readline() == "leased\n"
         forget_killed_driver(paths)
-        claimant = living(claim)
-        assert claimant is not None and claimant.process == driver.pid
+        holder = living(lease)
+        assert holder is not None and holder.process == driver.pid
     finally:
         driver.kill()
         driver.communicate()
-    assert claim.is_file()
+    assert lease.is_file()
     forget_killed_driver(paths)
-    assert not claim.exists()
+    assert not lease.exists()
     assert not list(paths.work().iterdir()), "and nothing is left beside it"
 
 

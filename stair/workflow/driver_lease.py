@@ -1,7 +1,7 @@
-"""The claim of the process that drives a run, and Snakemake's locks of killed drivers.
+"""The lease of the process that drives a run, and Snakemake's locks of killed drivers.
 
-Snakemake's lock files name neither host nor process. A driver therefore also claims its run (`jobs.claims`). On this machine
-the process shows whether the claim is alive; on another machine, the claim's renewal does.
+Snakemake's lock files name neither host nor process. A driver therefore also leases its run (`jobs.leases`). On this machine
+the process shows whether the lease is alive; on another machine, the lease's renewal does.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from pathlib import Path
 import psutil
 
 from stair.config.paths import RunPaths
-from stair.jobs.claims import Claim, Claimant, living, remove_dead
+from stair.jobs.leases import Holder, Lease, living, remove_dead
 
 DRIVER = "driver"
-"""The claim of the process that drives a run."""
+"""The lease of the process that drives a run."""
 
-_held: list[Claim] = []
+_held: list[Lease] = []
 
 
-def claim_run(paths: RunPaths) -> None:
-    """Claims a run for this process, until it ends.
+def hold_run(paths: RunPaths) -> None:
+    """Leases a run for this process, until it ends.
 
     Raises:
-        ClaimedError: another process drives it.
+        HeldError: another process drives it.
     """
-    claim = Claim(paths.work(), DRIVER)
-    claim.__enter__()  # there is no block to hold it in: it ends with the process
-    _held.append(claim)
+    lease = Lease(paths.work(), DRIVER)
+    lease.__enter__()  # there is no block to hold it in: it ends with the process
+    _held.append(lease)
 
 
 def holds_run() -> bool:
@@ -38,25 +38,25 @@ def holds_run() -> bool:
 
 
 def release_run() -> None:
-    """Releases the claims of this process."""
+    """Releases the leases of this process."""
     while _held:
         _held.pop().__exit__(None, None, None)
 
 
 def forget_killed_driver(paths: RunPaths) -> None:
-    """Removes the claim of a killed driver; the claim of a living driver stays."""
-    path = _claim_file(paths)
+    """Removes the lease of a killed driver; the lease of a living driver stays."""
+    path = _lease_file(paths)
     if path.exists() and living(path) is None:
         remove_dead(path)
 
 
-def driver_claimant(paths: RunPaths) -> Claimant | None:
-    """The living process that has claimed a run, on any machine; None without one."""
-    return living(_claim_file(paths))
+def run_holder(paths: RunPaths) -> Holder | None:
+    """The living process that holds a run's lease, on any machine; None without one."""
+    return living(_lease_file(paths))
 
 
-def _claim_file(paths: RunPaths) -> Path:
-    return paths.work() / f".{DRIVER}.claim"
+def _lease_file(paths: RunPaths) -> Path:
+    return paths.work() / f".{DRIVER}.lease"
 
 
 def driver_at_work(results: Path) -> str | None:
@@ -70,10 +70,10 @@ def driver_at_work(results: Path) -> str | None:
         # A job of a cluster runs Snakemake, too, and may end a moment after its driver.
         if any(Path(word).name == "snakemake" for word in words[:3]) and "--target-jobs" not in words:
             return f"process {process.info['pid']}"
-    for path in sorted(results.glob(f"*/work/.{DRIVER}.claim")):
-        claimant = living(path)
-        if claimant is not None and not (claimant.process in own_processes and claimant.runs()):
-            return f"process {claimant.process} on {claimant.host}, since {claimant.since}"
+    for path in sorted(results.glob(f"*/work/.{DRIVER}.lease")):
+        holder = living(path)
+        if holder is not None and not (holder.process in own_processes and holder.runs()):
+            return f"process {holder.process} on {holder.host}, since {holder.since}"
     return None
 
 

@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-from stair.jobs import claims
-from stair.jobs.claims import Claim, Claimant, ClaimedError
+from stair.jobs import leases
+from stair.jobs.leases import HeldError, Holder, Lease
 from stair.jobs.shards import Shard
 
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_KILL_SECONDS", 0.2)
+    monkeypatch.setattr(leases, "_KILL_SECONDS", 0.2)
 
 
 @contextmanager
 def holder(folder: Path, work: str = "shard-0-of-1") -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds a claim and waits."""
+    """Another process that holds a lease and waits."""
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom stair.jobs.claims import Claim\n"
-        "with Claim(Path(sys.argv[1]), sys.argv[2]):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom stair.jobs.leases import Lease\n"
+        "with Lease(Path(sys.argv[1]), sys.argv[2]):\n    print('ready', flush=True)\n    time.sleep(60)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program, str(folder), work], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
@@ -45,13 +45,13 @@ def holder(folder: Path, work: str = "shard-0-of-1") -> Iterator[subprocess.Pope
 def test_a_second_process_is_refused_and_told_by_whom(tmp_path: Path) -> None:
     with holder(tmp_path) as child:
         told = rf"process {child.pid} on .* is at work on shard-0-of-1 since .*delete"
-        with pytest.raises(ClaimedError, match=told), Claim(tmp_path, "shard-0-of-1"):
+        with pytest.raises(HeldError, match=told), Lease(tmp_path, "shard-0-of-1"):
             pass
-        with Claim(tmp_path, "shard-1-of-2"):
+        with Lease(tmp_path, "shard-1-of-2"):
             pass
 
 
-def test_a_claim_that_the_file_system_made_and_denied_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_the_file_system_made_and_denied_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """NFS asks again where an answer was lost, and the server then says that the file exists."""
     link = os.link
 
@@ -60,26 +60,26 @@ def test_a_claim_that_the_file_system_made_and_denied_is_held(tmp_path: Path, mo
         link(source, target)
 
     monkeypatch.setattr(os, "link", twice)
-    with Claim(tmp_path, "shard-0-of-1") as claim:
-        claim.check()
-        with pytest.raises(ClaimedError), Claim(tmp_path, "shard-0-of-1"):
+    with Lease(tmp_path, "shard-0-of-1") as lease:
+        lease.check()
+        with pytest.raises(HeldError), Lease(tmp_path, "shard-0-of-1"):
             pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_process_leaves_no_claim_that_counts(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_no_lease_that_counts(tmp_path: Path) -> None:
     with holder(tmp_path) as child:
         child.send_signal(signal.SIGKILL)
         # Not waited for: it is a zombie, whose number the system still knows.
-        with Claim(tmp_path, "shard-0-of-1"):
-            assert json.loads((tmp_path / ".shard-0-of-1.claim").read_text())["process"] == os.getpid()
+        with Lease(tmp_path, "shard-0-of-1"):
+            assert json.loads((tmp_path / ".shard-0-of-1.lease").read_text())["process"] == os.getpid()
     assert list(tmp_path.iterdir()) == []
 
 
 def forged(folder: Path, age: float = 0.0, **changes: Any) -> Path:
-    """A claim file of this process with changes, so many seconds old."""
-    path = folder / ".shard-0-of-1.claim"
-    path.write_text(json.dumps({**vars(Claimant.here("shard-0-of-1")), **changes}))
+    """A lease file of this process with changes, so many seconds old."""
+    path = folder / ".shard-0-of-1.lease"
+    path.write_text(json.dumps({**vars(Holder.here("shard-0-of-1")), **changes}))
     os.utime(path, (time.time() - age,) * 2)
     return path
 
@@ -102,51 +102,51 @@ def test_who_counts_as_living(tmp_path: Path, changes: dict[str, Any], age: floa
     path = forged(tmp_path, age, **changes)
     if lives:
         before = path.read_text()
-        with pytest.raises(ClaimedError), Claim(tmp_path, "shard-0-of-1"):
+        with pytest.raises(HeldError), Lease(tmp_path, "shard-0-of-1"):
             pass
-        assert path.read_text() == before, "a refused process leaves the claim as it was"
+        assert path.read_text() == before, "a refused process leaves the lease as it was"
     else:
-        with Claim(tmp_path, "shard-0-of-1"):
+        with Lease(tmp_path, "shard-0-of-1"):
             pass
     assert [each.name for each in tmp_path.iterdir()] == ([path.name] if lives else [])
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"work": 1}'])
-def test_an_unreadable_claim_counts_by_its_age(tmp_path: Path, text: str) -> None:
+def test_an_unreadable_lease_counts_by_its_age(tmp_path: Path, text: str) -> None:
     path = forged(tmp_path)
     path.write_text(text)
-    with pytest.raises(ClaimedError, match="another process is at work here"), Claim(tmp_path, "shard-0-of-1"):
+    with pytest.raises(HeldError, match="another process is at work here"), Lease(tmp_path, "shard-0-of-1"):
         pass
     os.utime(path, (time.time() - 310,) * 2)
-    with Claim(tmp_path, "shard-0-of-1"):
+    with Lease(tmp_path, "shard-0-of-1"):
         pass
 
 
-def test_a_claim_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_RENEWAL_SECONDS", 0.05)
-    path = tmp_path / ".shard-0-of-1.claim"
-    with Claim(tmp_path, "shard-0-of-1") as claim:
+def test_a_lease_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "_RENEWAL_SECONDS", 0.05)
+    path = tmp_path / ".shard-0-of-1.lease"
+    with Lease(tmp_path, "shard-0-of-1") as lease:
         os.utime(path, (0, 0))
         wait_until(lambda: path.stat().st_mtime > 0)
-        claim.check()
+        lease.check()
         mine = path.read_text()
         path.write_text(mine.replace("shard", "other"))
-        wait_until(lambda: claim._lost)
-        with pytest.raises(ClaimedError, match="another process replaced"):
-            claim.check()
-    assert path.is_file(), "another's claim is not removed"
+        wait_until(lambda: lease._lost)
+        with pytest.raises(HeldError, match="another process replaced"):
+            lease.check()
+    assert path.is_file(), "another's lease is not removed"
 
 
 def test_many_processes_at_once_are_let_in_one_by_one(tmp_path: Path) -> None:
     program = (
-        "import sys, time, os\nfrom pathlib import Path\nfrom stair.jobs import claims\n"
-        "claims._KILL_SECONDS = 30\nfolder = Path(sys.argv[1])\n"
-        "with claims.Claim(folder, 'w'):\n"
+        "import sys, time, os\nfrom pathlib import Path\nfrom stair.jobs import leases\n"
+        "leases._KILL_SECONDS = 30\nfolder = Path(sys.argv[1])\n"
+        "with leases.Lease(folder, 'w'):\n"
         "    os.close(os.open(folder / 'inside', os.O_CREAT | os.O_EXCL))\n"
         "    time.sleep(0.05)\n    os.unlink(folder / 'inside')\n"
         "print('was in')\n"
     )
-    forged(tmp_path, process=2**22 + 1).rename(tmp_path / ".w.claim")  # a dead one, which all want to take over
+    forged(tmp_path, process=2**22 + 1).rename(tmp_path / ".w.lease")  # a dead one, which all want to take over
     children = [
         subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         for _ in range(6)
@@ -185,10 +185,10 @@ def test_shards_of_other_counts_overlap_where_they_share_work(
         assert bool(shared) == overlap
 
 
-def test_a_conflicting_claim_refuses_too(tmp_path: Path) -> None:
-    with Claim(tmp_path, "shard-0-of-2"):
-        with pytest.raises(ClaimedError, match="shard-0-of-2"), Claim(tmp_path, "shard-2-of-5", Shard(2, 5).overlaps):
+def test_a_conflicting_lease_refuses_too(tmp_path: Path) -> None:
+    with Lease(tmp_path, "shard-0-of-2"):
+        with pytest.raises(HeldError, match="shard-0-of-2"), Lease(tmp_path, "shard-2-of-5", Shard(2, 5).overlaps):
             pass
-        with Claim(tmp_path, "shard-1-of-4", Shard(1, 4).overlaps):
+        with Lease(tmp_path, "shard-1-of-4", Shard(1, 4).overlaps):
             pass
-        assert [path.name for path in tmp_path.iterdir()] == [".shard-0-of-2.claim"]
+        assert [path.name for path in tmp_path.iterdir()] == [".shard-0-of-2.lease"]

@@ -1,9 +1,9 @@
-"""Claims: while one process works on a piece of work, a second one refuses. A claim is a small file, no lock or database.
+"""Leases: while one process works on a piece of work, a second one refuses. A lease is a small file, no lock or database.
 
 The file is created exclusively (by a hard link to a finished file, or by exclusive creation without hard links), which
-network file systems support. It names the claimant, which renews its time. A claim of this machine is dead if its process
-does not run; a claim of another machine is dead if it has not been renewed for some minutes. A new claimant replaces a dead
-claim. If a living process loses its claim (after it slept for minutes), nothing is damaged: writers share no file, and the
+network file systems support. It names the holder, which renews its time. A lease of this machine is dead if its process
+does not run; a lease of another machine is dead if it has not been renewed for some minutes. A new holder replaces a dead
+lease. If a living process loses its lease (after it slept for minutes), nothing is damaged: writers share no file, and the
 process ends at its next write.
 """
 
@@ -26,24 +26,24 @@ from stair.records.files import partial_path
 
 _RENEWAL_SECONDS = 15.0
 _DEAD_SECONDS = 300.0
-"""A claim of another machine is dead after this time without renewal; attributes of a network file system lag up to a minute."""
+"""A lease of another machine is dead after this time without renewal; attributes of a network file system lag up to a minute."""
 
 _KILL_SECONDS = 2.0
 """The time in which a killed process may end."""
 
-_SUFFIX = ".claim"
+_SUFFIX = ".lease"
 
 
-class ClaimedError(ValueError):
-    """Another process has claimed the work; the message names it and the remedy."""
+class HeldError(ValueError):
+    """Another process holds the lease; the message names it and the remedy."""
 
 
 @dataclass(frozen=True)
-class Claimant:
-    """The holder of a claim."""
+class Holder:
+    """The holder of a lease."""
 
     work: str
-    """The claimed work: a shard, a seal, a compaction."""
+    """The leased work: a shard, a seal, a compaction."""
     host: str
     place: str
     """The boot and the process namespace of the host, within which process ids are unique."""
@@ -53,7 +53,7 @@ class Claimant:
     since: str
 
     @classmethod
-    def here(cls, work: str) -> Claimant:
+    def here(cls, work: str) -> Holder:
         """This process."""
         process = os.getpid()
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
@@ -66,8 +66,8 @@ class Claimant:
         return _started(self.process) == self.started
 
 
-class Claim:
-    """A claim, held within the context.
+class Lease:
+    """A lease, held within the context.
 
     Args:
         folder: the work folder.
@@ -75,7 +75,7 @@ class Claim:
         conflicts: whether other work, by its name, excludes this; by default only the same work does.
 
     Raises:
-        ClaimedError: on entering, if a living process holds this or a conflicting claim.
+        HeldError: on entering, if a living process holds this or a conflicting lease.
     """
 
     def __init__(self, folder: Path, work: str, conflicts: Callable[[str], bool] = lambda other: False) -> None:
@@ -85,23 +85,23 @@ class Claim:
         self._text = ""
         self._lost = False
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> Lease:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._acquire()
         try:
             now = self._path.stat().st_mtime
             for path in sorted(self._folder.glob(f".*{_SUFFIX}")):
-                claimant = living(path, now)
+                holder = living(path, now)
                 if path == self._path:
                     continue
-                if claimant is None:
+                if holder is None:
                     remove_dead(path, now)
                 elif self._conflicts(path.name.removeprefix(".").removesuffix(_SUFFIX)):
-                    raise ClaimedError(self._refusal(path, claimant))
+                    raise HeldError(self._refusal(path, holder))
         except BaseException:
             self._path.unlink(missing_ok=True)
             raise
-        threading.Thread(target=self._renew, daemon=True, name=f"claim {self._work}").start()
+        threading.Thread(target=self._renew, daemon=True, name=f"lease {self._work}").start()
         return self
 
     def __exit__(
@@ -112,32 +112,32 @@ class Claim:
             self._path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Raises ClaimedError if another process has replaced the claim because this one seemed dead."""
+        """Raises HeldError if another process has replaced the lease because this one seemed dead."""
         if self._lost:
-            raise ClaimedError(
+            raise HeldError(
                 f"another process replaced {self._path} because this one did not renew it; this process ends, and its "
                 "finished work is kept"
             )
 
     def _acquire(self) -> None:
-        self._text = json.dumps(asdict(Claimant.here(self._work)), indent=2) + "\n"
+        self._text = json.dumps(asdict(Holder.here(self._work)), indent=2) + "\n"
         partial = partial_path(self._path)
         partial.write_text(self._text, encoding="utf-8")
         try:
             deadline = time.monotonic() + _KILL_SECONDS
             while not self._create(partial):
-                claimant = living(self._path, now=partial.stat().st_mtime)
-                if claimant is None:
+                holder = living(self._path, now=partial.stat().st_mtime)
+                if holder is None:
                     remove_dead(self._path, partial.stat().st_mtime)
                 elif time.monotonic() > deadline:
-                    raise ClaimedError(self._refusal(self._path, claimant))
+                    raise HeldError(self._refusal(self._path, holder))
                 time.sleep(0.05)
                 os.utime(partial)
         finally:
             partial.unlink(missing_ok=True)
 
     def _create(self, partial: Path) -> bool:
-        """Creates the claim from the finished file; False if a claim exists."""
+        """Creates the lease from the finished file; False if a lease exists."""
         try:
             try:
                 os.link(partial, self._path)
@@ -154,14 +154,14 @@ class Claim:
             return partial.stat().st_nlink > 1
         return True
 
-    def _refusal(self, path: Path, claimant: Claimant | None) -> str:
+    def _refusal(self, path: Path, holder: Holder | None) -> str:
         who = (
-            f"process {claimant.process} on {claimant.host} is at work on {claimant.work} since {claimant.since}"
-            if claimant is not None and claimant.process
+            f"process {holder.process} on {holder.host} is at work on {holder.work} since {holder.since}"
+            if holder is not None and holder.process
             else "another process is at work here"
         )
         return (
-            f"{self._folder}: {who}; wait for it or end it (if it is surely gone, delete {path}; a claim that is not "
+            f"{self._folder}: {who}; wait for it or end it (if it is surely gone, delete {path}; a lease that is not "
             f"renewed ends by itself after {_DEAD_SECONDS / 60:.0f} minutes)"
         )
 
@@ -181,7 +181,7 @@ class Claim:
 
 
 def remove_dead(path: Path, now: float | None = None) -> None:
-    """Removes a dead claim, unless another process has just replaced it. `now` as in `living`."""
+    """Removes a dead lease, unless another process has just replaced it. `now` as in `living`."""
     renamed = path.with_name(f"{partial_path(path).name}.dead")
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, renamed)
@@ -191,24 +191,24 @@ def remove_dead(path: Path, now: float | None = None) -> None:
         renamed.unlink(missing_ok=True)
 
 
-_UNKNOWN = Claimant("", "", "", 0, "", "")
+_UNKNOWN = Holder("", "", "", 0, "", "")
 
 
-def living(path: Path, now: float | None = None) -> Claimant | None:
-    """The living holder of a claim; None if there is none. `now` is the current time of the folder's file system."""
+def living(path: Path, now: float | None = None) -> Holder | None:
+    """The living holder of a lease; None if there is none. `now` is the current time of the folder's file system."""
     try:
         text = path.read_text(encoding="utf-8")
         age = (time.time() if now is None else now) - path.stat().st_mtime
     except OSError:
         return None
     try:
-        claimant = Claimant(**json.loads(text))
-        runs = claimant.runs()
+        holder = Holder(**json.loads(text))
+        runs = holder.runs()
     except (ValueError, TypeError):
-        claimant, runs = _UNKNOWN, None
+        holder, runs = _UNKNOWN, None
     if runs is None:
         runs = age < _DEAD_SECONDS
-    return claimant if runs else None
+    return holder if runs else None
 
 
 def _place() -> str:
