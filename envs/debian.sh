@@ -6,7 +6,7 @@
 set -euo pipefail
 
 latex=(texlive-latex-recommended)
-slurm=(slurmctld slurmd slurm-client munge)
+slurm=(slurmctld slurmdbd slurmd slurm-client munge mariadb-server-core)
 
 [ $# -gt 0 ] || {
   echo "error: name one or more groups of packages: latex, slurm" >&2

@@ -66,9 +66,9 @@ class DrivenRun(Run):
         try:
             if self.site is not None:
                 check_fits(self, self.site)
-                from stair.workflow.slurm_answers import outlast_silence  # the executor's package takes a while
+                from stair.workflow.slurm_answers import mend_answers  # the executor's package takes a while
 
-                outlast_silence()
+                mend_answers()
             hold_run(self.paths)
         except (HeldError, ConfigError) as error:
             raise WorkflowError(str(error)) from None

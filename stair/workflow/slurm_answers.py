@@ -1,8 +1,13 @@
-"""Mends two silences in which Snakemake's Slurm executor would wait for ever. It is the only module that changes the executor.
+"""Mends what Snakemake's Slurm executor makes of some answers. It is the only module that changes the executor.
 
 - Slurm does not answer: after a few questions the executor drops the jobs that it asked about. It now asks again later.
 - Slurm no longer knows a job, because its controller lost its state, or because the driver was suspended for longer than
   Slurm remembers ended jobs: the executor keeps waiting for it. Such a job now counts as failed, and is submitted again.
+- Accounting says who cancelled a job (`CANCELLED by 0`): the executor does not know this state and keeps waiting. It now
+  gets the first word.
+- A job lost its node or was preempted: the executor waits for ever for Slurm to put it back into the queue, and asks
+  accounting for its node, which is "None assigned" by then; sbatch refuses every later job with these words. Such a job now
+  counts as waiting, and as failed if Slurm does not put it back.
 """
 
 from __future__ import annotations
@@ -19,9 +24,11 @@ from stair.workflow.cluster import ask_slurm
 _UNKNOWN_SECONDS = 600.0
 """How long an answer may leave out a job that an earlier one had: accounting lags behind."""
 
+_MAY_BE_REQUEUED = ("NODE_FAIL", "PREEMPTED")
 
-def outlast_silence() -> None:
-    """Makes the executor of this process outlast both."""
+
+def mend_answers() -> None:
+    """Makes the executor of this process do so."""
     ask = executor.query_job_status
     if ask.__module__ == __name__:
         return
@@ -31,10 +38,12 @@ def outlast_silence() -> None:
         states, seconds = await ask(*words)
         if states is None:
             return {}, 0.0  # an answer without jobs makes the executor ask again
+        states = {job: state.split()[0] for job, state in states.items()}
+        taken = [job for job, state in states.items() if state in _MAY_BE_REQUEUED]
         now = time.monotonic()
-        seen.update(dict.fromkeys(states, now))
+        seen.update({job: seen.get(job, now) if job in taken else now for job in states})
         unknown = [job for job, when in seen.items() if now - when > _UNKNOWN_SECONDS]
-        return states | dict.fromkeys(_lost(unknown), "FAILED"), seconds
+        return states | dict.fromkeys(taken, "REQUEUED") | dict.fromkeys(_lost(unknown), "FAILED"), seconds
 
     executor.query_job_status = asked
 

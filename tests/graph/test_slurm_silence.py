@@ -19,7 +19,7 @@ from stair.workflow import slurm_answers
 from stair.workflow.cluster import Cluster
 from stair.workflow.driver_lease import DRIVER
 from stair.workflow.journal import Journal
-from stair.workflow.slurm_answers import outlast_silence
+from stair.workflow.slurm_answers import mend_answers
 
 ROOT = Path(__file__).parents[2]
 REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
@@ -33,8 +33,8 @@ def test_jobs_outlast_a_question_without_an_answer(monkeypatch: pytest.MonkeyPat
 
     assert "query_job_status" in executor.Executor.check_active_jobs.__code__.co_names
     monkeypatch.setattr(executor, "query_job_status", ask)
-    outlast_silence()
-    outlast_silence()
+    mend_answers()
+    mend_answers()
     assert asyncio.run(executor.query_job_status("squeue", None)) == ({}, 0.0)
     assert asyncio.run(executor.query_job_status("squeue", None)) == ({"7": "RUNNING"}, 0.1)
 
@@ -53,7 +53,7 @@ def test_a_job_that_slurm_has_forgotten_counts_as_failed(monkeypatch: pytest.Mon
     monkeypatch.setattr(executor, "query_job_status", ask)
     monkeypatch.setattr(slurm_answers, "ask_slurm", lambda *words: "8\n9\n")
     monkeypatch.setattr(slurm_answers.time, "monotonic", lambda: now)
-    outlast_silence()
+    mend_answers()
     assert states() == answer
     del answer["7"], answer["8"]
     now = 599.0
@@ -66,6 +66,28 @@ def test_a_job_that_slurm_has_forgotten_counts_as_failed(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(slurm_answers, "ask_slurm", silent)
     assert states() == {"9": "RUNNING"}
+
+
+def test_states_that_the_executor_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm puts job 8 back into its queue, and not job 9."""
+    now = 0.0
+    answer = {"7": "CANCELLED by 0", "8": "NODE_FAIL", "9": "PREEMPTED"}
+
+    async def ask(command: str, logger: object) -> object:
+        return dict(answer), 0.1
+
+    def states() -> dict[str, str]:
+        return asyncio.run(executor.query_job_status("sacct", None))[0]
+
+    monkeypatch.setattr(executor, "query_job_status", ask)
+    monkeypatch.setattr(slurm_answers, "ask_slurm", lambda *words: "8\n")
+    monkeypatch.setattr(slurm_answers.time, "monotonic", lambda: now)
+    mend_answers()
+    assert states() == {"7": "CANCELLED", "8": "REQUEUED", "9": "REQUEUED"}
+    now = 601.0
+    assert states() == {"7": "CANCELLED", "8": "REQUEUED", "9": "FAILED"}
+    answer["8"] = "RUNNING"
+    assert states()["8"] == "RUNNING"
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-"""A real Slurm cluster on this machine: munge, slurmctld, and two nodes with pretended GPUs, each with a slurmd of its own.
+"""A real Slurm cluster on this machine: munge, accounting with its database, slurmctld, and two nodes.
 
+Each node has a slurmd of its own and pretended GPUs.
 Slurm's commands read /etc/slurm, whatever the environment says inside a job. So the cluster lives in a mount namespace of its
 own, where this folder and munge's are others. A cluster that the machine itself belongs to is neither seen nor changed.
 """
@@ -18,8 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 NODES = ("node1", "node2")
-PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "unshare", "nsenter")
-_PRIVATE = ("/etc/slurm", "/run/munge")
+ACCOUNT = "lab"
+"""The account that may submit jobs."""
+PROGRAMS = ("slurmctld", "slurmdbd", "slurmd", "mariadbd", "munged", "sbatch", "srun", "squeue", "unshare", "nsenter")
+_PRIVATE = ("/etc/slurm", "/run/munge", "/run/mysqld")
 """Folders that are the cluster's own within its namespace."""
 
 _SETTINGS = """\
@@ -42,7 +45,10 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
-AccountingStorageType=accounting_storage/none
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost={host}
+AccountingStoragePort={accounting}
+AccountingStorageEnforce=associations,limits
 SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=100000,bf_interval=2,batch_sched_delay=0
 SelectType=select/cons_tres
@@ -55,12 +61,24 @@ MpiDefault=none
 GresTypes=gpu
 """
 
+_ACCOUNTING = """\
+DbdHost={host}
+DbdPort={accounting}
+SlurmUser=root
+AuthType=auth/munge
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+"""
+
 
 def why_not() -> str | None:
     """Why no cluster can be started here, in one line; None if one can."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
-        return f"{', '.join(missing)} not found; install slurmctld slurmd slurm-client munge"
+        return f"{', '.join(missing)} not found; run envs/debian.sh slurm"
     if os.getuid() != 0:
         return "Slurm's daemons need root"
     done = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
@@ -93,7 +111,7 @@ class Cluster:
         for name in ("state", *(f"spool-{node}" for node in NODES)):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         nodes, devices = "", ""
-        controller, *ports = _free_ports(1 + len(NODES))
+        controller, accounting, *ports = _free_ports(2 + len(NODES))
         for number, node in enumerate(NODES):
             for gpu in range(2):
                 subprocess.run(["mknod", self.folder / f"nvidia{2 * number + gpu}", "c", "1", "3"], check=True)
@@ -107,18 +125,19 @@ class Cluster:
             f"PartitionName={name} Nodes={where} Default={default} MaxTime={minutes} State=UP\n"
             for name, where, default, minutes in (("main", ",".join(NODES), "YES", 60), ("short", NODES[0], "NO", 2))
         )
-        etc, munge = self.folder / "etc", self.folder / "munge"
-        for private, own in zip(_PRIVATE, (etc, munge), strict=True):
+        own_folders = etc, munge, _ = [self.folder / name for name in ("etc", "munge", "mysqld")]
+        for private, own in zip(_PRIVATE, own_folders, strict=True):
             own.mkdir()
             Path(private).mkdir(parents=True, exist_ok=True)  # the place of the mount
-        (etc / "slurm.conf").write_text(
-            _SETTINGS.format(host=host, folder=self.folder, port=controller) + nodes + partitions
-        )
+        values = {"host": host, "folder": self.folder, "port": controller, "accounting": accounting}
+        (etc / "slurm.conf").write_text(_SETTINGS.format(**values) + nodes + partitions)
+        (etc / "slurmdbd.conf").write_text(_ACCOUNTING.format(**values))
+        (etc / "slurmdbd.conf").chmod(0o600)
         (etc / "gres.conf").write_text(devices)
         shutil.chown(munge, "munge", "munge")
         munge.chmod(0o755)
         binds = " && ".join(
-            f"mount --bind '{own}' {private}" for private, own in zip(_PRIVATE, (etc, munge), strict=True)
+            f"mount --bind '{own}' {private}" for private, own in zip(_PRIVATE, own_folders, strict=True)
         )
         self._launch(
             "namespace", "unshare", "--mount", "--propagation", "private", "sh", "-c", f"{binds} && exec sleep 1d"
@@ -129,12 +148,25 @@ class Cluster:
         options = (f"--{name}-file=/run/munge/{name}" for name in ("pid", "log", "seed"))
         self._daemon("munged", "runuser", "-u", "munge", "--", "munged", "-F", "--force", *options)
         self._wait("munge answers", lambda: bool(self.ask("munge", "-n")))
+        database = ("--no-defaults", "--user=root", f"--datadir={self.folder / 'database'}")
+        self.ask("mariadb-install-db", *database, "--auth-root-authentication-method=normal")
+        self._daemon("mariadbd", "mariadbd", *database, "--socket=/run/mysqld/mysqld.sock", "--skip-networking")
+        self._wait("the database answers", (self.folder / "mysqld" / "mysqld.sock").exists)
+        self.start_accounting()
+        self.ask("sacctmgr", "-i", "add", "cluster", "stair")
+        self.ask("sacctmgr", "-i", "add", "account", ACCOUNT)
+        self.ask("sacctmgr", "-i", "add", "user", "root", f"account={ACCOUNT}")
         self._daemon("slurmctld", "slurmctld", "-D", "-c")
         for node in NODES:
             self.start_node(node)
         self._wait(
             "both nodes are idle", lambda: self.ask("sinfo", "-h", "-N", "-p", "main", "-o", "%t") == "idle\nidle"
         )
+
+    def start_accounting(self) -> None:
+        """Starts the accounting's daemon."""
+        self._daemon("slurmdbd", "slurmdbd", "-D")
+        self._wait("accounting answers", lambda: bool(self.ask("sacctmgr", "-n", "show", "qos")))
 
     def start_node(self, node: str) -> None:
         """Starts a node's daemon."""

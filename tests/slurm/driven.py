@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from stair.records.worklog import WorkLog
-from tests.slurm.cluster import NODES, Cluster
+from tests.slurm.cluster import ACCOUNT, NODES, Cluster
 from tests.workflow.conftest import environment
 
 # The plugin asks for the states of jobs after 1, 11, 21, ... seconds, so a job of five seconds would take half a minute.
@@ -40,6 +40,8 @@ class DrivenRun:
     partitions: dict[str, dict[str, object]]
     snakemake: Sequence[str] = ()
     signal_seconds: int = 30
+    status_command: str = "squeue"
+    """What Snakemake's executor asks for the states of jobs: `squeue`, or the accounting by `sacct`."""
     as_job: bool = False
     """Whether the driver is a job of the cluster, too, on the first node."""
     driver: subprocess.Popen[bytes] | None = None
@@ -47,10 +49,11 @@ class DrivenRun:
     def start(self) -> None:
         """Starts the driver."""
         site = {
+            "account": ACCOUNT,
             "signal_seconds": self.signal_seconds,
             "partitions": self.partitions,
             "snakemake": [
-                *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
+                *("--slurm-status-command", self.status_command, "--slurm-init-seconds-before-status-checks", "1"),
                 *("--latency-wait", "5", *self.snakemake),
             ],
         }

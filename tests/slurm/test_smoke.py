@@ -63,7 +63,7 @@ def whole_run(cluster: Cluster, folder: Path) -> DrivenRun:
     """The whole run. The first attempt of a shard of training responses gets less memory than it needs."""
     little = ("--set-resources", "rollout_shard:mem_mb=400*attempt*attempt")
     folder.mkdir()
-    return DrivenRun(cluster, folder, ON_SLURM, {"main": NODE}, little)
+    return DrivenRun(cluster, folder, ON_SLURM, {"main": NODE}, little, status_command="sacct")
 
 
 def go_through_faults(run: DrivenRun) -> None:
