@@ -25,6 +25,7 @@ from stair.config.resolve import ConfigError, resolve
 from stair.config.site import read_site
 from stair.graph.resources import check_fits
 from stair.graph.run import Run
+from stair.graph.slurm_account import check_account
 from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
@@ -101,6 +102,7 @@ def reproduce(
         return
     check_environments(config, paths)
     if cluster is not None:
+        check_account(cluster.site)
         cluster.end_jobs_of_killed_driver()
     _free_stale_lock(Path(config.results))
     remove_leftovers(paths.folder)

@@ -13,6 +13,7 @@ from stair.config.site import SITE, read_site, site_file
 from stair.doctor.devices import wants_gpu
 from stair.doctor.finding import Finding, last_line, output_of
 from stair.doctor.site_partitions import FORMAT, Nodes, nodes_of, site_findings
+from stair.graph.slurm_account import check_account
 
 PLUGIN = "snakemake_executor_plugin_slurm"
 
@@ -36,14 +37,18 @@ def slurm_findings(root: Path, config: Config | None) -> Iterator[Finding]:
         return
     nodes = nodes_of(listed)
     yield from _partitions(config, nodes)
-    if site_file(root).is_file():
-        try:
-            yield from site_findings(read_site(root), nodes)
-        except ConfigError as error:
-            yield Finding("slurm", "error", str(error), f"correct {SITE} (docs/cluster.md)")
-    if find_spec(PLUGIN) is None:
+    installed = find_spec(PLUGIN) is not None
+    if not installed:
         text = "the controller answers, but Snakemake's Slurm executor is not installed"
         yield Finding("slurm", "warning", text, "make env")
+    if site_file(root).is_file():
+        try:
+            site = read_site(root)
+            yield from site_findings(site, nodes)
+            if installed:
+                check_account(site)
+        except ConfigError as error:
+            yield Finding("slurm", "error", str(error), f"correct {SITE} (docs/cluster.md)")
 
 
 def _partitions(config: Config | None, listed: list[Nodes]) -> Iterator[Finding]:

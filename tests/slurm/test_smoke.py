@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 
 from stair.jobs.interruption import EXIT_AGAIN
-from tests.slurm.cluster import NODES, Cluster
+from tests.slurm.cluster import ACCOUNT, NODES, Cluster
 from tests.slurm.conftest import ON_SLURM
 from tests.slurm.driven import NODE, DrivenRun
-from tests.workflow.conftest import RESULTS, contents
+from tests.workflow.conftest import RESULTS, contents, environment
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1200)]
 
@@ -130,3 +132,16 @@ def test_a_whole_run_goes_through_its_faults(stories: dict[str, Story], local_ru
     assert sorted(here) == sorted(there)
     assert [name for name in here if here[name] != there[name]] == []
     assert run.repeated() == 0
+
+
+def test_an_account_that_slurm_does_not_know_is_refused_before_the_run(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text(yaml.safe_dump({"account": "another", "partitions": {"main": NODE}}))
+    for command, code in ((ON_SLURM, 2), (("stair", "doctor"), 1)):
+        done = subprocess.run(
+            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "site.yaml: account: The given account another appears to be invalid." in said
+        assert "Available accounts:" in said and ACCOUNT in said
+    assert not list(tmp_path.glob("results/*/logs"))
