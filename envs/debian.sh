@@ -6,7 +6,7 @@
 set -euo pipefail
 
 latex=(texlive-latex-recommended)
-slurm=(slurmctld slurmdbd slurmd slurm-client munge mariadb-server-core)
+slurm=(slurmctld slurmdbd slurmd slurm-client munge mariadb-server-core mariadb-client-core)
 
 [ $# -gt 0 ] || {
   echo "error: name one or more groups of packages: latex, slurm" >&2
