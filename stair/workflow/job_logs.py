@@ -13,6 +13,7 @@ NOT_STARTED = "its command did not start: the scheduler refused the job, or its 
 
 _REFUSED = re.compile(r"sbatch: error: (.+?)(?:'\.)?$", flags=re.M)
 """Lines of sbatch in a message of Snakemake's executor, which quotes them."""
+_RAISED = re.compile(r"^Job submission failed with exception: (.+)", flags=re.M)
 _CLOCK_SECONDS = 10.0
 """How far the clocks of a driver and of a file server may differ."""
 _LINES = 5
@@ -25,9 +26,11 @@ Slurm's line about a command that failed by itself.
 
 
 def refusal(message: str) -> str:
-    """Why Slurm refused a job, from the message of Snakemake's executor; empty if it did not."""
-    said = _REFUSED.findall(message)
-    return f"Slurm refused the job: {'; '.join(said)}" if said else ""
+    """Why a job was not submitted, from the message of Snakemake's executor; empty if that does not say it."""
+    if said := _REFUSED.findall(message):
+        return f"Slurm refused the job: {'; '.join(said)}"
+    raised = _RAISED.search(message)
+    return f"it was not submitted: {raised[1]}" if raised else ""
 
 
 def _lines(path: Path) -> list[str]:

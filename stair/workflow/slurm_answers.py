@@ -1,4 +1,4 @@
-"""Mends what Snakemake's Slurm executor makes of some answers. It is the only module that changes the executor.
+"""Mends what Snakemake's Slurm executor makes of some answers and errors. It is the only module that changes the executor.
 
 - Slurm does not answer: after a few questions the executor drops the jobs that it asked about. It now asks again later.
 - Slurm no longer knows a job, because its controller lost its state, or because the driver was suspended for longer than
@@ -8,6 +8,10 @@
 - A job lost its node or was preempted: the executor waits for ever for Slurm to put it back into the queue, and asks
   accounting for its node, which is "None assigned" by then; sbatch refuses every later job with these words. Such a job now
   counts as waiting, and as failed if Slurm does not put it back.
+- The submission of a group of jobs raises an exception: the executor's own handler fails, and the group never ends. It now
+  counts as failed.
+- Accounting does not answer: the executor asks it about the account before each submission, and gives up. The start of a run
+  asks once (`graph.slurm_account`); sbatch still refuses a wrong account.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import snakemake_executor_plugin_slurm as executor
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from stair.config.resolve import ConfigError
 from stair.workflow.cluster import ask_slurm
@@ -29,7 +34,7 @@ _MAY_BE_REQUEUED = ("NODE_FAIL", "PREEMPTED")
 
 def mend_answers() -> None:
     """Makes the executor of this process do so."""
-    ask = executor.query_job_status
+    ask, submit = executor.query_job_status, executor.Executor.run_job
     if ask.__module__ == __name__:
         return
     seen: dict[str, float] = {}
@@ -38,14 +43,22 @@ def mend_answers() -> None:
         states, seconds = await ask(*words)
         if states is None:
             return {}, 0.0  # an answer without jobs makes the executor ask again
-        states = {job: state.split()[0] for job, state in states.items()}
+        states = {job: state.partition(" ")[0] for job, state in states.items()}
         taken = [job for job, state in states.items() if state in _MAY_BE_REQUEUED]
         now = time.monotonic()
         seen.update({job: seen.get(job, now) if job in taken else now for job in states})
         unknown = [job for job, when in seen.items() if now - when > _UNKNOWN_SECONDS]
         return states | dict.fromkeys(taken, "REQUEUED") | dict.fromkeys(_lost(unknown), "FAILED"), seconds
 
-    executor.query_job_status = asked
+    def submitted(self: executor.Executor, job: Any) -> None:
+        try:
+            submit(self, job)
+        except Exception as error:
+            cause = error.__context__ or error
+            self._report_job_error_threadsafe(SubmittedJobInfo(job), f"Job submission failed with exception: {cause}")
+
+    executor.query_job_status, executor.Executor.run_job = asked, submitted
+    executor.validate_account = lambda account, logger: account
 
 
 def _lost(jobs: Iterable[str]) -> set[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import snakemake_executor_plugin_slurm as executor
@@ -18,11 +20,51 @@ from stair.workflow import cluster as module
 from stair.workflow import slurm_answers
 from stair.workflow.cluster import Cluster
 from stair.workflow.driver_lease import DRIVER
+from stair.workflow.job_logs import refusal
 from stair.workflow.journal import Journal
 from stair.workflow.slurm_answers import mend_answers
 
+
+class Resources(dict[str, object]):
+    """A job's resources, as Snakemake gives them."""
+
+    def __getattr__(self, name: str) -> object:
+        return self[name]
+
+
 ROOT = Path(__file__).parents[2]
 REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
+
+
+@pytest.fixture(autouse=True)
+def _own_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, name in ((executor.Executor, "run_job"), (executor, "validate_account"), (executor, "query_job_status")):
+        monkeypatch.setattr(place, name, getattr(place, name))
+
+
+def test_a_group_whose_submission_raises_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group has no rule, which the executor's own handler names."""
+    (tmp_path / "logs").write_text("a file where the executor makes a folder")
+    told: list[str] = []
+    submitter = executor.Executor.__new__(executor.Executor)
+    submitter.logger, submitter.slurm_logdir = logging.getLogger("test"), tmp_path / "logs"
+    monkeypatch.setattr(
+        submitter, "_report_job_error_threadsafe", lambda job, message: told.append(message), raising=False
+    )
+    group = SimpleNamespace(name="summary", is_group=lambda: True)
+    mend_answers()
+    submitter.run_job(group)
+    assert len(told) == 1
+    assert refusal(told[0]).startswith("it was not submitted: [Errno 17] File exists")
+
+
+def test_accounts_are_asked_for_once_and_not_with_each_job() -> None:
+    """An account that accounting would have to be asked about."""
+    mend_answers()
+    submitter = executor.Executor.__new__(executor.Executor)
+    submitter.logger = logging.getLogger("test")
+    job = SimpleNamespace(resources=Resources({"slurm_account": "lab"}))
+    assert next(submitter.get_account_arg(job)) == " -A lab"
 
 
 def test_jobs_outlast_a_question_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
