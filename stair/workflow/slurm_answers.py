@@ -33,7 +33,7 @@ _MAY_BE_REQUEUED = ("NODE_FAIL", "PREEMPTED")
 
 
 def mend_answers() -> None:
-    """Makes the executor of this process do so."""
+    """Makes these changes to the executor of this process."""
     ask, submit = executor.query_job_status, executor.Executor.run_job
     if ask.__module__ == __name__:
         return

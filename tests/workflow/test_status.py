@@ -215,7 +215,7 @@ def test_without_an_answer_of_the_queue_the_log_tells(submitted: tuple[Config, R
         assert state_of(submitted).state == "running"
 
 
-def test_a_shard_that_holds_its_hold_runs(run: tuple[Config, RunPaths]) -> None:
+def test_a_shard_that_holds_its_lease_runs(run: tuple[Config, RunPaths]) -> None:
     """A command that was started by hand, while it loads the model."""
     with Lease(run[1].work("evaluation", "qwen3-4b-instruct", "math500", "native"), "shard-1-of-2"):
         assert state_of(run).state == "running"
