@@ -27,9 +27,7 @@ class Partition(Strict):
 class Site(Strict):
     """What a cluster offers."""
 
-    account: Text | None = Field(
-        None, description="The account that pays; null leaves the choice to Snakemake's executor."
-    )
+    account: Text | None = Field(None, description="The account that pays; null is your default account in Slurm.")
     signal_seconds: Positive = Field(300, description="How long before its time limit a job is warned.")
     partitions: dict[str, Partition] = Field(min_length=1, description="By name; a job goes to the first that fits.")
     snakemake: Texts = Field((), description="Further arguments of Snakemake.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 import time
@@ -56,7 +57,9 @@ class Cluster:
     @property
     def arguments(self) -> list[str]:
         """Snakemake's arguments for this run and site."""
-        return ["--slurm-jobname-prefix", self._prefix, *group_arguments(self._run, self.site), *self.site.snakemake]
+        states = ["--slurm-status-command", "squeue"] if _keeps_no_accounts() else []  # the executor would ask sacct
+        groups = group_arguments(self._run, self.site)
+        return ["--slurm-jobname-prefix", self._prefix, *groups, *states, *self.site.snakemake]
 
     def cancel(self) -> None:
         """Cancels the run's jobs; they flush their finished work."""
@@ -123,6 +126,15 @@ class Cluster:
         listed = ask_slurm("squeue", "--me", "--noheader", "--format=%i|%T|%j")
         lines = (line.split("|", 2) for line in listed.splitlines())
         return {job: state for job, state, name in lines if name.startswith(f"{self._prefix}_")}
+
+
+def _keeps_no_accounts() -> bool:
+    """Whether accounting is off; False where Slurm does not answer, which a start reports."""
+    try:
+        settings = ask_slurm("scontrol", "show", "config")
+    except ConfigError:
+        return False
+    return re.search(r"^AccountingStorageType\s*=\s*(accounting_storage/none|\(null\))", settings, re.M) is not None
 
 
 def ask_slurm(*words: str) -> str:
