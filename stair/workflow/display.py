@@ -22,7 +22,7 @@ from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
 from stair.workflow.driver_lease import holds_run
-from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
+from stair.workflow.job_logs import GROUP_MESSAGE, NOT_STARTED, explain, logs_since, refusal
 from stair.workflow.journal import Journal
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
@@ -58,6 +58,7 @@ class LogHandler(LogHandlerBase):
         self._jobs: dict[int, _Job] = {}
         self._groups: dict[str, list[int]] = {}
         self._cluster_logs: dict[int, list[str]] = {}
+        self._group_messages: dict[int, str] = {}
         self._opened_journal: Journal | None = None
         self._counts: dict[str, int] = {}
         self._finished: dict[str, int] = {}
@@ -143,10 +144,11 @@ class LogHandler(LogHandlerBase):
                     self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
             return True
         if event == LogEvent.GROUP_ERROR:
-            # An error of each of its jobs follows, without the cluster's log.
+            # An error of each of its jobs follows, without the cluster's log and message.
             aux = [str(path) for path in getattr(record, "aux_logs", None) or []]
             members = [info["jobid"] for info in getattr(record, "job_error_info", [])]
             self._cluster_logs |= dict.fromkeys(members, aux)
+            self._group_messages |= dict.fromkeys(members, getattr(record, GROUP_MESSAGE, ""))
             return True
         if event == LogEvent.JOB_ERROR:
             self._error(record)
@@ -167,10 +169,11 @@ class LogHandler(LogHandlerBase):
         name = job.name if job else getattr(record, "rule_name", "a job")
         logs += [path for path in self._cluster_logs.get(getattr(record, "jobid", -1), []) if path not in logs]
         written = logs_since(job.began if job else 0.0, map(Path, logs))
-        message = getattr(record, "rule_msg", None) or ""
-        empty = "no message in its log" if written else refusal(message) or NOT_STARTED
+        message = getattr(record, "rule_msg", None) or self._group_messages.get(getattr(record, "jobid", -1), "")
+        if refused := refusal(message):  # Snakemake creates the log, and an earlier attempt may have written it
+            written = []
         explanation = explain(written)
-        reason = explanation.line if explanation else empty
+        reason = explanation.line if explanation else refused or ("no message in its log" if written else NOT_STARTED)
         if job is not None and (journal := self._journal()):
             event = "stopped" if _STOPPED in reason else "failed"
             journal.write(

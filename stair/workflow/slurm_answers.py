@@ -10,6 +10,7 @@
   counts as waiting, and as failed if Slurm does not put it back.
 - The submission of a group of jobs raises an exception: the executor's own handler fails, and the group never ends. It now
   counts as failed.
+- A group of jobs fails: Snakemake loses the executor's message, such as sbatch's refusal. The display now gets it.
 - Accounting does not answer: the executor asks it about the account before each submission, and gives up. The start of a run
   asks once (`graph.slurm_account`); sbatch still refuses a wrong account.
 """
@@ -25,6 +26,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from stair.config.resolve import ConfigError
 from stair.workflow.cluster import ask_slurm
+from stair.workflow.job_logs import GROUP_MESSAGE
 
 _UNKNOWN_SECONDS = 600.0
 """How long an answer may leave out a job that an earlier one had: accounting lags behind."""
@@ -34,7 +36,7 @@ _MAY_BE_REQUEUED = ("NODE_FAIL", "PREEMPTED")
 
 def mend_answers() -> None:
     """Makes these changes to the executor of this process."""
-    ask, submit = executor.query_job_status, executor.Executor.run_job
+    ask, submit, report = executor.query_job_status, executor.Executor.run_job, executor.Executor.print_job_error
     if ask.__module__ == __name__:
         return
     seen: dict[str, float] = {}
@@ -57,7 +59,11 @@ def mend_answers() -> None:
             cause = error.__context__ or error
             self._report_job_error_threadsafe(SubmittedJobInfo(job), f"Job submission failed with exception: {cause}")
 
+    def reported(self: executor.Executor, job_info: SubmittedJobInfo, msg: str | None = None, **more: Any) -> None:
+        report(self, job_info, msg, **more, **({GROUP_MESSAGE: msg or ""} if job_info.job.is_group() else {}))
+
     executor.query_job_status, executor.Executor.run_job = asked, submitted
+    executor.Executor.print_job_error = reported
     executor.validate_account = lambda account, logger: account
 
 

@@ -180,9 +180,10 @@ class _States:
 
     def _failed(self, place: _Place, entry: Entry, reason: str, slurm: str = "") -> Job:
         """The log's last lines; a job that never began has those of the cluster's log only."""
-        written = logs_since(entry.began, entry.logs)
+        refused = refusal(reason)
+        written = [] if refused else logs_since(entry.began, entry.logs)
         if not written:
-            reason = refusal(reason) or f"{NOT_STARTED}. {reason}".strip()
+            reason = refused or f"{NOT_STARTED}. {reason}".strip()
         explanation = explain(written)
         log = str(explanation.log if explanation else written[0] if written else "")
         tail = explanation.tail if explanation else ()

@@ -38,8 +38,10 @@ REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
 
 @pytest.fixture(autouse=True)
 def _own_executor(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place, name in ((executor.Executor, "run_job"), (executor, "validate_account"), (executor, "query_job_status")):
-        monkeypatch.setattr(place, name, getattr(place, name))
+    for name in ("run_job", "print_job_error"):
+        monkeypatch.setattr(executor.Executor, name, getattr(executor.Executor, name))
+    for name in ("validate_account", "query_job_status"):
+        monkeypatch.setattr(executor, name, getattr(executor, name))
 
 
 def test_a_group_whose_submission_raises_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,3 +164,18 @@ def test_a_start_follows_when_slurm_answers_again(cluster: Cluster, monkeypatch:
     assert asked == ["squeue"] * 3
     with Lease(cluster._paths.work(), DRIVER), pytest.raises(ConfigError, match="drives"):
         cluster.outlast_silence(before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asks_squeue"),
+    [("accounting_storage/none", True), ("(null)", True), ("accounting_storage/slurmdbd", False)],
+)
+def test_without_accounting_the_queue_is_asked(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: str, asks_squeue: bool
+) -> None:
+    """Lines of `scontrol show config`. The site's arguments come later, so that they win."""
+    listed = f"AccountingStorageTRES   = cpu,mem\nAccountingStorageType   = {kind}\nAccountingStoreFlags    = (null)\n"
+    monkeypatch.setattr(module, "ask_slurm", lambda *words: listed)
+    cluster.site = cluster.site.model_copy(update={"snakemake": ("--jobs", "50")})
+    assert ("squeue" in cluster.arguments) == asks_squeue
+    assert cluster.arguments[-2:] == ["--jobs", "50"]

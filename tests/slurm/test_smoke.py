@@ -145,3 +145,18 @@ def test_an_account_that_slurm_does_not_know_is_refused_before_the_run(cluster: 
         assert "site.yaml: account: The given account another appears to be invalid." in said
         assert "Available accounts:" in said and ACCOUNT in said
     assert not list(tmp_path.glob("results/*/logs"))
+
+
+def test_a_refusal_of_a_group_of_jobs_is_shown(cluster: Cluster, tmp_path: Path) -> None:
+    """Each attempt says it, and so does the run's status."""
+    soon = ["--slurm-init-seconds-before-status-checks", "1"]
+    site = {"account": ACCOUNT, "partitions": {"another": NODE}, "snakemake": soon}
+    (tmp_path / "site.yaml").write_text(yaml.safe_dump(site))
+    for command, code in (((*ON_SLURM, "--target", "data"), 1), (("stair", "status", "--run", "results/smoke"), 0)):
+        done = subprocess.run(
+            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
+        )
+        said = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == code, said
+        assert "math500" in said and "Slurm refused the job: invalid partition specified: another" in said
+        assert "no message in its log" not in said
