@@ -23,6 +23,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.site import read_site
+from stair.graph.outputs import OUTPUTS
 from stair.graph.resources import check_fits
 from stair.graph.run import Run
 from stair.graph.slurm_account import check_account
@@ -58,6 +59,8 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
         key, equals, value = setting.partition("=")
         if not equals or not key.isidentifier():
             raise ConfigError(f"--set takes KEY=VALUE with a top-level key, not '{setting}'")
+        if key == "run":
+            raise ConfigError(f"--set cannot choose the run; name it with --run {value}")
         try:
             parsed[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
@@ -78,6 +81,11 @@ def reproduce(
     config = resolve(root, parse_settings(settings) | {"run": run})
     paths = RunPaths.of(config)
     check_inputs(config, paths)
+    stages = dict.fromkeys(["all", "fetch", *(output.target for output in OUTPUTS.values() if output.target)])
+    if target not in stages and "/" not in target:
+        raise ConfigError(
+            f"--target: there is no stage '{target}' (stages: {', '.join(stages)}; or the path of an output)"
+        )
     command = ["snakemake", "--snakefile", str(root / "Snakefile"), target]
     cluster = None
     if profile is not None:

@@ -353,6 +353,7 @@ def load_run(folder: Path) -> Config:
     path = folder / RESOLVED
     if not path.is_file():
         raise ConfigError(
-            f"{path} does not exist: start the run once (make reproduce), or write it with 'stair config --write'"
+            f"{path} does not exist: name a run's folder (results/tiny), or start the run (stair reproduce --run "
+            f"{folder.name}), or write the file (stair config --run {folder.name} --write)"
         )
     return validate(read_yaml(path, dumped=True), str(path))

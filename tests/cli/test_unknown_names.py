@@ -61,3 +61,29 @@ def test_an_unknown_name_is_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("stair: error: ") and "nothing" in line and known in line
     assert [path.name for path in run.iterdir()] == [RESOLVED], "nothing was made"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("reproduce", "--target", "tabels"), "there is no stage 'tabels' (stages: all, fetch, "),
+        (("reproduce", "--set", "run=smoke"), "name it with --run smoke"),
+        (("config", "--set", "run=smoke"), "name it with --run smoke"),
+    ],
+)
+def test_a_run_that_does_not_start_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
+    monkeypatch.setattr(sys, "argv", ["stair", *words, "--set", f"results={tmp_path}"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("stair: error: ") and message in line
+    assert not list(tmp_path.iterdir()), "nothing was made"

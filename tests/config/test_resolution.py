@@ -335,7 +335,7 @@ def test_an_unknown_run_names_those_that_there_are() -> None:
 
 
 def test_a_folder_without_a_resolved_configuration_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"config\.resolved\.yaml does not exist: start the run once"):
+    with pytest.raises(ConfigError, match=r"config\.resolved\.yaml does not exist: name a run's folder"):
         load_run(tmp_path)
 
 
