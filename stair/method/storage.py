@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import socket
 import struct
 from collections.abc import Mapping
@@ -54,7 +55,10 @@ def write_tensors(
     except BaseException as error:
         beside.unlink(missing_ok=True)
         if isinstance(error, SafetensorError):
-            raise OSError(f"{target} cannot be written: {str(error).splitlines()[0]}") from None
+            line = str(error).splitlines()[0]
+            number = re.search(r"os error (\d+)", line)
+            said = f"{target} cannot be written: {line}"
+            raise (OSError(int(number[1]), said) if number else OSError(said)) from None
         raise
 
 

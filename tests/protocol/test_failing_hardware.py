@@ -49,7 +49,7 @@ def test_a_full_disk_is_one_line_that_names_the_file(study: Study, tmp_path: Pat
         again.go("stair", WatchedEngine(again.model))
 
     told = in_a_child(act)
-    assert told.startswith("OSError: ")
+    assert told.startswith("OSError: [Errno "), "without its number it would be a fault of the response"
     assert "cannot be written: " in told and "too large" in told.lower()
     assert f"{file}" in told.split(" cannot be written")[0]
     assert len(told.splitlines()) == 1
