@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what some tests need from Debian or Ubuntu, as root: envs/debian.sh GROUP...
 #   latex   pdfLaTeX with the packages of tables: `make paper`, and the tests that compile (150 MB on disk)
-#   slurm   a Slurm of one machine: the tests of profiles/slurm
+#   slurm   a Slurm of one machine, with accounting: the tests of profiles/slurm
 # Installed packages stay as they are.
 set -euo pipefail
 

@@ -1,6 +1,6 @@
-"""Whether Slurm knows the site's account.
+"""Whether Slurm knows the site's account, asked once before a run.
 
-Snakemake's executor asks with each submission. A group of jobs that it refuses for its account never ends.
+Snakemake's executor would ask before each submission; `workflow/slurm_answers.py` leaves that out.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from stair.config.site import SITE, Site
 
 
 def check_account(site: Site) -> None:
-    """Asks as the executor will.
+    """Asks by the executor's own function.
 
     Raises:
-        ConfigError: the executor would refuse the account.
+        ConfigError: the account is none of this user's, or accounting does not answer.
     """
     if site.account is None:
         return
@@ -28,5 +28,6 @@ def check_account(site: Site) -> None:
         except (OSError, WorkflowError) as error:
             said = " ".join(str(error).split())
             raise ConfigError(
-                f"{SITE}: account: {said}; name another one, or null where Slurm keeps no accounts"
+                f"{SITE}: account: {said}; name another one, set null where Slurm keeps no accounts, or start again "
+                "when accounting answers"
             ) from None

@@ -32,6 +32,7 @@ _UNKNOWN_SECONDS = 600.0
 """How long an answer may leave out a job that an earlier one had: accounting lags behind."""
 
 _MAY_BE_REQUEUED = ("NODE_FAIL", "PREEMPTED")
+"""States after which Slurm may put a job back into its queue."""
 
 
 def mend_answers() -> None:

@@ -15,6 +15,18 @@ MODELS = "qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b"
 PLACE = ("--model", "qwen3.5-4b", "--benchmark")
 
 
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line with which a command ends."""
+    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
+    monkeypatch.setattr(sys, "argv", ["stair", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("stair: error: ")
+    return line
+
+
 @pytest.mark.parametrize(
     ("words", "known"),
     [
@@ -53,13 +65,8 @@ def test_an_unknown_name_is_one_line(
     run = tmp_path / "tiny-backbones"
     run.mkdir()
     (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny-backbones", "results": str(tmp_path)})))
-    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
-    monkeypatch.setattr(sys, "argv", ["stair", words[0], "--run", str(run), *words[1:]])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("stair: error: ") and "nothing" in line and known in line
+    line = refused(monkeypatch, capsys, words[0], "--run", str(run), *words[1:])
+    assert "nothing" in line and known in line
     assert [path.name for path in run.iterdir()] == [RESOLVED], "nothing was made"
 
 
@@ -79,11 +86,5 @@ def test_a_run_that_does_not_start_is_one_line(
     message: str,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
-    monkeypatch.setattr(sys, "argv", ["stair", *words, "--set", f"results={tmp_path}"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("stair: error: ") and message in line
+    assert message in refused(monkeypatch, capsys, *words, "--set", f"results={tmp_path}")
     assert not list(tmp_path.iterdir()), "nothing was made"

@@ -1,8 +1,8 @@
 """A real Slurm cluster on this machine: munge, accounting with its database, slurmctld, and two nodes.
 
-Each node has a slurmd of its own and pretended GPUs.
-Slurm's commands read /etc/slurm, whatever the environment says inside a job. So the cluster lives in a mount namespace of its
-own, where this folder and munge's are others. A cluster that the machine itself belongs to is neither seen nor changed.
+Each node has a slurmd of its own and pretended GPUs. Slurm's commands read /etc/slurm, whatever the environment says inside a
+job. So the cluster lives in a mount namespace of its own, where this folder, munge's and the database's are others. A cluster
+that the machine itself belongs to is neither seen nor changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run on Slurm while its controller does not answer."""
+"""A run on Slurm whose controller or accounting does not answer, or answers what the executor does not know."""
 
 from __future__ import annotations
 
@@ -42,6 +42,21 @@ def _own_executor(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(executor.Executor, name, getattr(executor.Executor, name))
     for name in ("validate_account", "query_job_status"):
         monkeypatch.setattr(executor, name, getattr(executor, name))
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, answer: dict[str, str]) -> None:
+    """Slurm answers so, as often as it is asked."""
+
+    async def ask(command: str, logger: object) -> object:
+        return dict(answer), 0.1
+
+    monkeypatch.setattr(executor, "query_job_status", ask)
+
+
+def states() -> dict[str, str]:
+    """What the executor is told."""
+    found: dict[str, str] = asyncio.run(executor.query_job_status("sacct", None))[0]
+    return found
 
 
 def test_a_group_whose_submission_raises_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,13 +103,7 @@ def test_a_job_that_slurm_has_forgotten_counts_as_failed(monkeypatch: pytest.Mon
     now = 0.0
     answer = {"7": "RUNNING", "8": "RUNNING", "9": "RUNNING"}
 
-    async def ask(command: str, logger: object) -> object:
-        return dict(answer), 0.1
-
-    def states() -> dict[str, str]:
-        return asyncio.run(executor.query_job_status("sacct", None))[0]
-
-    monkeypatch.setattr(executor, "query_job_status", ask)
+    answer_with(monkeypatch, answer)
     monkeypatch.setattr(slurm_answers, "ask_slurm", lambda *words: "8\n9\n")
     monkeypatch.setattr(slurm_answers.time, "monotonic", lambda: now)
     mend_answers()
@@ -117,13 +126,7 @@ def test_states_that_the_executor_does_not_know(monkeypatch: pytest.MonkeyPatch)
     now = 0.0
     answer = {"7": "CANCELLED by 0", "8": "NODE_FAIL", "9": "PREEMPTED"}
 
-    async def ask(command: str, logger: object) -> object:
-        return dict(answer), 0.1
-
-    def states() -> dict[str, str]:
-        return asyncio.run(executor.query_job_status("sacct", None))[0]
-
-    monkeypatch.setattr(executor, "query_job_status", ask)
+    answer_with(monkeypatch, answer)
     monkeypatch.setattr(slurm_answers, "ask_slurm", lambda *words: "8\n")
     monkeypatch.setattr(slurm_answers.time, "monotonic", lambda: now)
     mend_answers()
