@@ -22,7 +22,7 @@ from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.outputs import other_job_behind
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.graph.verify import Verification, differences
-from stair.records.files import link_or_copy, partial_path, write_json
+from stair.records.files import link_or_copy, partial_path, remove_leftovers, write_json
 from stair.records.keys import file_digest
 
 
@@ -202,6 +202,7 @@ def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path
         return
     if not archive.is_file():
         raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
+    remove_leftovers(beside)  # those of a killed command
     unpacked = partial_path(beside / "archive")
     unpacked.mkdir(parents=True, exist_ok=True)  # an archive may be empty
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from stair.cli.from_archive import _compare, compared_files
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.graph.restore import opened
 from stair.graph.run import Run
+from stair.records.packing import pack
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,3 +41,20 @@ def test_files_that_the_archive_lacks_are_named(tmp_path: Path, capsys: pytest.C
     with pytest.raises(SystemExit):
         _compare(run, archive)
     assert f"differs from the archive's: {run.paths.folder / names[-1]}" in capsys.readouterr().err
+
+
+def test_what_a_killed_command_unpacked_is_removed(tmp_path: Path) -> None:
+    results, content = tmp_path / "results", tmp_path / "content"
+    (content / "tables").mkdir(parents=True)
+    (content / "tables" / "table.csv").write_text("a\n")
+    pack(content, tmp_path / "run.tar.gz", "run")
+    opening = (
+        "import os, sys; from pathlib import Path; from stair.graph.restore import opened\n"
+        "with opened(Path(sys.argv[1]), Path(sys.argv[2]), ('tables',)): os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", opening, tmp_path / "run.tar.gz", results], check=False)
+    (killed,) = results.iterdir()
+    with opened(tmp_path / "run.tar.gz", results, ("tables",)) as folder:
+        assert [path.name for path in results.iterdir()] == [folder.parent.name]
+        assert folder.parent != killed
+    assert not list(results.iterdir())
