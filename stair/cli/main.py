@@ -12,6 +12,7 @@ from stair.cli import inspection, results, stages, start, upkeep
 from stair.cli.context import watch_driver
 from stair.jobs.interruption import EXIT_AGAIN, Interrupted, listen
 from stair.jobs.requeue import requeue_own_job
+from stair.records.files import MAKE_ROOM, is_full
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,8 +41,14 @@ def main() -> None:
         print(f"stair: {stop}", file=sys.stderr, flush=True)
         requeue_own_job()
         raise SystemExit(EXIT_AGAIN) from None
-    except (ValueError, OSError, FloatingPointError, MemoryError) as error:
+    except Exception as error:
+        full = is_full(error)  # libraries in Rust report a full disk by an exception of their own
+        if not full and not isinstance(error, ValueError | OSError | FloatingPointError | MemoryError):
+            raise
         if os.environ.get("STAIR_TRACEBACK"):
             traceback.print_exc()
-        print(f"stair: error: {' '.join(str(error).split()) or type(error).__name__}", file=sys.stderr)
+        message = " ".join(str(error).split()) or type(error).__name__
+        if full and "make room" not in message:
+            message += f": {MAKE_ROOM}"
+        print(f"stair: error: {message}", file=sys.stderr)
         raise SystemExit(2) from None

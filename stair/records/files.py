@@ -29,8 +29,8 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     except BaseException as error:
         partial.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None and _is_full(error):
-            raise OSError(f"{path} cannot be written ({error}): make room and run the same command again") from error
+        if isinstance(error, OSError) and error.filename is None and is_full(error):
+            raise OSError(f"{path} cannot be written ({error}): {MAKE_ROOM}") from error
         raise
     with contextlib.suppress(OSError):  # some file systems refuse to open a folder
         flush(path.parent)
@@ -46,9 +46,15 @@ def link_or_copy(source: Path, target: Path) -> None:
             shutil.copyfile(source, partial)
 
 
-def _is_full(error: OSError) -> bool:
-    """Whether a disk or a quota is full; Arrow's errors contain the number only in their text."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "errno 28" in str(error).lower()
+MAKE_ROOM = "make room and run the same command again"
+"""The remedy for a full disk."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk or a quota is full; errors of Arrow and of libraries in Rust contain the number only in their text."""
+    number = getattr(error, "errno", None)
+    text = str(error).lower()
+    return number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "errno 28" in text or "os error 28" in text
 
 
 def partial_path(path: Path) -> Path:

@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from stair.records.files import MAKE_ROOM
+
 _SYNC_SECONDS = 0.5
 """Records reach the operating system at once (a killed process loses none) and the disk within this time."""
 
@@ -75,7 +77,7 @@ class WorkLogWriter:
             while written < len(line):  # a nearly full disk writes a part: the next write then raises
                 written += os.write(self._descriptor, line[written:])
         except OSError as error:
-            kept = "earlier records are kept: make room and run again"
+            kept = f"earlier records are kept: {MAKE_ROOM}"
             raise OSError(error.errno, f"{self.path} cannot be written: {error.strerror}; {kept}") from None
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._descriptor)

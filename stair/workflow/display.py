@@ -22,7 +22,7 @@ from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
 from stair.workflow.driver_lease import holds_run
-from stair.workflow.job_logs import GROUP_MESSAGE, NOT_STARTED, explain, logs_since, refusal
+from stair.workflow.job_logs import GROUP_MESSAGE, NOT_STARTED, explain, full_disk, logs_since, refusal
 from stair.workflow.journal import Journal
 
 _PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
@@ -174,6 +174,8 @@ class LogHandler(LogHandlerBase):
             written = []
         explanation = explain(written)
         reason = explanation.line if explanation else refused or ("no message in its log" if written else NOT_STARTED)
+        if logs and "make room" not in reason and (full := full_disk(Path(logs[0]))):
+            reason = f"{reason}; {full}"
         if job is not None and (journal := self._journal()):
             event = "stopped" if _STOPPED in reason else "failed"
             journal.write(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from stair.records.files import MAKE_ROOM
 
 NOT_STARTED = "its command did not start: the scheduler refused the job, or its node failed"
 """The reason of a failure without a log of the attempt."""
@@ -18,6 +21,8 @@ _REFUSED = re.compile(r"sbatch: error: (.+?)(?:'\.)?$", flags=re.M)
 _RAISED = re.compile(r"^Job submission failed with exception: (.+)", flags=re.M)
 _CLOCK_SECONDS = 10.0
 """How far the clocks of a driver and of a file server may differ."""
+_LITTLE_BYTES, _FEW_FILES = 100e6, 100
+"""A disk with less room is nearly full. A failed job may have removed its unfinished files."""
 _LINES = 5
 _BYTES = 50_000
 _OWN = "stair: error:"
@@ -33,6 +38,17 @@ def refusal(message: str) -> str:
         return f"Slurm refused the job: {'; '.join(said)}"
     raised = _RAISED.search(message)
     return f"it was not submitted: {raised[1]}" if raised else ""
+
+
+def full_disk(log: Path) -> str:
+    """A sentence on the full disk of a log, to which a job cannot write why it failed; empty if there is room."""
+    try:
+        disk = os.statvfs(log.parent)
+    except OSError:
+        return ""
+    if disk.f_bavail * disk.f_frsize >= _LITTLE_BYTES and (not disk.f_files or disk.f_favail >= _FEW_FILES):
+        return ""
+    return f"the disk of {log.parent} is full or nearly full: {MAKE_ROOM}"
 
 
 def _lines(path: Path) -> list[str]:

@@ -175,7 +175,11 @@ def test_a_full_disk(whole: Path, project: Path) -> None:
     forget(project, "native")
     shard = f"stair evaluate --run results/smoke --model {MODEL} --benchmark {BENCHMARK} --condition native"
     done = run_in(project, "bash", "-c", f"ulimit -f 16; {shard}", check=False)
-    assert done.returncode == 2 and "make room and run again" in done.stderr and ".log cannot be written" in done.stderr
+    assert (
+        done.returncode == 2
+        and "make room and run the same command again" in done.stderr
+        and ".log cannot be written" in done.stderr
+    )
     FULL(project)
     assert results(project) == results(whole)
 

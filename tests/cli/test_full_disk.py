@@ -1,0 +1,54 @@
+"""A full disk is one line with the remedy, whichever library met it, and where not even the log could be written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stair.cli.main import main
+from stair.records.files import MAKE_ROOM
+from stair.workflow import job_logs
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device", "file"),
+        OSError(f"file cannot be written ([Errno 28] No space left on device): {MAKE_ROOM}"),
+        Exception("file: No space left on device (os error 28)"),  # the tokenizers library
+    ],
+)
+def test_a_full_disk_is_one_line_with_one_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    def full() -> None:
+        raise error
+
+    monkeypatch.setattr("stair.cli.main.listen", full)
+    monkeypatch.setattr(sys, "argv", ["stair", "schema"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("stair: error: ") and "file" in line
+    assert line.count(MAKE_ROOM) == 1
+
+
+def test_other_faults_of_the_code_stay_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise KeyError("name")
+
+    monkeypatch.setattr("stair.cli.main.listen", broken)
+    with pytest.raises(KeyError):
+        main()
+
+
+def test_a_failed_job_on_a_nearly_full_disk_names_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "job.log"
+    monkeypatch.setattr(job_logs, "_LITTLE_BYTES", 0)
+    assert job_logs.full_disk(log) == ""
+    monkeypatch.setattr(job_logs, "_LITTLE_BYTES", float("inf"))
+    assert job_logs.full_disk(log) == f"the disk of {tmp_path} is full or nearly full: {MAKE_ROOM}"
+    assert job_logs.full_disk(tmp_path / "absent" / "job.log") == ""
