@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from stair.data.benchmarks import left_out, question, read_benchmark
 from stair.data.normalisation import identity
 from stair.data.reading import check_columns, count_rows
 from stair.data.training_pool import clean_pool, wanted_columns
-from stair.grading.integers import same_integer
 from stair.hub.revisions import check_contents
 from stair.jobs.progress import Progress
 from stair.records.files import write_json
@@ -29,7 +27,6 @@ def benchmark(config: Config, paths: RunPaths, key: str) -> None:
     source = paths.dataset_file(config, key)
     output = paths.benchmark(key)
     problems = read_benchmark(source, key, settings)
-    _check_references(source, problems)
     count = write_table(output, BENCHMARK, (problem._asdict() for problem in problems))
     excluded = {name: identity(text) for name, text in left_out(source, settings).items()}
     write_manifest(
@@ -41,19 +38,6 @@ def benchmark(config: Config, paths: RunPaths, key: str) -> None:
         left_out=excluded,
     )
     print(f"{key}: {count} problems ({len(settings.exclude_ids)} left out)")
-
-
-def _check_references(path: Path, problems: Sequence[BenchmarkProblem]) -> None:
-    """Checks before any generation that the scorer can compare with the reference answers."""
-    for problem in problems:
-        if problem.kind == "integer":
-            try:
-                same_integer(problem.reference, problem.reference)
-            except ValueError:
-                # The message omits the answer, which may not be published: errors appear in logs.
-                raise ValueError(
-                    f"{path}, problem {problem.source_id}: its answer is not an integer; set `kind: math` for such answers"
-                ) from None
 
 
 def training_pool(config: Config, paths: RunPaths, model: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the files, columns and layers that a configuration names, before any work. Imports no torch."""
+"""Checks of the files, rows, columns and layers that a configuration names, before any work. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
-from stair.data.benchmarks import wanted_columns as benchmark_columns
+from stair.data.benchmarks import read_benchmark
 from stair.data.reading import check_columns
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.choice import engine_choice
@@ -52,10 +52,20 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:
-            _check_file(f"benchmarks.{key}.path", paths.dataset_file(config, key), benchmark_columns(benchmark))
+            file = paths.dataset_file(config, key)
+            try:
+                problems = read_benchmark(file, key, benchmark)
+            except ValueError as error:
+                raise ConfigError(f"benchmarks.{key}.path: {error}") from None
+            if len(problems) < TURNS:
+                raise ConfigError(
+                    f"benchmarks.{key}.path: a session needs {TURNS} distinct problems, and {file} has {len(problems)}"
+                )
     if config.training_pool.path is not None:
-        file = paths.dataset_file(config, "training_pool")
-        _check_file("training_pool.path", file, pool_columns(config.training_pool))
+        try:
+            check_columns(paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool))
+        except ValueError as error:
+            raise ConfigError(f"training_pool.path: {error}") from None
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:
@@ -137,13 +147,6 @@ def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
             choice.check_architecture(name)
     except ValueError as error:
         raise ConfigError(f"models.{model}: {error}") from None
-
-
-def _check_file(key: str, path: Path, columns: dict[str, str]) -> None:
-    try:
-        check_columns(path, columns)
-    except ValueError as error:
-        raise ConfigError(f"{key}: {error}") from None
 
 
 def _check_layers(

@@ -131,11 +131,13 @@ def benchmark(path: Path, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_benchmark_file_without_a_column(tmp_path: Path) -> None:
-    rows = [{"problem": "1 + 1?", "solution": "2", "unique_id": "a"}]
+    rows = [{"problem": f"1 + {number}?", "solution": "2", "unique_id": f"a{number}"} for number in range(4)]
     files = {
         "parquet": lambda path: pq.write_table(pa.Table.from_pylist(rows), path),
-        "jsonl": lambda path: path.write_text(json.dumps(rows[0]) + "\n"),
-        "csv": lambda path: path.write_text("problem,solution,unique_id\n1 + 1?,2,a\n"),
+        "jsonl": lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in rows)),
+        "csv": lambda path: path.write_text(
+            "\n".join(["problem,solution,unique_id", *(",".join(row.values()) for row in rows)])
+        ),
     }
     for suffix, write in files.items():
         path = tmp_path / f"bench.{suffix}"
@@ -144,6 +146,19 @@ def test_a_benchmark_file_without_a_column(tmp_path: Path) -> None:
         assert f"benchmarks.math500.path: {path} has no column 'answer'" in message
         assert "problem, solution, unique_id" in message
         checked(**benchmark(path, columns={"answer": "solution"}))
+
+
+def test_a_row_that_cannot_be_used_is_named_before_any_work(tmp_path: Path) -> None:
+    path = tmp_path / "bench.jsonl"
+    for answers, message in (
+        (["1", "2", "3", None], f"{path}, row 3: the answer is empty"),
+        (["1", "2", "3", "x", "5"], f"{path}, row 3: the answer is not an integer; set `kind: math`"),
+        (["1", "2", "3"], f"a session needs 4 distinct problems, and {path} has 3"),
+    ):
+        rows = [{"problem": f"1 + {number}?", "answer": answer} for number, answer in enumerate(answers)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        said = refused(**benchmark(path, kind="integer", columns={"id": None}))
+        assert said.startswith(f"benchmarks.math500.path: {message}")
 
 
 def test_a_file_that_is_not_there_or_not_readable(tmp_path: Path) -> None:
