@@ -33,7 +33,7 @@ from stair.jobs.shards import WITHDRAWN
 from stair.records.files import remove_leftovers
 from stair.workflow.cluster import Cluster, profile_folder, runs_on_slurm
 from stair.workflow.driver_lease import driver_at_work, forget_killed_driver, stale_locks
-from stair.workflow.input_checks import check_environments, check_inputs
+from stair.workflow.input_checks import check_environments, check_inputs, check_writable
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
@@ -109,6 +109,7 @@ def reproduce(
         _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])
         return
     check_environments(config, paths)
+    check_writable(paths)
     if cluster is not None:
         check_account(cluster.site)
         cluster.end_jobs_of_killed_driver()

@@ -32,7 +32,8 @@ def check_weights(folder: Path) -> str:
         model = load_model(folder, dtype=torch.bfloat16, device="meta")
     except Exception as error:  # the library raises any exception on a wrong configuration or index
         kind = "" if isinstance(error, ValueError | RuntimeError | OSError) else f"{type(error).__name__}: "
-        raise PropertyError(f"weights: {kind}{' '.join(str(error).split())}") from None
+        remedy = "; copy, fetch or check it out again" if isinstance(error, OSError) else ""
+        raise PropertyError(f"weights: {kind}{' '.join(str(error).split())}{remedy}") from None
     count = sum(parameter.numel() for parameter in model.parameters())
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     return f"{count:,} parameters, none missing; vocabulary head {'tied to the embeddings' if tied else 'of its own'}"

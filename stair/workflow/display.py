@@ -18,7 +18,6 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from stair.graph.outputs import OUTPUTS
-from stair.jobs.interruption import EXIT_AGAIN
 from stair.jobs.progress import duration
 from stair.workflow import driven_run
 from stair.workflow.driver_lease import holds_run
@@ -158,8 +157,8 @@ class LogHandler(LogHandlerBase):
         if submitted := _SUBMITTED.search(record.getMessage()):
             self._submitted(*submitted.groups())
             return True
-        if f"returned non-zero exit status {EXIT_AGAIN}" in record.getMessage():
-            return True  # a job that was stopped; JOB_ERROR has shown it
+        if "returned non-zero exit status" in record.getMessage():
+            return True  # JOB_ERROR shows it
         # Snakemake's other messages below warnings repeat what is shown here.
         return record.levelno < logging.WARNING and not record.getMessage().startswith("Nothing to be done")
 

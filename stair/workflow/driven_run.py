@@ -17,9 +17,9 @@ from stair.graph.output_kind import OutputKind
 from stair.graph.resources import check_fits, resources
 from stair.graph.run import Run
 from stair.jobs.leases import HeldError
-from stair.records.files import write_text_if_changed
+from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
 from stair.workflow.driver_lease import hint_at_stale_locks, hold_run
-from stair.workflow.input_checks import check_inputs
+from stair.workflow.input_checks import UNWRITABLE, check_inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,8 @@ class DrivenRun(Run):
         """Leases the run, and writes the resolved configuration when its content has changed; stages read this file.
 
         Raises:
-            WorkflowError: another process drives this run, or the site has no partition for one of its jobs.
+            WorkflowError: another process drives this run, the site has no partition for one of its jobs, or the run's folder
+                cannot be written.
         """
         try:
             if self.site is not None:
@@ -70,9 +71,12 @@ class DrivenRun(Run):
 
                 mend_answers()
             hold_run(self.paths)
+            write_text_if_changed(self.paths.resolved, dump(self.config))
         except (HeldError, ConfigError) as error:
             raise WorkflowError(str(error)) from None
-        write_text_if_changed(self.paths.resolved, dump(self.config))
+        except OSError as error:
+            remedy = MAKE_ROOM if is_full(error) else UNWRITABLE
+            raise WorkflowError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
 
 
 current: DrivenRun | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from stair.backbones.architecture import Architecture, describe
@@ -66,6 +67,20 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
             check_columns(paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool))
         except ValueError as error:
             raise ConfigError(f"training_pool.path: {error}") from None
+
+
+UNWRITABLE = "make it writable, or set `results` to another folder"
+
+
+def check_writable(paths: RunPaths) -> None:
+    """Checks that files can be created in a run's folder, or that the folder can be.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    existing = next(folder for folder in (paths.folder, *paths.folder.parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
+        raise ConfigError(f"results: {existing} cannot be written; {UNWRITABLE}")
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:

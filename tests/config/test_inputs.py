@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +148,20 @@ def test_a_benchmark_file_without_a_column(tmp_path: Path) -> None:
         assert f"benchmarks.math500.path: {path} has no column 'answer'" in message
         assert "problem, solution, unique_id" in message
         checked(**benchmark(path, columns={"answer": "solution"}))
+
+
+def test_a_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    code = (
+        "import sys; from pathlib import Path; from stair.config.paths import RunPaths; "
+        "from stair.workflow.input_checks import check_writable; "
+        "from tests.privileges import give_up_capabilities; give_up_capabilities(); "
+        "check_writable(RunPaths(Path(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "results" / "tiny")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    tmp_path.chmod(0o755)
+    assert f"results: {tmp_path} cannot be written; make it writable, or set `results`" in done.stderr
 
 
 def test_a_row_that_cannot_be_used_is_named_before_any_work(tmp_path: Path) -> None:

@@ -305,6 +305,10 @@ def test_a_missing_weight_is_named_and_a_tied_head_is_not_missing(tmp_path: Path
         (broken / "model.safetensors.index.json").write_text(content)
         with pytest.raises(PropertyError, match="weights: "):
             check_weights(broken)
+    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "model-00002-of-00002.safetensors")}
+    (broken / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(PropertyError, match=r"model-00002-of-00002\.safetensors; copy, fetch or check it out again"):
+        check_weights(broken)
     # A head that is not tied must be there.
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
