@@ -35,13 +35,17 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
             raise ConfigError(f"{archive} is an archive of the run '{archived}', not of '{config.run}'")
         write_text_if_changed(paths.resolved, dump(config))
         outcomes = restore(config, paths, folder)
-        rejected = [outcome for outcome in outcomes if outcome.reason]
-        for outcome in rejected:
-            print(f"not restored: {outcome.name}: {outcome.reason}", file=sys.stderr)
+        rejected: dict[str, list[str]] = {}
+        for outcome in outcomes:
+            if outcome.reason:
+                rejected.setdefault(outcome.reason, []).append(outcome.name)
+        for reason, names in rejected.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            print(f"not restored: {names[0]}{more}: {reason}", file=sys.stderr)
         if rejected:
             print(
-                "to use them, check out the version of the project that made the archive; to compute them instead: "
-                f"stair restore {archive} --run {paths.folder}, then stair reproduce --run {name}",
+                "to use them, check out the version of the project that made the archive, or fetch a damaged archive again; "
+                f"to compute them instead: stair restore {archive} --run {paths.folder}, then stair reproduce --run {name}",
                 file=sys.stderr,
             )
             raise SystemExit(1)
