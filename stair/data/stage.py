@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
