@@ -24,11 +24,20 @@ def open_run(folder: Path) -> tuple[Config, RunPaths]:
 
 
 def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
-    """The configuration and paths of a job's run. Raises ValueError if the run has no such job."""
+    """The configuration and paths of a job's run.
+
+    Raises:
+        ValueError: the run has no such job, or one of the job's input files does not exist.
+    """
     from stair.graph.artifacts import Artifacts
 
     settings, paths = open_run(run)
-    Artifacts(settings, paths, include_unneeded=True).of(rule, *name)
+    for artifact in Artifacts(settings, paths, include_unneeded=True).of(rule, *name):
+        absent = next((file for file in artifact.inputs if not file.exists()), None)
+        if absent is not None:
+            raise ValueError(
+                f"{absent} does not exist; {artifact.title} needs it; to make it: stair reproduce --run {settings.run}"
+            )
     return settings, paths
 
 

@@ -162,26 +162,31 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
 
-    settings, paths = open_run(run)
     if name in DIAGRAMS:
+        rule = "diagram"
+    elif name.startswith(TRAINING_FIGURE):
+        rule = "training_figure"
+    elif name.startswith(BANK_COST_FIGURE):
+        rule = "bank_cost_figure"
+    else:
+        rule = "figure"
+    settings, paths = open_job(run, rule, name)
+    if rule == "diagram":
         from stair.reporting.figures import method, training_scope
 
-        open_job(run, "diagram", name)
-        draw = training_scope.of_run if name == TRAINING_SCOPE else method.of_run
-        figure, rule = draw(settings, paths), "diagram"
-    elif name.startswith(TRAINING_FIGURE):
-        from stair.reporting.figures.training import of_run
+        figure = (training_scope if name == TRAINING_SCOPE else method).of_run(settings, paths)
+    elif rule == "training_figure":
+        from stair.reporting.figures import training
 
-        figure, rule = of_run(settings, paths, name.removeprefix(TRAINING_FIGURE)), "training_figure"
-    elif name.startswith(BANK_COST_FIGURE):
+        figure = training.of_run(settings, paths, name.removeprefix(TRAINING_FIGURE))
+    elif rule == "bank_cost_figure":
         from stair.reporting.figures import bank_cost
 
-        open_job(run, "bank_cost_figure", name)
-        figure, rule = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE)), "bank_cost_figure"
+        figure = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE))
     else:
         from stair.reporting.stage import build_figure
 
-        figure, rule = build_figure(settings, paths, name), "figure"
+        figure = build_figure(settings, paths, name)
     write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
     record_origin(run, rule, name)
 
@@ -221,7 +226,7 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     from stair.reporting.layout import terminal
     from stair.reporting.stage import build
 
-    settings, paths = open_run(run)
+    settings, paths = open_job(run, "table", name)
     layout = build(settings, paths, name).layout
     console = Console()
     console.print(terminal(layout, console.width))

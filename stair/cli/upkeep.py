@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stair.cli.context import open_run, record_origin
+from stair.cli.context import open_job, open_run, record_origin
 from stair.cli.options import RunOption
 from stair.jobs.progress import duration
 
@@ -86,7 +86,7 @@ def provenance(run: RunOption) -> None:
     from stair.graph.provenance import provenance as collect
     from stair.records.files import write_json
 
-    settings, paths = open_run(run)
+    settings, paths = open_job(run, "provenance")
     content = collect(settings, paths)
     write_json(paths.provenance, content)
     record_origin(run, "provenance")
