@@ -11,7 +11,6 @@ from stair.data.choices import ordered_choices, with_choices
 from stair.data.normalisation import identity
 from stair.data.problem_subset import in_subset
 from stair.data.reading import as_text, instead_of_text, read_columns
-from stair.grading.integers import same_integer
 from stair.records.rows import BenchmarkProblem
 
 _SHOWN = 8
@@ -30,8 +29,8 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
     """The problems of a benchmark's file, in its order.
 
     Raises:
-        ValueError: a wrong number of rows, an empty text, an answer that the scorer cannot compare, a repeated problem or id,
-            or an unknown id to exclude; the message names the file and the row.
+        ValueError: a wrong number of rows, an empty text, a repeated problem or id, or an unknown id to exclude; the message
+            names the file and the row.
     """
     data = read_columns(path, wanted_columns(settings))
     count = len(data["problem"])
@@ -91,14 +90,6 @@ def _problem(data: dict[str, list[Any]], number: int, source: str, settings: Ben
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"{path}, row {number}: the {name} is {instead_of_text(value)}")
     problem, answer = problem.strip(), answer.strip()
-    if settings.kind == "integer":
-        try:
-            same_integer(answer, answer)
-        except ValueError:
-            # The message omits the answer, which may not be published: errors appear in logs.
-            raise ValueError(
-                f"{path}, row {number}: the answer is not an integer; set `kind: math` for such answers"
-            ) from None
     if settings.kind != "choice":
         return BenchmarkProblem(
             problem_id=identity(problem),

@@ -9,6 +9,7 @@ from stair.config.paths import RunPaths
 from stair.data.benchmarks import left_out, question, read_benchmark
 from stair.data.normalisation import identity
 from stair.data.reading import check_columns, count_rows
+from stair.data.references import check_references
 from stair.data.training_pool import clean_pool, wanted_columns
 from stair.hub.revisions import check_contents
 from stair.jobs.progress import Progress
@@ -26,6 +27,7 @@ def benchmark(config: Config, paths: RunPaths, key: str) -> None:
     source = paths.dataset_file(config, key)
     output = paths.benchmark(key)
     problems = read_benchmark(source, key, settings)
+    check_references(source, problems)
     count = write_table(output, BENCHMARK, (problem._asdict() for problem in problems))
     excluded = {name: identity(text) for name, text in left_out(source, settings).items()}
     write_manifest(

@@ -15,6 +15,7 @@ from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.data.benchmarks import read_benchmark
 from stair.data.reading import check_columns
+from stair.data.references import check_references
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.choice import engine_choice
 from stair.graph.outputs import used_models
@@ -56,6 +57,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
             file = paths.dataset_file(config, key)
             try:
                 problems = read_benchmark(file, key, benchmark)
+                check_references(file, problems)
             except ValueError as error:
                 raise ConfigError(f"benchmarks.{key}.path: {error}") from None
             if len(problems) < TURNS:

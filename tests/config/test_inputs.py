@@ -168,7 +168,7 @@ def test_a_row_that_cannot_be_used_is_named_before_any_work(tmp_path: Path) -> N
     path = tmp_path / "bench.jsonl"
     for answers, message in (
         (["1", "2", "3", None], f"{path}, row 3: the answer is empty"),
-        (["1", "2", "3", "x", "5"], f"{path}, row 3: the answer is not an integer; set `kind: math`"),
+        (["1", "2", "3", "x", "5"], f"{path}, problem 3: its answer is not an integer; set `kind: math`"),
         (["1", "2", "3"], f"a session needs 4 distinct problems, and {path} has 3"),
     ):
         rows = [{"problem": f"1 + {number}?", "answer": answer} for number, answer in enumerate(answers)]

@@ -34,7 +34,7 @@ def test_references_of_integer_problems_can_be_spelt_in_several_ways(tmp_path: P
 @pytest.mark.parametrize("answer", ["n/a", "3.5", "1/2"])
 def test_a_reference_that_is_no_integer_is_refused(tmp_path: Path, answer: str) -> None:
     with pytest.raises(
-        ValueError, match=r"bench\.jsonl, row 4: the answer is not an integer; .* `kind: math`"
+        ValueError, match=r"bench\.jsonl, problem 4: its answer is not an integer; .* `kind: math`"
     ) as caught:
         benchmark(tmp_path, ["1", "2", "3", "4", answer])
     assert answer not in str(caught.value), "not every answer may be published"

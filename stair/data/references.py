@@ -1,0 +1,25 @@
+"""The check that the scorer can compare with a benchmark's reference answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from stair.grading.integers import same_integer
+from stair.records.rows import BenchmarkProblem
+
+
+def check_references(path: Path, problems: Iterable[BenchmarkProblem]) -> None:
+    """Checks before any generation that every answer of an integer problem is an integer.
+
+    Raises:
+        ValueError: one is not; the message names the file and the problem, but omits the answer, which may not be published.
+    """
+    for problem in problems:
+        if problem.kind == "integer":
+            try:
+                same_integer(problem.reference, problem.reference)
+            except ValueError:
+                raise ValueError(
+                    f"{path}, problem {problem.source_id}: its answer is not an integer; set `kind: math` for such answers"
+                ) from None
