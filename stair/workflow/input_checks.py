@@ -15,7 +15,6 @@ from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.data.benchmarks import read_benchmark
 from stair.data.reading import check_columns
-from stair.data.references import check_references
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.choice import engine_choice
 from stair.graph.outputs import used_models
@@ -54,6 +53,8 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:
+            from stair.data.references import check_references  # imports the grading, which takes a moment
+
             file = paths.dataset_file(config, key)
             try:
                 problems = read_benchmark(file, key, benchmark)
