@@ -58,9 +58,18 @@ PARTS = (
         "decode, Qwen3.5",
         "The same of a model with linear attention, which needs flash-linear-attention for its speed.",
         "benchmarks.decode",
-        65,
-        cuda="--device cuda --shapes qwen3.5-4b --batch 1 16 --prompt 128 --tokens 48 --rounds 1 --loop 1",
+        45,
+        cuda="--device cuda --shapes qwen3.5-4b --batch 16 --prompt 128 --tokens 48 --rounds 1 --loop 1",
         cpu="--shapes tiny-qwen3.5 --batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
+    ),
+    Part(
+        "runtime",
+        "The runtime study's own measurements at Qwen3.5-4B's shape: transfer, prefill and decoding behind a bank of the "
+        "paper's median length.",
+        "benchmarks.runtime",
+        75,
+        cuda="--device cuda",
+        cpu="--entries 300 --prefix 100 --tokens 4 --repetitions 1",
     ),
     Part(
         "loss",

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import psutil
 import torch
 
 from stair.core import ReadSpecification
@@ -18,7 +17,7 @@ from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Bank, Reflector, Segment
 from stair.method.differential import Backend
-from stair.runtime.measured_histories import History
+from stair.runtime.histories import History
 from stair.runtime.prefix_bank import PrefixBank
 from stair.runtime.stopwatch import Stopwatch
 from stair.runtime.units import Unit
@@ -257,6 +256,8 @@ class Measurer:
             gc.collect()
             torch.cuda.empty_cache()
             return int(torch.cuda.mem_get_info(self._device)[0])
+        import psutil  # a GPU's own Python may lack it
+
         return int(psutil.virtual_memory().available)
 
 

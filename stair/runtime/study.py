@@ -13,7 +13,8 @@ from stair.core import ReadSpecification
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest, ids_digest
 from stair.records.manifest import hardware
-from stair.runtime.measured_histories import History, saved_histories, synthetic_histories
+from stair.runtime.histories import History, synthetic_histories, synthetic_lengths
+from stair.runtime.saved_histories import saved_histories
 from stair.runtime.units import Sizes, Unit, resolved_sizes, units
 
 if TYPE_CHECKING:
@@ -172,7 +173,14 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
     divisor, count, tokens = (
         (small.divisor, small.histories, small.tokens) if reduced else (1, settings.histories, settings.tokens)
     )
-    histories = synthetic_histories(settings, histories=count, divisor=divisor, vocabulary=facts.vocabulary)
+    lengths = settings.synthetic
+    histories = synthetic_histories(
+        synthetic_lengths(lengths.median_entries // divisor, lengths.most_entries // divisor, count),
+        prompt=max(lengths.prompt_tokens // divisor, 1),
+        question=max(lengths.question_tokens // divisor, 1),
+        vocabulary=facts.vocabulary,
+        seed=settings.seed,
+    )
     sizes = resolved_sizes(settings, [history.entries for history in histories], divisor=divisor, tokens=tokens)
     dtype = "float32" if reduced else config.models[model].dtype
     engine = engine_choice(config, "transformers").identity(dtype)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from stair.config.runtime import Growth, Runtime, Variant
-from stair.runtime.measured_histories import History
+from stair.runtime.histories import History
+
+if TYPE_CHECKING:  # a GPU's own Python may lack the package that configurations are made of
+    from stair.config.runtime import Growth, Runtime, Variant
 
 Part = Literal["construction", "row", "curve", "growth"]
 NATIVE, FULL = "native", "full"
@@ -60,7 +62,7 @@ def resolved_sizes(settings: Runtime, lengths: Sequence[int], *, divisor: int = 
         prefixes = {max(length // divisor, 1) for length in settings.prefixes}
     growth = settings.growth
     if growth is not None:
-        growth = Growth(turns=growth.turns, entries=max(growth.entries // divisor, 1))
+        growth = growth.model_copy(update={"entries": max(growth.entries // divisor, 1)})
     curve = sorted({max(length // divisor, 1) for length in settings.curve})
     return Sizes(settings.tokens if tokens is None else tokens, tuple(sorted(prefixes)), tuple(curve), growth)
 

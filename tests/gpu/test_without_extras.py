@@ -16,7 +16,7 @@ MODULES = (
         "stair.training.student",
         "stair.training.turn_memory",
     ),
-    *("benchmarks.read", "benchmarks.decode", "benchmarks.loss", "benchmarks.training"),
+    *("benchmarks.read", "benchmarks.decode", "benchmarks.loss", "benchmarks.training", "benchmarks.runtime"),
 )
 
 

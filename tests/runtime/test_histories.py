@@ -18,13 +18,8 @@ from stair.core import user_message
 from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import write_table
-from stair.runtime.measured_histories import (
-    bank_entries,
-    first_long_ones,
-    saved_histories,
-    synthetic_histories,
-    synthetic_lengths,
-)
+from stair.runtime.histories import synthetic_histories, synthetic_lengths
+from stair.runtime.saved_histories import bank_entries, first_long_ones, saved_histories
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3.5-4b"
@@ -66,12 +61,12 @@ def test_synthetic_banks_have_the_papers_median_and_fit_its_limit(count: int) ->
 
 
 def test_synthetic_histories_are_a_function_of_the_seed() -> None:
-    settings = resolve(ROOT, {"run": "shapes"}).runtime
-    assert settings is not None
-    one, other = (synthetic_histories(settings, histories=3, divisor=64, vocabulary=50) for _ in range(2))
+    one, other = (
+        synthetic_histories([1250, 1260, 1270], prompt=16, question=4, vocabulary=50, seed="runtime") for _ in range(2)
+    )
     assert one == other
-    assert [history.entries for history in one] == [len(history.response) - 1 for history in one]
-    assert {history.span[1] - history.span[0] for history in one} == {256 // 64}
+    assert [history.entries for history in one] == [len(history.response) - 1 for history in one] == [1250, 1260, 1270]
+    assert {history.span[1] - history.span[0] for history in one} == {4}
     assert len({history.prompt for history in one}) == 3
 
 

@@ -1,14 +1,11 @@
-"""The measured histories: saved T1 turns chosen by name, or random tokens (appendix C.4)."""
+"""The measured histories of a trained model: saved T1 turns, chosen by their names (appendix C.4)."""
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
-
-import numpy as np
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -20,8 +17,9 @@ from stair.method.capture import capture_length
 from stair.records.keys import ids_digest
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
-from stair.records.seeds import hash_order, seed_of
+from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
+from stair.runtime.histories import History
 
 
 class _SavedTurn(NamedTuple):
@@ -32,27 +30,6 @@ class _SavedTurn(NamedTuple):
     turn: int
     prompt_ids_sha256: str
     response_ids: array[int]
-
-
-@dataclass(frozen=True)
-class History:
-    """A T1 turn and the T2 prompt behind it.
-
-    Attributes:
-        name: `<session>-<sample>`, or `synthetic-<number>`.
-        first_prompt: token ids of the T1 prompt.
-        response: token ids of the T1 response, the stop token included.
-        prompt: token ids of the full visible T2 prompt.
-        span: the control span in `prompt`, end exclusive.
-        entries: states that the response gives to the bank.
-    """
-
-    name: str
-    first_prompt: tuple[int, ...]
-    response: tuple[int, ...]
-    prompt: tuple[int, ...]
-    span: tuple[int, int]
-    entries: int
 
 
 def first_long_ones(entries: Mapping[str, int], *, longer_than: int, count: int, seed: str) -> list[str]:
@@ -126,28 +103,3 @@ def _conversations(config: Config, paths: RunPaths, settings: Runtime) -> tuple[
     for turn in rows_as(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS, ScheduledTurn):
         problems[turn.session_id].append(turn.problem_id)
     return users, problems
-
-
-def synthetic_lengths(median: int, most: int, count: int) -> list[int]:
-    """Return `count` lengths, evenly spaced from `2 * median - most` to `most`; one length is the median."""
-    if count == 1:
-        return [median]
-    return [round(length) for length in np.linspace(2 * median - most, most, count)]
-
-
-def synthetic_histories(settings: Runtime, *, histories: int, divisor: int, vocabulary: int) -> list[History]:
-    """Return histories of random tokens, a function of the seed's name; lengths are divided by `divisor`."""
-    sizes = settings.synthetic
-    assert sizes is not None
-    prompt, question = (max(size // divisor, 1) for size in (sizes.prompt_tokens, sizes.question_tokens))
-    lengths = synthetic_lengths(sizes.median_entries // divisor, sizes.most_entries // divisor, histories)
-    drawn_histories = []
-    for number, entries in enumerate(lengths, start=1):
-        name = f"synthetic-{number}"
-        drawn = np.random.default_rng(seed_of(settings.seed, name))
-        # The token drawn last has no state, so a response has one token more than entries.
-        first, response, ids = (
-            tuple(drawn.integers(vocabulary, size=size).tolist()) for size in (question, entries + 1, prompt)
-        )
-        drawn_histories.append(History(name, first, response, ids, (prompt - question, prompt), entries))
-    return drawn_histories
