@@ -30,11 +30,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from benchmarks import one_pass
 from benchmarks.figures import Bar, Figures
 from benchmarks.models import SHAPES as MODELS
-from benchmarks.models import controlled_layers, random_model
+from benchmarks.models import controlled_layers
 from stair.method import differential_read
 from stair.method.reads import naive, streaming
 from stair.method.reflection import unit_normals
 from stair.records.csv_table import csv_table
+from stair.runtime.shapes import random_model
 
 if TYPE_CHECKING:
     from stair.method.reads import fused

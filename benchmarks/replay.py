@@ -136,7 +136,6 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     """Seconds by part, and the peak above the weights in bytes beside its estimate."""
     import torch
 
-    from benchmarks.models import random_model
     from benchmarks.training import peak_of_tensors
     from stair.backbones.prefix import Prefix
     from stair.backbones.prefix import run as forward
@@ -145,11 +144,11 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     from stair.measurement.memory import replay_memory
     from stair.measurement.probe import Probe
     from stair.measurement.turns import Turns
+    from stair.runtime.shapes import random_model
 
     torch.set_num_threads(chosen.threads)
     config = configuration(chosen, shape)
-    model = random_model(config, chosen.device, getattr(torch, chosen.dtype))
-    model.set_attn_implementation(chosen.attention)
+    model = random_model(config, chosen.device, getattr(torch, chosen.dtype), chosen.attention)
     generator = torch.Generator().manual_seed(0)
 
     def drawn(count: int) -> tuple[int, ...]:

@@ -80,7 +80,7 @@ def main() -> int:
         Unit("row", history.name, FULL, "fast-overlapped", entries, entries),
     )
     figures = Figures(chosen.json)
-    model = random_model(shape, chosen.device, torch.bfloat16 if gpu else torch.float32, "sdpa")
+    model = random_model(shape, chosen.device, torch.bfloat16 if gpu else torch.float32)
     measurer = Measurer(model, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0), method)
     segments: list[Segment] = []
     native = None

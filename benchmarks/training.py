@@ -152,9 +152,9 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     """A session of four equal turns."""
     import torch
 
-    from benchmarks.models import random_model
     from stair.conversation.renderer import Renderer
     from stair.method import readout
+    from stair.runtime.shapes import random_model
     from stair.tiny.tokenizer import train_tokenizer
     from stair.training.session_replay import RecordedTurn, SessionReplay
     from stair.training.student import Student

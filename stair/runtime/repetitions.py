@@ -14,7 +14,7 @@ from stair.records.csv_table import csv_table
 from stair.records.files import write_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Line:
     """One repetition, or a gap in its place. Seconds, bytes, entries and tokens; None where nothing was measured.
 
@@ -25,33 +25,33 @@ class Line:
         memory: what the peak counts: `allocated` tensors of a GPU, or the `resident` memory of the process.
     """
 
-    part: str
+    part: str = ""
     model: str
     benchmark: str
-    history: str
-    row: str
-    variant: str
-    repetition: int | None
-    entries: int | None
-    bank_entries: int | None
-    prompt_tokens: int | None
-    controlled_tokens: int | None
-    readout_norm: float | None
-    tokens: int | None
-    kv_bytes: int | None
-    transfer_s: float | None
-    prefill_s: float | None
-    decode_s: float | None
-    total_s: float | None
-    construction_s: float | None
-    peak_bytes: int | None
-    memory: str
+    history: str = ""
+    row: str = ""
+    variant: str = ""
+    repetition: int | None = None
+    entries: int | None = None
+    bank_entries: int | None = None
+    prompt_tokens: int | None = None
+    controlled_tokens: int | None = None
+    readout_norm: float | None = None
+    tokens: int | None = None
+    kv_bytes: int | None = None
+    transfer_s: float | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    total_s: float | None = None
+    construction_s: float | None = None
+    peak_bytes: int | None = None
+    memory: str = ""
     shape: str
     engine: str
     attention: str
     dtype: str
     device: str
-    gap: str
+    gap: str = ""
 
 
 _KINDS = {field.name: str(field.type).partition(" ")[0] for field in fields(Line)}

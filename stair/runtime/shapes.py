@@ -50,7 +50,7 @@ def controlled_layers(*, reduced: bool) -> tuple[int, ...]:
     return _REDUCED_LAYERS if reduced else CONTROLLED_LAYERS
 
 
-def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attention: str) -> Any:
+def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attention: str = "sdpa") -> Any:
     """Return a frozen Transformers model of this configuration in eval mode, its weights drawn on the device."""
     from transformers import AutoConfig, AutoModelForCausalLM
 

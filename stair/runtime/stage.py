@@ -91,15 +91,8 @@ def _lines(study: Study, model: str, units: list[Unit], keys: dict[Unit, str], l
         "dtype": engine["dtype"],
         "device": study.device,
     }
-    empty: dict[str, Any] = dict.fromkeys(
-        (
-            "repetition", "entries", "bank_entries", "prompt_tokens", "controlled_tokens", "readout_norm", "tokens",
-            "kv_bytes", "transfer_s", "prefill_s", "decode_s", "total_s", "construction_s", "peak_bytes",
-        )
-    )  # fmt: skip
     if study.gap is not None:
-        texts = dict.fromkeys(("part", "history", "row", "variant", "memory"), "")
-        yield Line(**{**empty, **texts, **about, "gap": study.gap})
+        yield Line(**about, gap=study.gap)
     prompts = {history.name: len(history.prompt) for history in study.histories}
     for unit in units:
         record = log.get(keys[unit])
@@ -107,6 +100,6 @@ def _lines(study: Study, model: str, units: list[Unit], keys: dict[Unit, str], l
         shared = {name: value for name, value in asdict(unit).items() if name != "segments"}
         shared |= about | {"prompt_tokens": prompts[unit.history], "memory": record["memory"]}
         if "gap" in record:
-            yield Line(**{**empty, **shared, "gap": record["gap"]})
+            yield Line(**shared, gap=record["gap"])
         for number, repetition in enumerate(record.get("repetitions", ()), start=1):
-            yield Line(**{**shared, **repetition, "repetition": number, "gap": ""})
+            yield Line(**shared, **repetition, repetition=number)
