@@ -62,10 +62,11 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
 
 def _run_of(folder: Path, archive: Path) -> str:
     """The name of an archive's run."""
+    resolved = folder / RESOLVED
     try:
-        name = read_yaml(folder / RESOLVED, dumped=True).get("run")
-    except ConfigError:
-        name = None
+        name = read_yaml(resolved, dumped=True).get("run") if resolved.is_file() else None
+    except ConfigError as error:
+        raise ValueError(f"{archive} is damaged: {error}") from None
     if not isinstance(name, str):
         raise ValueError(f"{archive} has no {RESOLVED} that names its run; make it with: make archive RUN=name")
     return name

@@ -244,10 +244,9 @@ def export(
     For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay. `stair
     from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
     """
-    from tempfile import TemporaryDirectory
-
     from stair.graph.recorded_origin import name_in_run
     from stair.graph.verify import Verification
+    from stair.records.files import scratch_folder
     from stair.records.packing import pack
     from stair.reporting.export import export as write
 
@@ -268,8 +267,7 @@ def export(
     if not out.name.endswith(".tar.gz"):
         print(f"{out}: {write(settings, paths, out)} scored rows")
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".stair-export-", dir=out.parent) as folder:
-        count = write(settings, paths, Path(folder))
-        pack(Path(folder), out, f"stair-{settings.run}")
+    with scratch_folder(out.with_suffix("")) as folder:
+        count = write(settings, paths, folder / "run")
+        pack(folder / "run", out, f"stair-{settings.run}")
     print(f"{out}: {count} scored rows, {out.stat().st_size / 1e6:.1f} MB")

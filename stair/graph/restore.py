@@ -22,7 +22,7 @@ from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.outputs import other_job_behind
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.graph.verify import Verification, differences
-from stair.records.files import link_or_copy, partial_path, remove_leftovers, write_json
+from stair.records.files import link_or_copy, scratch_folder, write_json
 from stair.records.keys import file_digest
 
 
@@ -202,10 +202,7 @@ def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path
         return
     if not archive.is_file():
         raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
-    remove_leftovers(beside)  # those of a killed command
-    unpacked = partial_path(beside / "archive")
-    unpacked.mkdir(parents=True, exist_ok=True)  # an archive may be empty
-    try:
+    with scratch_folder(beside / "archive") as unpacked:
         try:
             if zipfile.is_zipfile(archive):
                 _unpack_zip(archive, unpacked)
@@ -214,8 +211,6 @@ def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
             raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
         yield _root(unpacked, archive, folders)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
 
 
 def _unpack_zip(archive: Path, target: Path) -> None:

@@ -68,8 +68,8 @@ _ABANDONED_SECONDS = 24 * 3600.0
 """An unfinished file of another machine is a leftover after this time without a change."""
 
 
-def remove_leftovers(folder: Path) -> int:
-    """Removes unfinished files and folders of dead processes below a folder; returns their number."""
+def remove_leftovers(folder: Path, *, deep: bool = True) -> int:
+    """Removes unfinished files and folders of dead processes from a folder, and (`deep`) from all below; returns their number."""
     import psutil  # only the pipeline has it; all else here needs Python alone
 
     removed = 0
@@ -87,7 +87,21 @@ def remove_leftovers(folder: Path) -> int:
                 if dead:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
                     removed += 1
+        if not deep:
+            break
     return removed
+
+
+@contextlib.contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """A new folder beside `path`, removed at the end unless the body has renamed it; those of killed processes go first."""
+    remove_leftovers(path.parent, deep=False)
+    folder = partial_path(path)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def flush(path: Path) -> None:

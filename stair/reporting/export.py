@@ -19,7 +19,7 @@ from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.jobs_behind import JobsBehind
 from stair.graph.origin import BEHIND, ORIGIN
 from stair.graph.recorded_origin import name_in_run
-from stair.records.files import write_json
+from stair.records.files import scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.schemas import SCORED
 from stair.records.tables import write_table
@@ -40,7 +40,7 @@ _ROWS = 1024
 
 
 def export(config: Config, paths: RunPaths, out: Path) -> int:
-    """Writes what may be published of a run to a folder; returns how many scored rows it has.
+    """Writes what may be published of a run to a folder, whole or not at all; returns how many scored rows it has.
 
     `stair tables --responses OUT --out DIR` gives every table again from it, `stair from-archive OUT` every figure too.
 
@@ -54,27 +54,29 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     if not any(each.output.schema is SCORED for each in archived):
         raise ValueError(f"{paths.folder} has no scored rows; run the workflow up to 'scores' first")
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
-    for name in _COPIED:
-        source = paths.folder / name
-        if source.is_dir():
-            shutil.copytree(source, out / name)
-        elif source.is_file():
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, out / name)
     behind, count = JobsBehind(artifacts), 0
-    for each in archived:
-        if each.output.name == "training_pool" and not config.training_pool.publish_text:
-            continue
-        for file in each.files:
-            target = out / file.relative_to(paths.folder)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if each.output.schema is SCORED and each.values["benchmark"] in withheld:
-                write_table(target, SCORED, publishable(_rows(file), withheld))
-            else:
-                shutil.copyfile(file, target)
-            if each.output.schema is SCORED:
-                count += pq.read_metadata(target).num_rows
-        _write_manifest(each, paths, out, behind)
+    with scratch_folder(out) as folder:
+        for name in _COPIED:
+            source = paths.folder / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name)
+            elif source.is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, folder / name)
+        for each in archived:
+            if each.output.name == "training_pool" and not config.training_pool.publish_text:
+                continue
+            for file in each.files:
+                target = folder / file.relative_to(paths.folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if each.output.schema is SCORED and each.values["benchmark"] in withheld:
+                    write_table(target, SCORED, publishable(_rows(file), withheld))
+                else:
+                    shutil.copyfile(file, target)
+                if each.output.schema is SCORED:
+                    count += pq.read_metadata(target).num_rows
+            _write_manifest(each, paths, folder, behind)
+        folder.rename(out)
     return count
 
 

@@ -69,6 +69,20 @@ def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config
             assert SECRET not in content, path
 
 
+def test_an_export_that_fails_leaves_nothing_in_the_way(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
+    config, paths = run
+    file = paths.evaluation(MODEL, "gpqa_diamond", "vanilla")
+    whole = file.read_bytes()
+    pq.write_table(pq.read_table(file).drop_columns("verdict"), file)
+    out = tmp_path / "exports" / "out"
+    with pytest.raises(ValueError, match="does not have the columns of scored rows"):
+        export(config, paths, out)
+    assert not list(out.parent.iterdir())
+    file.write_bytes(whole)
+    assert export(config, paths, out) == 10
+    assert list(out.parent.iterdir()) == [out]
+
+
 def test_a_folder_with_something_in_it_and_a_run_without_scores_are_refused(
     run: tuple[Config, RunPaths], tmp_path: Path
 ) -> None:
