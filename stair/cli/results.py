@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,8 +134,10 @@ def compare(run: RunOption) -> None:
     from stair.reporting.comparison.stage import of_run, write
 
     settings, paths = open_job(run, "comparison")
-    write(of_run(settings, paths), settings, paths.comparison())
+    compared = of_run(settings, paths)
+    write(compared, settings, paths.comparison())
     record_origin(run, "comparison")
+    print(f"{paths.comparison('.md')}: {_counts(each.verdict for each in compared)}")
 
 
 @commands.command()
@@ -146,8 +149,15 @@ def claims(run: RunOption) -> None:
     from stair.reporting.claims.stage import of_run, write
 
     settings, paths = open_job(run, "claims")
-    write(of_run(settings, paths), settings, paths.claims())
+    judged = of_run(settings, paths)
+    write(judged, settings, paths.claims())
     record_origin(run, "claims")
+    print(f"{paths.claims('.md')}: {_counts(each.verdict for each in judged)}")
+
+
+def _counts(verdicts: Iterable[str]) -> str:
+    """How many there are of each verdict: `12 holds, 3 not run`."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
 
 
 @commands.command()

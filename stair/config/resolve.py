@@ -28,7 +28,7 @@ _DUMPED_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number and a date as text.
+    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number, and a date or 1:00:00 as text.
 
     A key given twice, a key that is no single value and an alias within itself are refused.
     """
@@ -60,7 +60,15 @@ _Loader.add_implicit_resolver(
     list("-+0123456789."),
 )
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    first: [
+        # YAML 1.1 reads 1:00:00 as 3600.
+        (
+            tag,
+            re.compile(f"(?!.*:)(?:{pattern.pattern})", pattern.flags) if tag.endswith((":int", ":float")) else pattern,
+        )
+        for tag, pattern in found
+        if tag != "tag:yaml.org,2002:timestamp"
+    ]
     for first, found in _Loader.yaml_implicit_resolvers.items()
 }
 

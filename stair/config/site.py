@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from stair.config.field_types import Positive, Strict, Text, Texts
-from stair.config.resolve import ConfigError
+from stair.config.resolve import ConfigError, read_yaml
 
 SITE = "site.yaml"
 _RESOLUTION_SECONDS = 60
@@ -72,9 +71,7 @@ def read_site(project: Path) -> Site:
     if not path.is_file():
         raise ConfigError(f"{SITE} does not exist: copy site.example.yaml to {SITE} and name your cluster's partitions")
     try:
-        return Site.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not YAML ({' '.join(str(error).split())})") from None
+        return Site.model_validate(read_yaml(path))
     except ValidationError as error:
         wrong = "; ".join(
             f"'{'.'.join(map(str, item['loc']))}': {item['msg']}"

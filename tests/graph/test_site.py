@@ -29,8 +29,10 @@ def test_the_example_is_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("partitions: {a: {minutes: 0, mem_mb: 1}}", "partitions.a.minutes"),
         ("partitions: {}", "partitions"),
         ("partition: {}", "partition"),
-        ("account: [", "is not YAML"),
-        ("account: \udcff", "is not YAML"),
+        ("account: [", "is not valid YAML"),
+        ("account: \udcff", "cannot be read"),
+        ("partitions: {a: {minutes: 60, mem_mb: 1}, a: {minutes: 90, mem_mb: 1}}", "the key 'a' stands twice"),
+        ("partitions: {a: {minutes: 1:00:00, mem_mb: 1}}", "partitions.a.minutes"),  # YAML 1.1 alone would read 3600
         (
             "partitions: {a: {minutes: 6, mem_mb: 1}}",
             "site.yaml: partitions.a.minutes is 6, so jobs are warned at their start",
