@@ -23,8 +23,8 @@ from stair.backbones.published import CONFIGS
 from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.method import Reflector, Segment
-from stair.runtime.histories import synthetic_histories
 from stair.runtime.measure import Measurer, Method
+from stair.runtime.measured_histories import synthetic_histories
 from stair.runtime.shapes import controlled_layers, random_model, shape_config
 from stair.runtime.units import FULL, NATIVE, Unit
 

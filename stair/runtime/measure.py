@@ -17,7 +17,7 @@ from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Bank, Reflector, Segment
 from stair.method.differential import Backend
-from stair.runtime.histories import History
+from stair.runtime.measured_histories import History
 from stair.runtime.prefix_bank import PrefixBank
 from stair.runtime.stopwatch import Stopwatch
 from stair.runtime.units import Unit

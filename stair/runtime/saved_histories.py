@@ -1,4 +1,4 @@
-"""The measured histories of a trained model: saved T1 turns, chosen by their names (appendix C.4)."""
+"""The histories of a trained model's runtime study: saved T1 turns, chosen by their names (appendix C.4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
-from stair.runtime.histories import History
+from stair.runtime.measured_histories import History
 
 
 class _SavedTurn(NamedTuple):

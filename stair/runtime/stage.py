@@ -13,7 +13,7 @@ from stair.jobs.leases import Lease
 from stair.jobs.progress import Progress
 from stair.records.manifest import write_manifest
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.runtime.histories import History
+from stair.runtime.measured_histories import History
 from stair.runtime.repetitions import Line, write_lines
 from stair.runtime.study import Study, open_study
 from stair.runtime.units import Unit

@@ -13,7 +13,7 @@ from stair.core import ReadSpecification
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest, ids_digest
 from stair.records.manifest import hardware
-from stair.runtime.histories import History, synthetic_histories, synthetic_lengths
+from stair.runtime.measured_histories import History, synthetic_histories, synthetic_lengths
 from stair.runtime.saved_histories import saved_histories
 from stair.runtime.units import Sizes, Unit, resolved_sizes, units
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from stair.runtime.histories import History
+from stair.runtime.measured_histories import History
 
 if TYPE_CHECKING:  # a GPU's own Python may lack the package that configurations are made of
     from stair.config.runtime import Growth, Runtime, Variant

@@ -11,8 +11,8 @@ from transformers import PreTrainedModel
 from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.method import Reflector
-from stair.runtime.histories import History
 from stair.runtime.measure import Measurer, Method
+from stair.runtime.measured_histories import History
 from stair.runtime.repetitions import Line
 from tests.conftest import LAYERS, TOKENS
 

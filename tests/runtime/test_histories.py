@@ -18,7 +18,7 @@ from stair.core import user_message
 from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import write_table
-from stair.runtime.histories import synthetic_histories, synthetic_lengths
+from stair.runtime.measured_histories import synthetic_histories, synthetic_lengths
 from stair.runtime.saved_histories import bank_entries, first_long_ones, saved_histories
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""A measured history, and histories of random tokens (appendix C.4). Imports nothing of the pipeline but its seeds."""
+"""A measured history of the runtime study, and histories of random tokens (appendix C.4). Needs no package of the pipeline."""
 
 from __future__ import annotations
 
