@@ -1,6 +1,7 @@
 """Mends what Snakemake's Slurm executor makes of some answers and errors. It is the only module that changes the executor.
 
-- Slurm does not answer: after a few questions the executor drops the jobs that it asked about. It now asks again later.
+- Slurm does not answer: after a few questions the executor drops the jobs that it asked about, and says nothing. It now asks
+  again later, and a warning says so.
 - Slurm no longer knows a job, because its controller lost its state, or because the driver was suspended for longer than
   Slurm remembers ended jobs: the executor keeps waiting for it. Such a job now counts as failed, and is submitted again.
 - Accounting says who cancelled a job (`CANCELLED by 0`): the executor does not know this state and keeps waiting. It now
@@ -41,11 +42,18 @@ def mend_answers() -> None:
     if ask.__module__ == __name__:
         return
     seen: dict[str, float] = {}
+    silent = False
 
-    async def asked(*words: Any) -> tuple[dict[str, str], float]:
-        states, seconds = await ask(*words)
+    async def asked(command: str, logger: Any) -> tuple[dict[str, str], float]:
+        nonlocal silent
+        states, seconds = await ask(command, logger)
         if states is None:
+            if not silent:
+                program = command.partition(" ")[0]
+                logger.warning(f"Slurm does not answer {program}; submitted jobs continue, and the run asks again")
+            silent = True
             return {}, 0.0  # an answer without jobs makes the executor ask again
+        silent = False
         states = {job: state.partition(" ")[0] for job, state in states.items()}
         taken = [job for job, state in states.items() if state in _MAY_BE_REQUEUED]
         now = time.monotonic()

@@ -84,8 +84,10 @@ def test_accounts_are_asked_for_once_and_not_with_each_job() -> None:
     assert next(submitter.get_account_arg(job)) == " -A lab"
 
 
-def test_jobs_outlast_a_question_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([(None, None), ({"7": "RUNNING"}, 0.1)])
+def test_jobs_outlast_questions_without_an_answer_and_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([(None, None), (None, None), ({"7": "RUNNING"}, 0.1), (None, None)])
+    warnings: list[str] = []
+    logger = SimpleNamespace(warning=warnings.append)
 
     async def ask(command: str, logger: object) -> object:
         return next(answers)
@@ -94,8 +96,12 @@ def test_jobs_outlast_a_question_without_an_answer(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(executor, "query_job_status", ask)
     mend_answers()
     mend_answers()
-    assert asyncio.run(executor.query_job_status("squeue", None)) == ({}, 0.0)
-    assert asyncio.run(executor.query_job_status("squeue", None)) == ({"7": "RUNNING"}, 0.1)
+    told = []
+    for expected in (({}, 0.0), ({}, 0.0), ({"7": "RUNNING"}, 0.1), ({}, 0.0)):
+        assert asyncio.run(executor.query_job_status("squeue --states=all", logger)) == expected
+        told.append(len(warnings))
+    assert told == [1, 1, 1, 2]
+    assert warnings[0].startswith("Slurm does not answer squeue; ")
 
 
 def test_a_job_that_slurm_has_forgotten_counts_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
