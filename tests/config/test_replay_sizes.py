@@ -11,15 +11,9 @@ import yaml
 
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 from stair.config.resolve import ConfigError, dump, merge, resolve, validate
+from tests.replay.design_rules import sizes_of
 
 ROOT = Path(__file__).parents[2]
-
-
-def sizes_of(run: str) -> Sizes:
-    """A run's sizes as the library takes them."""
-    replay = resolve(ROOT, {"run": run}).replay
-    assert replay is not None
-    return replay.sizes()
 
 
 def test_the_papers_sizes() -> None:

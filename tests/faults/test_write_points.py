@@ -28,7 +28,7 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.faults.harness import Kill, every_kill, forked, some_of
 from tests.privileges import give_up_capabilities
 from tests.protocol.conftest import made
-from tests.protocol.protocol_cases import Study, WatchedEngine
+from tests.protocol.protocol_cases import Study, WatchedEngine, fresh
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
 
@@ -52,13 +52,9 @@ def study(
 WHOLE = Shard(0, 1)
 
 
-def at(study: Study, folder: Path) -> Study:
-    return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
-
-
 def generate(study: Study, folder: Path, shard: Shard = WHOLE) -> None:
     """One shard, as the stage's command runs it."""
-    here = at(study, folder)
+    here = fresh(study, folder)
     work = folder / CONDITION
     run_shard(
         lambda _: iter(shard.share(here.chains(CONDITION))),
@@ -73,7 +69,7 @@ def generate(study: Study, folder: Path, shard: Shard = WHOLE) -> None:
 def seal(study: Study, folder: Path) -> None:
     """The table with its manifest, and the log made one file."""
     output = folder / "responses" / f"{CONDITION}.parquet"
-    chains = sorted(at(study, folder).chains(CONDITION), key=lambda chain: (chain.session_id, chain.sample))
+    chains = sorted(fresh(study, folder).chains(CONDITION), key=lambda chain: (chain.session_id, chain.sample))
     count = write_table(output, RESPONSES, sealed_rows(chains, folder / CONDITION))
     write_manifest(output, stage="evaluation", settings={"turns": 4}, responses=count)
     compact(folder / CONDITION, always=True)
@@ -197,7 +193,7 @@ def test_a_second_writer_on_a_shard_is_refused(study: Study, tmp_path: Path) -> 
             os.read(reader, 1)
             return WatchedEngine(study.model)
 
-        here = at(study, tmp_path)
+        here = fresh(study, tmp_path)
         work = tmp_path / CONDITION
         progress = (tmp_path / "progress", CONDITION)
         run_shard(lambda _: iter(here.chains(CONDITION)), work, Shard(0, 1), load, progress, work / "shard-0-of-1.json")

@@ -167,6 +167,11 @@ class Study:
         return rows
 
 
+def fresh(study: Study, folder: Path) -> Study:
+    """The same study in another folder."""
+    return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
+
+
 def rows_of(chains: list[SessionChain]) -> Rows:
     """All rows in the order in which they are sealed."""
     return in_order([row for chain in chains for row in chain.rows])

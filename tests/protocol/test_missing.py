@@ -27,7 +27,7 @@ from stair.protocol.invariants import CheckedTurn, wrongly_captured
 from stair.protocol.session import SessionChain
 from stair.records.keys import ids_digest
 from stair.records.worklog import WorkLogWriter
-from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order
+from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order
 
 BLOCK = 32
 """The smallest chunk in which a prompt goes through the model."""
@@ -115,10 +115,6 @@ class OnlyShard:
     def entries(self) -> list[dict[str, Any]]:
         told = yaml.safe_load((self.work / "shard-0-of-1.missing.yaml").read_text())
         return list(told["evaluation"]["missing"])
-
-
-def fresh(study: Study, folder: Path) -> Study:
-    return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
 
 
 def some_of(study: Study, condition: str, *turns: int) -> tuple[Rows, list[tuple[Mapping[str, Any], Request]]]:

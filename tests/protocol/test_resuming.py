@@ -20,7 +20,7 @@ from stair.protocol.chain_shards import run_shard, sealed_rows
 from stair.protocol.runner import finished
 from stair.records.keys import ids_digest
 from tests.conftest import LAYERS
-from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, in_order, rows_of
+from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order, rows_of
 
 
 def cut_off(study: Study, condition: str, after: int, writer: str = "shard-0-of-1") -> int:
@@ -28,11 +28,6 @@ def cut_off(study: Study, condition: str, after: int, writer: str = "shard-0-of-
     with pytest.raises(KeyboardInterrupt):
         study.go(condition, WatchedEngine(study.model, stop_after=after), writer)
     return len([key for key, record in study.log(condition).items() if "response_ids" in record])
-
-
-def fresh(study: Study, folder: Path) -> Study:
-    """The same study in another folder."""
-    return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import Path
 
+from stair.config import resolve
 from stair.config.crossed_sizes import GroupSizes, Sizes, Sources
 from stair.replay.design.crossed import Coverage, Design
 
@@ -13,6 +15,13 @@ Sessions = Mapping[str, Sequence[str]]
 Samples = Mapping[str, Sequence[int]]
 Replay = tuple[str, str, int, int]
 """A current problem, a session, a sample and a depth."""
+
+
+def sizes_of(run: str) -> Sizes:
+    """The sizes that a run's configuration gives to the design."""
+    replay = resolve(Path(__file__).parents[2], {"run": run}).replay
+    assert replay is not None
+    return replay.sizes()
 
 
 def blocks_of(members: Sequence[tuple[str, int]], sessions: Sessions, depth: int) -> set[frozenset[tuple[str, int]]]:

@@ -5,27 +5,15 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import combinations, permutations
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stair.config import resolve
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 from stair.replay.design.crossed import Design, crossed_design
 from stair.sessions.evaluation_sessions import evaluation_sessions
-from tests.replay.design_rules import broken_rules
-
-ROOT = Path(__file__).parents[2]
-
-
-def sizes_of(run: str) -> Sizes:
-    """A run's sizes."""
-    replay = resolve(ROOT, {"run": run}).replay
-    assert replay is not None
-    return replay.sizes()
-
+from tests.replay.design_rules import broken_rules, sizes_of
 
 PAPER = sizes_of("paper")
 
