@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import combinations, permutations
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -15,6 +16,7 @@ from stair.replay.design.crossed import Design, crossed_design
 from stair.sessions.evaluation_sessions import evaluation_sessions
 from tests.replay.design_rules import broken_rules, sizes_of
 
+ROOT = Path(__file__).parents[2]
 PAPER = sizes_of("paper")
 
 
