@@ -32,8 +32,12 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
     from stair.graph.artifacts import Artifacts
 
     settings, paths = open_run(run)
+    # An unneeded job may be run too. Inputs are those of the graph that leaves unneeded jobs out: a table of a restored
+    # archive, say, has fewer.
+    needed = Artifacts(settings, paths).by_file
     for artifact in Artifacts(settings, paths, include_unneeded=True).of(rule, *name):
-        absent = next((file for file in artifact.inputs if not file.exists()), None)
+        inputs = needed.get(artifact.manifest, artifact).inputs
+        absent = next((file for file in inputs if not file.exists()), None)
         if absent is not None:
             raise ValueError(
                 f"{absent} does not exist; {artifact.title} needs it; to make it: stair reproduce --run {settings.run}"
