@@ -356,9 +356,9 @@ def runtime(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> N
     from stair.jobs.gpus import own_gpus
     from stair.runtime import stage
 
-    settings, paths = open_job(run, "runtime", model)
     if copied_existing(run, "runtime", model, runs=False):
         return
+    settings, paths = open_job(run, "runtime", model)
     with own_gpus(settings.gpus_for("transformers")):
         stage.run(settings, paths, model)
     record_origin(run, "runtime", model)
