@@ -34,13 +34,13 @@ class Sources:
     slices: tuple[slice, ...]
 
     @classmethod
-    def of(cls, kinds: Sequence[int], device: torch.device) -> Sources:
+    def of(cls, categories: Sequence[int], device: torch.device) -> Sources:
         """From the index in CATEGORIES of every position of a prefix."""
-        assert all(0 <= kind < _CURRENT for kind in kinds), "a prefix has no current turn"
-        categories = torch.tensor(kinds, dtype=torch.long, device=device)
-        ends = torch.bincount(categories, minlength=_CURRENT).cumsum(0).tolist()
+        assert all(0 <= category < _CURRENT for category in categories), "a prefix has no current turn"
+        of_positions = torch.tensor(categories, dtype=torch.long, device=device)
+        ends = torch.bincount(of_positions, minlength=_CURRENT).cumsum(0).tolist()
         return cls(
-            categories.argsort(stable=True),
+            of_positions.argsort(stable=True),
             tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False)),
         )
 

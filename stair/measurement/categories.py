@@ -26,23 +26,23 @@ class Turn:
 class Labelled:
     """A prompt whose tokens have categories.
 
-    `of` holds each token's index in `CATEGORIES`. The first `prefix` tokens are the source history: everything before
+    `categories` holds each token's index in `CATEGORIES`. The first `prefix` tokens are the source history: everything before
     the current user header. `body` is the current user body, as positions in the prompt (end exclusive).
     """
 
     ids: tuple[int, ...]
-    of: tuple[int, ...]
+    categories: tuple[int, ...]
     prefix: int
     body: tuple[int, int]
 
     def __post_init__(self) -> None:
-        assert len(self.ids) == len(self.of)
+        assert len(self.ids) == len(self.categories)
         assert self.prefix <= self.body[0] <= self.body[1] <= len(self.ids)
 
     @property
     def history(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Ids and categories of the source history."""
-        return self.ids[: self.prefix], self.of[: self.prefix]
+        return self.ids[: self.prefix], self.categories[: self.prefix]
 
     @property
     def turn(self) -> Turn:
@@ -65,20 +65,20 @@ def label(renderer: Renderer, history: Sequence[Exchange], user: str) -> Labelle
     ids, places = renderer.encode_places(text)
     last = bodies[-1][1]
     header = text.rfind(renderer.markers.start, 0, last.start + 1)
-    kinds, current = [], []
+    categories, current = [], []
     for position, place in enumerate(places):
         if place.start >= header:
-            kinds.append(_CURRENT)
+            categories.append(_CURRENT)
             if last.start <= place.start and place.stop <= last.stop:
                 current.append(position)
             continue
         while bodies[0][1].stop <= place.start:
             bodies.pop(0)
-        kind, body = bodies[0]
-        kinds.append(kind if body.start <= place.start and place.stop <= body.stop else _TEMPLATE)
+        category, body = bodies[0]
+        categories.append(category if body.start <= place.start and place.stop <= body.stop else _TEMPLATE)
     if not current:
         raise ValueError(f"the current user body has no token of its own in {text[header:]!r}")
-    return Labelled(tuple(ids), tuple(kinds), kinds.index(_CURRENT), (current[0], current[-1] + 1))
+    return Labelled(tuple(ids), tuple(categories), categories.index(_CURRENT), (current[0], current[-1] + 1))
 
 
 def _bodies(markers: TurnMarkers, text: str, history: Sequence[Exchange], user: str) -> Iterator[tuple[int, range]]:

@@ -53,13 +53,13 @@ class Probe:
         self.model, self.layers = model, tuple(layers)
 
     @torch.inference_mode()
-    def measure(self, prefix: Prefix, kinds: Sequence[int], turns: Turns) -> Measured:
-        """Run `turns` behind `prefix` and return what was measured; `kinds` are the categories of the prefix's tokens."""
-        if len(kinds) != len(prefix.ids):
-            raise ValueError(f"{len(kinds)} categories are given for a prefix of {len(prefix.ids)} tokens")
+    def measure(self, prefix: Prefix, categories: Sequence[int], turns: Turns) -> Measured:
+        """Run `turns` behind `prefix` and return the measurements; `categories` are those of the prefix's tokens."""
+        if len(categories) != len(prefix.ids):
+            raise ValueError(f"{len(categories)} categories are given for a prefix of {len(prefix.ids)} tokens")
         working = torch.float64 if self.model.dtype == torch.float64 else torch.float32
         weights = turns.weights.to(working)
-        sources = Sources.of(kinds, turns.ids.device)
+        sources = Sources.of(categories, turns.ids.device)
         pooled = _Pooled(weights)
         attended: dict[int, tuple[Tensor, Tensor | None]] = {}
         decoder = self.model.base_model

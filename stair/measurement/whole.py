@@ -54,13 +54,13 @@ def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> M
             both = outputs["projected", layer].view(len(prompt.ids), -1, 2 * architecture.head_dim)
             gate = both[..., architecture.head_dim :]
         weight = decoder.layers[layer].self_attn.o_proj.weight
-        return naive.reads(alphas[layer], values, weight, prompt.of, prompt.body, gate)
+        return naive.reads(alphas[layer], values, weight, prompt.categories, prompt.body, gate)
 
     hidden = outputs["embedding"].shape[-1]
     return Measured(
         mean("embedding")[None],
         torch.stack([mean(("block", layer)) for layer in range(architecture.layers)])[None],
-        torch.stack([naive.masses(alpha, prompt.of, prompt.body) for alpha in alphas.values()])[None],
+        torch.stack([naive.masses(alpha, prompt.categories, prompt.body) for alpha in alphas.values()])[None],
         torch.stack([read(layer) for layer in layers])[None] if layers else ids.new_empty(1, 0, 4, hidden),
         torch.stack([mean(("mlp", layer + 1)) for layer in layers])[None] if layers else ids.new_empty(1, 0, hidden),
     )

@@ -21,7 +21,7 @@ HISTORY = [
 def text_of(renderer: Renderer, labelled: Labelled, category: int) -> str:
     return str(
         renderer.tokenizer.decode(
-            [token for token, of in zip(labelled.ids, labelled.of, strict=True) if of == category]
+            [token for token, of in zip(labelled.ids, labelled.categories, strict=True) if of == category]
         )
     )
 
@@ -38,8 +38,8 @@ def test_the_categories_are_the_bodies_the_template_and_the_current_turn(rendere
     current = "<|im_start|>user\nWhat is 7 + 8?<|im_end|>\n<|im_start|>assistant\n"
     assert text_of(renderer, labelled, CURRENT) == current
     assert renderer.tokenizer.decode(labelled.ids[labelled.body[0] : labelled.body[1]]) == "What is 7 + 8?"
-    assert set(labelled.of[: labelled.prefix]) <= {USER, ASSISTANT, TEMPLATE}
-    assert set(labelled.of[labelled.prefix :]) == {CURRENT}
+    assert set(labelled.categories[: labelled.prefix]) <= {USER, ASSISTANT, TEMPLATE}
+    assert set(labelled.categories[labelled.prefix :]) == {CURRENT}
 
 
 def test_the_prefix_does_not_depend_on_the_current_problem_and_grows_with_the_turns(renderer: Renderer) -> None:
