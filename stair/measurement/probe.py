@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from stair.backbones.architecture import describe
-from stair.backbones.attention_modules import key_source, per_head, query_source
+from stair.backbones.attention_modules import gate_logits, key_source, per_head, query_source
 from stair.backbones.prefix import Prefix, run
 from stair.measurement.attention import Layer, Sources, attend
 from stair.measurement.layers import check_measured_layers
@@ -122,8 +122,7 @@ class Probe:
             heads = (*recorded["queries"].shape[:2], -1, architecture.head_dim)
             gate = None
             if architecture.gated and measured:
-                both = recorded["projected"].view(*heads[:3], 2 * architecture.head_dim)
-                gate = both[..., architecture.head_dim :]
+                gate = gate_logits(recorded["projected"], architecture.head_dim)
             layer = Layer(
                 rotate(per_head(recorded["queries"], architecture.head_dim).transpose(1, 2), cos, sin),
                 keys[0],

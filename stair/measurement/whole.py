@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.backbones.architecture import describe
+from stair.backbones.attention_modules import gate_logits
 from stair.measurement import naive
 from stair.measurement.categories import Labelled
 from stair.measurement.probe import Measured
@@ -51,8 +52,7 @@ def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> M
         values = outputs["values", layer].view(len(prompt.ids), -1, architecture.head_dim).transpose(0, 1)
         gate = None
         if architecture.gated:
-            both = outputs["projected", layer].view(len(prompt.ids), -1, 2 * architecture.head_dim)
-            gate = both[..., architecture.head_dim :]
+            gate = gate_logits(outputs["projected", layer], architecture.head_dim)
         weight = decoder.layers[layer].self_attn.o_proj.weight
         return naive.reads(alphas[layer], values, weight, prompt.categories, prompt.body, gate)
 

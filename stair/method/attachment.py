@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from stair.backbones.architecture import describe
-from stair.backbones.attention_modules import key_source, per_head, query_source
+from stair.backbones.attention_modules import gate_logits, key_source, per_head, query_source
 from stair.method.control import Receipt, RowControl
 from stair.method.differential import Backend
 from stair.method.readout import RowReadout
@@ -112,8 +112,7 @@ class Attachment:
             queries[:] = [per_head(output, architecture.head_dim)]
 
         def keep_gates(_: nn.Module, args: Any, output: Tensor) -> None:
-            both = output.view(*output.shape[:2], architecture.query_heads, 2 * architecture.head_dim)
-            gates[:] = [both[..., architecture.head_dim :].flatten(2)]
+            gates[:] = [gate_logits(output, architecture.head_dim).flatten(2)]
 
         # Under LoRA the readout passes through the frozen weight alone (appendix B.3), not the adapter.
         frozen = getattr(module.o_proj, "base_layer", module.o_proj)
