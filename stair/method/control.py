@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from torch import Tensor
 
@@ -51,6 +52,15 @@ class Receipt:
     _segments: int = 0
     # By (chunk, layer), so that recomputation under activation checkpointing counts once.
     _squares: dict[tuple[int, int], Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def begun(cls, bank: Bank | None) -> Self:
+        """Return the receipt of a control that begins now with this bank; None for a control that reads none."""
+        return cls() if bank is None else cls(bank_tokens=bank.tokens, _bank=bank, _segments=len(bank.segments))
+
+    def add_readout(self, chunk: int, index: int, readout: Tensor) -> None:
+        """Record a chunk's readout, of any shape, at the layer of this index."""
+        self._squares[chunk, index] = readout.detach().float().square().sum()
 
     @property
     def bank_digest(self) -> str | None:

@@ -19,10 +19,8 @@ class RowReadout:
     def __init__(self, control: RowControl, rotary: Rotary, backend: Backend) -> None:
         self.control, self.rotary, self.backend = control, rotary, backend
         bank = control.bank if not isinstance(control.controller, BankFree) else None
-        self.bank_tokens = 0 if bank is None else bank.tokens
-        self.receipt = Receipt(bank_tokens=self.bank_tokens)
-        if bank is not None:
-            self.receipt._bank, self.receipt._segments = bank, len(bank.segments)
+        self.receipt = Receipt.begun(bank)
+        self.bank_tokens = self.receipt.bank_tokens
         self.columns: slice | Tensor = slice(0)
         self.controlled = 0
         self._positions = torch.empty(0, dtype=torch.long)
@@ -60,7 +58,7 @@ class RowReadout:
         controller = self.control.controller
         assert isinstance(controller, BankFree)
         scales = controller.scales[index].flatten().to(attention.device)
-        self._note(index, attention * scales)
+        self.receipt.add_readout(self._chunk, index, attention * scales)
         return (attention * (1.0 + scales)).to(attention.dtype)
 
     def update(self, index: int, queries: Tensor, gate: Tensor | None, weight: Tensor) -> Tensor | None:
@@ -78,7 +76,7 @@ class RowReadout:
         readout = self._read(index, queries).transpose(0, 1).flatten(1)
         if self.control.specification.variant == "zero":
             readout = readout * 0.0
-        self._note(index, readout)
+        self.receipt.add_readout(self._chunk, index, readout)
         return F.linear(readout if gate is None else readout * gate, weight)
 
     def _read(self, index: int, queries: Tensor) -> Tensor:
@@ -105,6 +103,3 @@ class RowReadout:
             variant=read.readout,
             value_order=order,
         )[0]
-
-    def _note(self, index: int, readout: Tensor) -> None:
-        self.receipt._squares[self._chunk, index] = readout.detach().float().square().sum()
