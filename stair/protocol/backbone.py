@@ -101,19 +101,11 @@ class Backbone:
         Raises:
             ValueError: the files are not those of the model, or its attention needs a GPU that is not there.
         """
-        import torch
-
+        from stair.backbones.device_and_dtype import DTYPES, device_for
         from stair.backbones.load import load_model
-        from stair.engines.transformers.engine import DTYPES
 
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        attention = self.engine.attention
-        if attention == "flash_attention_2" and device == "cpu":
-            raise ValueError(
-                "transformers.attention: FlashAttention2 needs a GPU, and there is none here; set it to sdpa"
-            )
-        return load_model(self.folder, dtype=DTYPES[self.settings.dtype], device=device, attention=attention)
+        dtype, attention = DTYPES[self.settings.dtype], self.engine.attention
+        return load_model(self.folder, dtype=dtype, device=device_for(device, attention), attention=attention)
 
     def sampling(self, settings: Sampling) -> SamplingSettings:
         """The configured sampling as the engine draws it: the two truncate differently (docs/sampling.md)."""

@@ -106,9 +106,9 @@ def _device(config: Config) -> tuple[str, str]:
     """The device as torch calls it, and as people do."""
     import torch
 
-    device = config.transformers.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    from stair.backbones.device_and_dtype import resolved_device
+
+    device = resolved_device(config.transformers.device)
     return device, torch.cuda.get_device_name() if device == "cuda" else str(hardware()["processor"])
 
 
@@ -157,8 +157,8 @@ def _saved(config: Config, paths: RunPaths, model: str) -> Study:
 def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
     """The study of random weights on random histories; reduced on a CPU."""
     from stair.backbones.architecture import describe
+    from stair.backbones.device_and_dtype import DTYPES
     from stair.engines.choice import engine_choice
-    from stair.engines.transformers.engine import DTYPES
     from stair.method import Reflector
     from stair.runtime.measure import Method
     from stair.runtime.shapes import controlled_layers, random_model, shape_config

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stair.backbones.device_and_dtype import DTYPES
 from stair.backbones.load import load_model
 from stair.config.backbones import Model
 from stair.config.model import Config
@@ -13,7 +14,6 @@ from stair.conversation.renderer import Exchange, Renderer
 from stair.core import TURNS, user_message
 from stair.engines.base import Request
 from stair.engines.transformers import TransformersEngine
-from stair.engines.transformers.engine import DTYPES
 from stair.grading.item import Kind, ScoreItem
 from stair.grading.pool import score_many
 from stair.protocol.backbone import sampling_settings

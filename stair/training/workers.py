@@ -12,6 +12,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from stair.backbones.device_and_dtype import resolved_device
+
 Item = TypeVar("Item")
 
 _PATIENCE = timedelta(hours=6)
@@ -82,8 +84,7 @@ class Workers:
 
 def local_device(device: str) -> str:
     """The device of this worker: `auto` is a GPU if there is one; each worker of a machine has its own."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = resolved_device(device)
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device == "cuda" else device
 
 

@@ -14,6 +14,7 @@ import torch
 
 from stair.backbones.architecture import describe
 from stair.backbones.architectures import FILES
+from stair.backbones.device_and_dtype import DTYPES, device_for
 from stair.backbones.load import load_model
 from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
@@ -23,8 +24,6 @@ from stair.engines.transformers.passes import PAD_BLOCK, Passes
 from stair.engines.transformers.prefill import Prefill
 from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Segment, load_adapter
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
 class TransformersEngine:
@@ -101,7 +100,6 @@ class TransformersEngine:
         device: str,
         attention: str,
         tokens: int,
-        revision: str | None = None,
         adapter: tuple[Path, str] | None = None,
         **options: Any,
     ) -> TransformersEngine:
@@ -113,13 +111,8 @@ class TransformersEngine:
         Raises:
             ValueError: the folder holds no such model or adapter, or FlashAttention2 is asked for without a GPU.
         """
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if attention == "flash_attention_2" and device == "cpu":
-            raise ValueError(
-                "transformers.attention: FlashAttention2 needs a GPU, and there is none here; set it to sdpa"
-            )
-        model: Any = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention, revision=revision)
+        device = device_for(device, attention)
+        model: Any = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention)
         if adapter is not None:
             model = load_adapter(model, adapter[0]).get_base_model()
             options["adapter"] = adapter[1]
