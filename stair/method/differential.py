@@ -38,7 +38,7 @@ def differential_read(
     value_order   [batch, kv_heads, bank] integers: entry j carries the value at value_order[..., j] instead of its own
 
     The result has the queries' dtype; sums are float32 or wider. Differentiable in queries and normals.
-    Raises ValueError for shapes that do not fit, lengths outside the bank, an order that leaves a row's entries, and an
+    Raises ValueError for shapes or dtypes that do not fit, lengths outside the bank, an order that leaves a row's entries, and an
     unknown or unusable backend.
     """
     _check(queries, keys, values, normals, smoothing)
@@ -134,7 +134,8 @@ def _check(queries: Tensor, keys: Tensor, values: Tensor, normals: Tensor, smoot
         raise ValueError(f"queries {list(queries.shape)} and keys {list(keys.shape)} do not fit")
     if normals.shape != (heads, head_dim):
         raise ValueError(f"normals have shape {list(normals.shape)}; these queries need {[heads, head_dim]}")
+    if queries.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        raise ValueError(f"queries are float16, bfloat16, float32 or float64, not {queries.dtype}")
     if not queries.dtype == keys.dtype == values.dtype:
         raise ValueError(f"queries, keys and values have one dtype, not {queries.dtype}, {keys.dtype}, {values.dtype}")
     check_smoothing(smoothing)
-    assert queries.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)

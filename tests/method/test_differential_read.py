@@ -194,6 +194,7 @@ def test_extreme_logits_stay_finite() -> None:
         ),
         ({"keys": torch.zeros(1, 2, 40, 8)}, "do not fit"),
         ({"values": torch.zeros(1, 3, 40, 8)}, "one dtype"),
+        ({"queries": torch.zeros(1, 3, 5, 8, dtype=torch.long)}, "float64, not torch.int64"),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict, message: str) -> None:

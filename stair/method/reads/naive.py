@@ -52,7 +52,6 @@ def read(
     smoothing: float,
     variant: Readout,
     value_order: Tensor | None,
-    centered: bool = True,
 ) -> Tensor:
     """The naive backend of `differential_read`; every row forms its tokens x bank matrices."""
     groups = queries.shape[1] // keys.shape[1]
@@ -75,7 +74,6 @@ def read(
                 units,
                 smoothing=smoothing,
                 variant=variant,
-                centered=centered,
             )
         )
     return torch.stack(rows)
