@@ -9,7 +9,6 @@ from torch import Tensor
 
 from stair.training.turn_memory import CHUNK_TOKENS
 
-_CHUNK_TOKENS = CHUNK_TOKENS
 # Rows of the output layer that are widened at once on a CPU: 80 MiB at 2,560 channels.
 _WIDENED_ROWS = 8192
 
@@ -72,8 +71,8 @@ class _Chunked(torch.autograd.Function):
         gradient = torch.empty_like(student, dtype=wide) if needs_gradient else student.new_empty(0)
         ce = torch.zeros((), dtype=wide, device=student.device)
         divergence = torch.zeros_like(ce)
-        for start in range(0, tokens, _CHUNK_TOKENS):
-            part = slice(start, start + _CHUNK_TOKENS)
+        for start in range(0, tokens, CHUNK_TOKENS):
+            part = slice(start, start + CHUNK_TOKENS)
             sums, slope = _chunk(
                 student[part], teacher[part], head, targets[part, None], cross_entropy, kl, needs_gradient
             )

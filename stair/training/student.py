@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.backbones.architecture import describe
-from stair.core import ReadSpecification
+from stair.core import SMOOTHING, ReadSpecification
 from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
 from stair.method.storage import share
 from stair.records.seeds import seed_of
@@ -39,7 +39,7 @@ class Student:
     attachment: Attachment | None
     controller: Reflector | BankFree | None
     adapted: Any = None
-    smoothing: float = 1e-6
+    smoothing: float = SMOOTHING
 
     @classmethod
     def new(cls, model: Any, settings: Controller, *seed: str) -> Student:

@@ -29,7 +29,7 @@ def gradient(parts: ObjectiveParts, student: Tensor, scale: float = 1.0) -> Tens
 def test_values_and_gradients_are_the_written_ones(
     tokens: int, chunk: int, cross_entropy: float, kl: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objective, "_CHUNK_TOKENS", chunk)
+    monkeypatch.setattr(objective, "CHUNK_TOKENS", chunk)
     student, teacher, head, targets = case(tokens)
     found = response_objective(student, teacher, head, targets, cross_entropy=cross_entropy, kl=kl)
     expected = response_objective_naive(student, teacher, head, targets, cross_entropy=cross_entropy, kl=kl)
