@@ -91,12 +91,6 @@ class Measurer:
         self._watch = Stopwatch(self._device)
         self.memory = self._watch.memory
 
-    @property
-    def entry_bytes(self) -> int:
-        """Bytes of one bank entry: keys and values of all controlled layers."""
-        width = torch.finfo(self._dtype).bits // 8
-        return 2 * len(self._layers) * self._facts.kv_heads * self._facts.head_dim * width
-
     def construct(self, history: History) -> Segment:
         """Return the bank of a history's T1 turn by exact-token replay, on the host (appendix B.1).
 

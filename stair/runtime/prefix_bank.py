@@ -11,7 +11,7 @@ class PrefixBank(Bank):
     """The first `limit` entries of some segments, on the host, in copies of their own.
 
     `tokens` stays the length M of the whole bank: the current query keeps position M + p. The read is that of the whole bank
-    with `RowControl.limit`; the transfer and the memory are those of the prefix.
+    with `ReadSpecification.limit`; the transfer and the memory are those of the prefix.
     """
 
     def __init__(self, layers: Sequence[int], segments: Sequence[Segment], limit: int) -> None:
