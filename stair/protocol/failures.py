@@ -39,7 +39,10 @@ class ResponsesFailed(ValueError):
 
 
 class Failures(list[Failed]):
-    """The responses that one attempt could not generate, in the order in which they failed."""
+    """The responses that one attempt could not generate, in the order in which they failed.
+
+    `append` adds one without the count of failures in a row: its process died, or its engine ends with it.
+    """
 
     _in_a_row = 0
 

@@ -83,7 +83,7 @@ def condition_checks(
 ) -> list[Check]:
     """What the rows of one condition must hold by themselves.
 
-    `reads` says whether its controller reads a bank, `acts` whether it acts during prefill at all (null: as `reads`),
+    `reads` says whether its controller reads a bank, `acts` whether it acts during prefill at all (None: as `reads`),
     `cut` what `evaluation.missing` names.
     """
     acts = reads if acts is None else acts
@@ -133,7 +133,7 @@ def wrongly_captured(
 
 
 def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Check]:
-    """How often a path was taken that is not the usual one: told, never failed."""
+    """How often responses take a path that is not the usual one: reported, and no reason to fail."""
     later = [row for row in rows if row.turn > 1]
     checks = [
         _share("share of re-tokenised histories", scope, [row.history_retokenised for row in later]),

@@ -22,12 +22,12 @@ wherever it lies: so do its numbers.
 """
 
 ChunkSink = Callable[[int, int, torch.Tensor, torch.Tensor], None]
-"""Told of one chunk at one layer: the layer's index, the chunk's first column, keys and values [rows, columns, heads, dim]."""
+"""Receives one chunk at one layer: the layer's index, the chunk's first column, keys and values [rows, columns, heads, dim]."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass left behind."""
+    """The result of a pass."""
 
     cache: DynamicCache | None
     """States of all rows, where they were to be kept."""

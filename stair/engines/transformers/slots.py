@@ -91,6 +91,7 @@ class _LinearSlots(LinearAttentionLayer):
         self._before = None
 
     def update_recurrent_state(self, recurrent_states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
+        """Replaces the state, which Transformers would overwrite: so `begin` keeps the earlier one without a copy."""
         self.recurrent_states[state_idx] = recurrent_states
         return recurrent_states
 
