@@ -83,13 +83,7 @@ def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Rende
 
 def bank_entries(response: Iterable[int], renderer: Renderer) -> int:
     """Return how many states a T1 response gives to the bank (appendix B.1): the token drawn last has none."""
-    ids = list(response)
-    return capture_length(
-        ids,
-        processed=max(len(ids) - 1, 0),
-        end_of_thinking=renderer.end_of_thinking,
-        stop_ids=renderer.stop_ids,
-    )
+    return capture_length(list(response), end_of_thinking=renderer.end_of_thinking, stop_ids=renderer.stop_ids)
 
 
 def _conversations(config: Config, paths: RunPaths, settings: Runtime) -> tuple[dict[str, str], dict[str, list[str]]]:

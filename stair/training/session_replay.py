@@ -180,7 +180,6 @@ class _Session:
         assert bank is not None and self.student.attachment is not None
         length = capture_length(
             turn.response_ids,
-            processed=len(turn.response_ids) - 1,
             end_of_thinking=renderer.end_of_thinking,
             stop_ids=renderer.stop_ids,
         )

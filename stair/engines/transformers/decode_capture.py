@@ -75,9 +75,7 @@ class DecodeCapture:
 
     def segment(self, row: int, response_ids: tuple[int, ...], stop_ids: tuple[int, ...], what: Capture) -> Segment:
         """The states of a finished response that enter the bank, copied to the host."""
-        length = capture_length(
-            response_ids, processed=len(response_ids) - 1, end_of_thinking=what.end_of_thinking, stop_ids=stop_ids
-        )
+        length = capture_length(response_ids, end_of_thinking=what.end_of_thinking, stop_ids=stop_ids)
 
         def kept(buffer: torch.Tensor) -> torch.Tensor:
             # To [layers, kv_heads, tokens, head_dim], a copy of its own: the buffer's row is written again.

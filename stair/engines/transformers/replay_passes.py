@@ -44,7 +44,6 @@ def _replay(passes: Passes, replays: Sequence[Replay], sequences: Sequence[tuple
     for replay, sequence in zip(replays, sequences, strict=True):
         length = capture_length(
             replay.response_ids,
-            processed=max(len(replay.response_ids) - 1, 0),
             end_of_thinking=replay.capture.end_of_thinking,
             stop_ids=replay.stop_ids,
         )
