@@ -55,119 +55,157 @@ def run_chains(
         Interrupted: a signal has asked to stop. Then, and whatever else ends it, responses under way are not kept, finished
             ones are, whoever holds them.
     """
-    pending: dict[str, list[Chain]] = defaultdict(list)
+    running = _Running(engine, log, writer, failures, attempts)
+    engine.watch, engine.failed = _Watch(progress), running.fail
+    # A stop waits until the watch or the loop looks for it: in between a response could be in nobody's hands.
+    with interruption.deferred():
+        try:
+            for completion in engine.run(running.first_requests(chains)):
+                record = running.save(completion)
+                progress.advance()
+                failures.answered()
+                waiting = running.append(completion.key, record)
+                interruption.check()
+                for request in running.advance(waiting):
+                    engine.submit(request)
+        except BaseException:
+            with suppress(OSError):  # the log itself may be what failed
+                for completion in engine.ended():
+                    running.save(completion)
+            raise
 
-    def fail(key: str, reason: str) -> None:
-        """A response under way cannot be generated."""
-        for chain in pending.pop(key):
-            if attempts is not None:
-                attempts.end(chain)
-            failures.add(Failed.of(chain, reason))
 
-    def advance(chain: Chain) -> Request | Step | None:
-        """Takes a chain as far as the log allows; what it then waits for: a response, or its states made again."""
+class _Running:
+    """The chains that an engine works on. A chain waits for one response at a time; several may wait for the same one."""
+
+    def __init__(
+        self, engine: Engine, log: Records, writer: WorkLogWriter, failures: Failures, attempts: Attempts | None
+    ) -> None:
+        self._engine, self._log, self._writer = engine, log, writer
+        self._failures, self._attempts = failures, attempts
+        self._waiting: dict[str, list[Chain]] = defaultdict(list)
+        """Chains by the key of the response that they wait for; the first one has requested it."""
+
+    def first_requests(self, chains: Iterable[Chain]) -> Iterator[Request]:
+        """Yield the first request of each chain; chains are drawn as requests are."""
+        source = iter(chains)
+        while group := list(islice(source, self._engine.replays_at_once)):
+            yield from self.advance(group)
+
+    def advance(self, group: Sequence[Chain]) -> Iterator[Request]:
+        """Take chains as far as they come and yield their next requests; their replays go through the engine together."""
+        while group:
+            replaying: list[tuple[Chain, Step]] = []
+            for chain in group:
+                try:
+                    needed = self._advance_one(chain)
+                except MemoryError as error:  # of states that had to be replayed
+                    self._failures.add(Failed.of(chain, str(error)))
+                    continue
+                if isinstance(needed, Step):
+                    replaying.append((chain, needed))
+                elif needed is not None:
+                    yield needed
+            group = self._replay(replaying)
+
+    def save(self, completion: Completion) -> dict[str, Any]:
+        """Make a response durable and return its record."""
+        record = self._waiting[completion.key][0].record(completion, self._engine)
+        self._writer.append(completion.key, record)
+        return record
+
+    def append(self, key: str, record: dict[str, Any]) -> list[Chain]:
+        """Give a response's record to the chains that wait for it, and return them."""
+        waiting = self._waiting.pop(key)
+        for chain in waiting:
+            self._end_attempt(chain)
+            chain.append_record(record)
+        return waiting
+
+    def fail(self, key: str, reason: str) -> None:
+        """Record that a response under way cannot be generated."""
+        for chain in self._waiting.pop(key):
+            self._end_attempt(chain)
+            self._failures.add(Failed.of(chain, reason))
+
+    def _advance_one(self, chain: Chain) -> Request | Step | None:
+        """Take a chain as far as the log allows.
+
+        Returns:
+            The request of its next response, or the step whose states are to be replayed; None where the chain has ended or
+            waits for a response that is under way for another chain.
+        """
         while (step := chain.next()) is not None:
-            record = log.get(step.key)
+            record = self._log.get(step.key)
             if record is not None:
                 chain.append_record(record)
-            elif chain.substitute(log.get):
+            elif chain.substitute(self._log.get):
                 continue
             elif chain.gives_up():
                 return None
             elif step.replay:
                 return step
             else:
-                request = chain.request(engine)
+                request = chain.request(self._engine)
                 for key, remade in chain.remade():
-                    writer.append(key, remade)
-                if request.key != step.key:
-                    continue  # states were made again and differ: look the new key up first
-                pending[request.key].append(chain)
-                if len(pending[request.key]) == 1:
-                    if attempts is not None:
-                        attempts.begin(chain)
-                    return request
-                return None  # the same response is already under way for another chain
+                    self._writer.append(key, remade)
+                if request.key == step.key:
+                    return self._new_request(chain, request)
+                # States were made again and differ, so the key is another one: the log may have it.
         return None
 
-    def advance_all(group: Sequence[Chain]) -> Iterator[Request]:
-        """Takes chains as far as they come; their replays go through the engine together."""
-        while group:
-            replaying: list[tuple[Chain, Step]] = []
-            for chain in group:
-                try:
-                    waits = advance(chain)
-                except MemoryError as error:  # of states that had to be replayed
-                    failures.add(Failed.of(chain, str(error)))
-                    continue
-                if isinstance(waits, Step):
-                    replaying.append((chain, waits))
-                elif waits is not None:
-                    yield waits
-            if replaying:
-                replaying = replay(replaying)
-            group = [chain for chain, _ in replaying]
+    def _new_request(self, chain: Chain, request: Request) -> Request | None:
+        """Let a chain wait for a response; None where it is under way already."""
+        waiting = self._waiting[request.key]
+        waiting.append(chain)
+        if len(waiting) > 1:
+            return None
+        if self._attempts is not None:
+            self._attempts.begin(chain)
+        return request
 
-    def replay(replaying: list[tuple[Chain, Step]]) -> list[tuple[Chain, Step]]:
-        """Replays what chains wait for; those whose states were made."""
+    def _replay(self, replaying: list[tuple[Chain, Step]]) -> list[Chain]:
+        """Replay the states that chains need and return the chains whose states were made."""
+        if not replaying:
+            return []
         try:
-            segments = engine.replay([chain.replay(engine) for chain, _ in replaying])
+            segments = self._engine.replay([chain.replay(self._engine) for chain, _ in replaying])
         except MemoryError as error:
             if len(replaying) > 1:
-                return [done for each in replaying for done in replay([each])]
-            failures.add(Failed.of(replaying[0][0], str(error)))
+                return [chain for each in replaying for chain in self._replay([each])]
+            self._failures.add(Failed.of(replaying[0][0], str(error)))
             return []
         for (chain, step), segment in zip(replaying, segments, strict=True):
             record = chain.replay_record(segment)
-            writer.append(step.key, record)
+            self._writer.append(step.key, record)
             chain.append_record(record)
-        return replaying
+        return [chain for chain, _ in replaying]
 
-    def first() -> Iterator[Request]:
-        source = iter(chains)
-        while group := list(islice(source, engine.replays_at_once)):
-            yield from advance_all(group)
+    def _end_attempt(self, chain: Chain) -> None:
+        if self._attempts is not None:
+            self._attempts.end(chain)
 
-    started, drawn_before = 0.0, None
 
-    def watch(running: int, drawn: int) -> None:
-        nonlocal started, drawn_before
+class _Watch:
+    """An engine's `watch`: reports its speed as progress, and looks for a signal to stop."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._begun: tuple[float, int] | None = None
+        """When the first response was seen under way, and the tokens drawn by then; what came before, such as loading, says
+        nothing of the speed."""
+
+    def __call__(self, running: int, drawn: int) -> None:
         interruption.check()
-        if running and drawn_before is None:  # what came before, such as loading, says nothing of the work
-            started, drawn_before = time.monotonic(), drawn
-            progress.begin()
-        rate = (
-            (drawn - (drawn_before or 0)) / max(time.monotonic() - started, 1e-3) if drawn_before is not None else 0.0
+        now = time.monotonic()
+        if running and self._begun is None:
+            self._begun = (now, drawn)
+            self._progress.begin()
+        started, drawn_before = self._begun or (now, drawn)
+        rate = (drawn - drawn_before) / max(now - started, 1e-3)
+        self._progress.beat(
+            f"{running} running · {rate:.0f} tokens/s", {"running": running, "tokens_per_s": round(rate, 1)}
         )
-        progress.beat(f"{running} running · {rate:.0f} tokens/s", {"running": running, "tokens_per_s": round(rate, 1)})
-
-    def keep(completion: Completion) -> dict[str, Any]:
-        """Makes a response durable; its record."""
-        record = pending[completion.key][0].record(completion, engine)
-        writer.append(completion.key, record)
-        return record
-
-    engine.watch, engine.failed = watch, fail
-    # A stop waits until `watch` or the loop looks for it: in between a response could be in nobody's hands.
-    with interruption.deferred():
-        try:
-            for completion in engine.run(first()):
-                record = keep(completion)
-                progress.advance()
-                failures.answered()
-                waiting = pending.pop(completion.key)
-                for chain in waiting:
-                    if attempts is not None:
-                        attempts.end(chain)
-                    chain.append_record(record)
-                interruption.check()
-                for request in advance_all(waiting):
-                    engine.submit(request)
-        except BaseException:
-            with suppress(OSError):  # the log itself may be what failed
-                for completion in engine.ended():
-                    keep(completion)
-            raise
 
 
 class Finished(NamedTuple):
