@@ -93,15 +93,15 @@ def read(
     launch = (launch or fused.Launch(64, 32, 8, 2)).for_prompt(tokens)
     units = unit_normals(normals, queries.dtype).float()
     lengths, launches = [keys.shape[2]] * batch, fused.Launches(launch, launch, launch)
-    problem = fused.Problem(keys, values, lengths, None, smoothing, "differential", launches)
+    call = fused.Call(keys, values, lengths, None, smoothing, "differential", launches)
     row_lengths, _ = fused.row_facts(tuple(lengths), smoothing, queries.device)
-    turn, (along, _) = problem.turn(queries, units), problem.along(units, row_lengths)
-    grid, chunk = problem.grid(launch, queries)
+    turn, (along, _) = call.turn(queries, units), call.along(units, row_lengths)
+    grid, chunk = call.grid(launch, queries)
     logs = queries.new_empty(3, grid[2], batch, heads, tokens, 1, dtype=torch.float32)
     reads = queries.new_empty(3, grid[2], batch, heads, tokens, head_dim, dtype=torch.float32)
     three_reads[grid](
-        queries, keys, values, turn, along, logs, reads, *queries.stride()[:3], *problem.bank_strides,
-        *problem.scalars(queries, chunk), **problem.options(queries, launch),
+        queries, keys, values, turn, along, logs, reads, *queries.stride()[:3], *call.bank_strides,
+        *call.scalars(queries, chunk), **call.options(queries, launch),
     )  # fmt: skip
     shares = torch.softmax(logs / fused.LOG2E, dim=1)
     log_normalizers = torch.logsumexp(logs / fused.LOG2E, dim=1) * fused.LOG2E

@@ -74,8 +74,8 @@ def choose_launches(head_dim: int, itemsize: int, shared_memory: int) -> Launche
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What every pass needs: constants of one call. Shapes as in kernels.py."""
+class Call:
+    """The constants of one read, which every pass needs. Shapes as in kernels.py."""
 
     keys: Tensor
     values: Tensor
@@ -199,59 +199,59 @@ class _FusedRead(torch.autograd.Function):
     """queries [batch, heads, tokens, head_dim] in the keys' dtype, units [heads, head_dim] in float32."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, units: Tensor, problem: Problem) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, units: Tensor, call: Call) -> Tensor:
         batch, heads, tokens, head_dim = queries.shape
-        lengths, floor = row_facts(tuple(problem.lengths), problem.smoothing, queries.device)
-        turn = problem.turn(queries, units)
-        along, ends = problem.along(units, lengths)
+        lengths, floor = row_facts(tuple(call.lengths), call.smoothing, queries.device)
+        turn = call.turn(queries, units)
+        along, ends = call.along(units, lengths)
 
-        launch = problem.launches.normalisers.for_prompt(tokens)
-        grid, chunk = problem.grid(launch, queries)
+        launch = call.launches.normalisers.for_prompt(tokens)
+        grid, chunk = call.grid(launch, queries)
         sums = queries.new_empty(3, grid[2], batch, heads, tokens, dtype=torch.float32)
         kernels.normalisers[grid](
-            queries, problem.keys, turn, along, ends, lengths, *sums,
-            *queries.stride()[:3], *problem.keys.stride()[:3], *problem.scalars(queries, chunk),
-            **problem.options(queries, launch),
+            queries, call.keys, turn, along, ends, lengths, *sums,
+            *queries.stride()[:3], *call.keys.stride()[:3], *call.scalars(queries, chunk),
+            **call.options(queries, launch),
         )  # fmt: skip
-        plain, log_n, share = problem.combine(sums, lengths)
+        plain, log_n, share = call.combine(sums, lengths)
 
-        launch = problem.launches.read.for_prompt(tokens)
-        grid, chunk = problem.grid(launch, queries)
+        launch = call.launches.read.for_prompt(tokens)
+        grid, chunk = call.grid(launch, queries)
         kind = queries.dtype if grid[2] == 1 else torch.float32
         out = queries.new_empty(grid[2], batch, heads, tokens, head_dim, dtype=kind)
         kernels.read[grid](
-            queries, problem.keys, problem.values, turn, along, plain, log_n, floor, lengths, problem.order_argument, out,
-            *queries.stride()[:3], *problem.bank_strides, *problem.scalars(queries, chunk),
-            ORDERED=problem.order is not None, DIFFERENTIAL=problem.variant == "differential",
-            EXACT=queries.dtype == torch.float32, **problem.options(queries, launch),
+            queries, call.keys, call.values, turn, along, plain, log_n, floor, lengths, call.order_argument, out,
+            *queries.stride()[:3], *call.bank_strides, *call.scalars(queries, chunk),
+            ORDERED=call.order is not None, DIFFERENTIAL=call.variant == "differential",
+            EXACT=queries.dtype == torch.float32, **call.options(queries, launch),
         )  # fmt: skip
         ctx.save_for_backward(queries, units, turn, along, plain, log_n, share, floor, lengths)
-        ctx.problem = problem
+        ctx.call = call
         return out[0] if grid[2] == 1 else out.sum(0).to(queries.dtype)
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         queries, units, turn, along, plain, log_n, share, floor, lengths = ctx.saved_tensors
-        problem: Problem = ctx.problem
+        call: Call = ctx.call
         batch, heads, tokens, head_dim = queries.shape
         g = outputs[0].to(queries.dtype).contiguous()
-        launch = problem.launches.backward.for_prompt(tokens)
-        grid, chunk = problem.grid(launch, queries)
+        launch = call.launches.backward.for_prompt(tokens)
+        grid, chunk = call.grid(launch, queries)
         tail = (
-            *queries.stride()[:3], *g.stride()[:3], *problem.bank_strides, *problem.scalars(queries, chunk),
+            *queries.stride()[:3], *g.stride()[:3], *call.bank_strides, *call.scalars(queries, chunk),
         )  # fmt: skip
-        options = {**problem.options(queries, launch), "ORDERED": problem.order is not None}
-        bank = (problem.keys, problem.values)
-        common = (lengths, problem.order_argument)
+        options = {**call.options(queries, launch), "ORDERED": call.order is not None}
+        bank = (call.keys, call.values)
+        common = (lengths, call.order_argument)
 
         sums = queries.new_empty(3, grid[2], batch, heads, tokens, dtype=torch.float32)
         gradient_kernels.means[grid](
             queries, g, *bank, turn, along, plain, log_n, floor, *common, *sums, *tail, **options
         )  # fmt: skip
         mean, tilted, straight = sums.sum(1)
-        retained = 1.0 - problem.smoothing
+        retained = 1.0 - call.smoothing
         level = tilted - retained * mean * share
-        if problem.variant == "differential":
+        if call.variant == "differential":
             level = level - straight
         level = level / retained if retained > 0.0 else torch.zeros_like(level)
 
@@ -260,12 +260,12 @@ class _FusedRead(torch.autograd.Function):
         d_along = torch.zeros_like(along)
         gradient_kernels.gradients[grid](
             queries, g, *bank, turn, along, plain, log_n, mean, level, floor, *common, dq, d_turn, d_along, *tail,
-            DIFFERENTIAL=problem.variant == "differential", **options,
+            DIFFERENTIAL=call.variant == "differential", **options,
         )  # fmt: skip
         # e = -2 (u.q) (u.k) / sqrt(d): the gradient reaches q and u through the turn, u also through the entries.
         turned = (d_turn.sum(0) * -2.0)[..., None]
         d_queries = (dq.sum(0) + turned * units[:, None]) * head_dim**-0.5
-        d_units = (turned * queries.float()).sum((0, 2)) * head_dim**-0.5 + problem.spread(d_along, lengths) / LOG2E
+        d_units = (turned * queries.float()).sum((0, 2)) * head_dim**-0.5 + call.spread(d_along, lengths) / LOG2E
         return d_queries.to(queries.dtype), d_units, None
 
 
@@ -291,7 +291,7 @@ def read(
         return torch.zeros_like(queries)
     bank = max(lengths)
     keys, values = (_channels_last(tensor[:, :, :bank].detach()) for tensor in (keys, values))
-    problem = Problem(
+    call = Call(
         keys,
         values,
         lengths,
@@ -301,7 +301,7 @@ def read(
         launches,
     )
     units = unit_normals(normals, queries.dtype).float()
-    return _FusedRead.apply(_channels_last(queries), units, problem)
+    return _FusedRead.apply(_channels_last(queries), units, call)
 
 
 def unsupported(queries: Tensor) -> str | None:
