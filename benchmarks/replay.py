@@ -139,9 +139,8 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     from benchmarks.training import peak_of_tensors
     from stair.backbones.prefix import Prefix
     from stair.backbones.prefix import run as forward
-    from stair.measurement.attention import CPU_TILE, GPU_TILE
     from stair.measurement.categories import Turn
-    from stair.measurement.memory import replay_memory
+    from stair.measurement.memory import CPU_TILE, GPU_TILE, replay_memory
     from stair.measurement.probe import Probe
     from stair.measurement.turns import Turns
     from stair.runtime.shapes import random_model

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from stair.backbones.architecture import describe
 from stair.backbones.parameters import total_parameters
@@ -12,6 +14,12 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 
 _WIDTH = {"bfloat16": 2, "float32": 4, "float64": 8}
+_UNKNOWN = {
+    **CONFIGS["qwen3-4b-instruct"],
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "tie_word_embeddings": False,
+}  # Qwen3-8B
 
 
 @dataclass(frozen=True)
@@ -24,11 +32,11 @@ class Shape:
     """Layers with a key/value cache."""
     cache_numbers: int
     """Numbers that one of these layers caches for a token: its keys and values."""
-    query_width: int
-    """Query heads times their width."""
     hidden_size: int
     width: int
     """Bytes of a number."""
+    config: Mapping[str, Any]
+    """The keys of its config.json; none for a small model that the run trains."""
     known: bool = True
     """False: the model is neither fetched nor published here, or its config.json lacks a key. Its sizes are Qwen3-8B's."""
 
@@ -62,23 +70,25 @@ def shape_of(config: Config, paths: RunPaths, model: str) -> Shape:
         layer = 4 * tiny.hidden_size * inner + 3 * tiny.hidden_size * tiny.ffn
         full = tiny.layers if tiny.architecture == "qwen3" else tiny.layers // 4
         return Shape(
-            tiny.layers * layer, tiny.layers, full, 2 * tiny.kv_heads * tiny.head_dim, inner, tiny.hidden_size, width
+            tiny.layers * layer, tiny.layers, full, 2 * tiny.kv_heads * tiny.head_dim, tiny.hidden_size, width, {}
         )
     try:
         content = json.loads((paths.model_folder(config, model) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         content = CONFIGS.get(model)
-    content = content if isinstance(content, dict) else {}
+    known = True
     try:
         architecture, parameters = describe(content), total_parameters(content)
-    except (KeyError, ValueError):  # preflight names the missing key
-        return Shape(8_000_000_000, 36, 36, 2 * 8 * 128, 4096, 4096, width, known=False)
+    except (AttributeError, KeyError, TypeError, ValueError):  # preflight names the missing key
+        known, content = False, _UNKNOWN
+        architecture, parameters = describe(content), total_parameters(content)
     return Shape(
         parameters,
         architecture.layers,
         len(architecture.full_attention_layers),
         2 * architecture.kv_heads * architecture.head_dim,
-        architecture.query_heads * architecture.head_dim,
         architecture.hidden_size,
         width,
+        content,
+        known,
     )

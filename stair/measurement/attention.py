@@ -17,9 +17,7 @@ import torch
 from torch import Tensor
 
 from stair.measurement.categories import CATEGORIES
-
-CPU_TILE, GPU_TILE = 3 << 19, 256 << 20
-"""Bytes of a tile, of which there are two: on a CPU they have to stay near the core, on a GPU launches should be few."""
+from stair.measurement.memory import CPU_TILE, GPU_TILE
 
 _LANES = 16  # rows of a tile whose length is no multiple of it cost a product up to half its speed
 

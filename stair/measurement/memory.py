@@ -7,6 +7,10 @@ from typing import Any
 
 from stair.backbones.architecture import describe
 
+CPU_TILE, GPU_TILE = 3 << 19, 256 << 20
+"""Bytes of a tile of the probes, of which there are two: on a CPU they have to stay near the core, on a GPU launches should
+be few."""
+
 _WIDE = 4  # bytes of FP32
 
 

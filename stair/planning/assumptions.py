@@ -42,9 +42,7 @@ ASSUMPTIONS: dict[str, Assumption] = {
     "pool_records": Assumption(15_528.0, "records", "appendix C.1: 1,941 updates of eight sessions; without a table"),
     "file_rows": Assumption(1000.0, "rows", "default: a local file that was not read yet"),
     "replay_cells_tokens": Assumption(200.0, "tokens", "default: a current problem in the replay"),
-    "training_bytes": Assumption(
-        2.1, "bytes/(query width x layer x token)", f"{_GPU}: 4.75 GiB above Qwen3-4B's weights"
-    ),
+    "replay_longest_tokens": Assumption(800.0, "tokens", "default: the longest one, to which all are padded"),
     "gpu_reserve": Assumption(2e9, "bytes", "default: CUDA and workspaces"),
     "bytes_a_token": Assumption(16.0, "bytes", "default: text, ids and work log of a response token"),
 }

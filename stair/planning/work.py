@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stair.backbones.parameters import controller_parameters
 from stair.config.model import Config
 from stair.core import TURNS
 from stair.graph.model_shape import Shape
 from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
+from stair.measurement.memory import GPU_TILE, replay_memory
 from stair.planning.assumptions import assumed, mean_tokens
 from stair.planning.sizes import problems_of, records_of, updates_of
+from stair.training.turn_memory import Turn, turn_memory
 
 Tokens = Callable[[str, str, str], float | None]
 """Measured mean tokens of a response of a model, on a benchmark or `training_pool`, under a condition; None: not measured."""
@@ -116,7 +119,7 @@ class CostModel:
         first = 2 if settings.first_turn is not None else 1
         turns = range(first, settings.turns + 1)
         tokens = self.response_tokens(model, benchmark, condition, limit)
-        visible = tokens * (assumed("visible_share") if config.models[model].thinking else 1.0)
+        visible = self.visible(model, tokens)
         prompts = [assumed("problem_tokens") * turn + visible * (turn - 1) for turn in turns]
         responses = trajectories * len(turns)
         seconds = self.decoding(shape, responses, tokens, width=settings.batch_width, waiting=trajectories)
@@ -152,10 +155,7 @@ class CostModel:
         seconds = passes * session * operations / rate
         # Every turn has four passes over the layers: teacher, student, student again, backward.
         seconds += passes * TURNS * 4 * shape.layers * self.layer_step(shape) / training.workers
-        # The longest sequence is the whole session, but for thinking models, whose history hides most of a response.
-        held = tokens if config.models[model].thinking else session
-        memory = shape.weight_bytes + assumed("training_bytes") * shape.query_width * shape.layers * held
-        return Work(self.start(shape) + seconds, 0.0, 0.0, memory + assumed("gpu_reserve"))
+        return Work(self.start(shape) + seconds, gpu_bytes=self._training_memory(model, controller, limit))
 
     def _replay(self, model: str) -> Work:
         replay, shape = self.config.replay, self.shape(model)
@@ -169,8 +169,7 @@ class CostModel:
         seconds += cells / replay.batch_problems * shape.layers * self.layer_step(shape)
         # FP32: one block output for each layer. A layer with reads adds four reads, one for each category, and the MLP's output.
         disk = 4.0 * shape.hidden_size * (cells * shape.layers + with_reads * len(replay.layers) * 5)
-        memory = shape.weight_bytes + 4 * assumed("gpu_reserve")
-        return Work(self.start(shape) + seconds, gpu_bytes=memory, disk_bytes=disk)
+        return Work(self.start(shape) + seconds, gpu_bytes=self._replay_memory(model), disk_bytes=disk)
 
     def _runtime(self, model: str) -> Work:
         study, shape = self.config.runtime, self.shape(model)
@@ -184,6 +183,54 @@ class CostModel:
         return Work(self.start(shape) + seconds, gpu_bytes=memory)
 
     # ---------------------------------------------------------------- parts
+
+    def _training_memory(self, model: str, controller: str, limit: int) -> float:
+        """GPU bytes at the last turn of a session whose responses all reach the output limit."""
+        shape, settings = self.shape(model), self.config.controllers[controller]
+        if not shape.config:
+            return shape.weight_bytes + assumed("gpu_reserve")
+        layers, problem = settings.controlled_layers, round(assumed("problem_tokens"))
+        before = TURNS - 1
+        turn = Turn(round(before * (problem + self.visible(model, limit))), problem, limit, before * limit)
+        parts = turn_memory(
+            shape.config,
+            turn,
+            weights=shape.parameters,
+            layers=layers,
+            trained=controller_parameters(shape.config, layers),  # an adapter's are within the reserve
+            adapts=settings.adapts,
+            width=shape.width,
+            flash=self.flash,
+        )
+        return sum(parts.values()) + assumed("gpu_reserve")
+
+    def _replay_memory(self, model: str) -> float:
+        """GPU bytes of a history whose responses all reach the output limit."""
+        shape, replay = self.shape(model), self.config.replay
+        assert replay is not None
+        if not shape.config:
+            return shape.weight_bytes + assumed("gpu_reserve")
+        limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
+        parts = replay_memory(
+            shape.config,
+            prefix=round(replay.depth * (assumed("problem_tokens") + self.visible(model, limit))),
+            rows=replay.batch_problems,
+            columns=round(assumed("replay_longest_tokens")),
+            tile=GPU_TILE,
+            weights=shape.parameters,
+            width=shape.width,
+            flash=self.flash,
+        )
+        return sum(parts.values()) + assumed("gpu_reserve")
+
+    def visible(self, model: str, tokens: float) -> float:
+        """The tokens of a response that history shows."""
+        return tokens * (assumed("visible_share") if self.config.models[model].thinking else 1.0)
+
+    @property
+    def flash(self) -> bool:
+        """Whether native attention is FlashAttention2; `auto` is taken for it."""
+        return self.config.transformers.attention in ("auto", "flash_attention_2")
 
     @property
     def on_cpu(self) -> bool:

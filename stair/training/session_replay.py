@@ -71,7 +71,23 @@ class SessionReplay:
 
         T1 gives history and bank. T2 to T4 run on the student path, supervised: `supervise` is called with each one's
         objective while its graph is alive. The bank grows by detached states of the student path and ends with the call.
+
+        Raises:
+            ValueError: the session does not fit the device's memory.
         """
+        try:
+            return self._run(turns, supervise)
+        except torch.OutOfMemoryError as error:
+            lengths = ", ".join(str(len(turn.response_ids)) for turn in turns)
+            raise ValueError(
+                f"a session whose responses have {lengths} tokens does not fit the device's memory "
+                f"({(str(error).splitlines() or [''])[0]}); training.checkpoint_activations: true and transformers.attention: "
+                "flash_attention_2 need less; else use a larger device, whose memory `stair plan` estimates"
+            ) from None
+
+    def _run(
+        self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]
+    ) -> Replayed:
         session = _Session(self)
         tokens = 0
         for number, turn in enumerate(turns):

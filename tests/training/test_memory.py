@@ -8,10 +8,11 @@ import torch
 from benchmarks.training import peak_of_tensors
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.conversation.renderer import Renderer
+from stair.training.objective import ObjectiveParts
 from stair.training.session_replay import RecordedTurn
 from stair.training.turn_memory import Turn, turn_memory
 from tests.conftest import random_model
-from tests.training.training_cases import replaying, student_of
+from tests.training.training_cases import replaying, session, student_of
 
 GIB = 2**30
 
@@ -73,3 +74,18 @@ def test_a_full_length_session_of_the_4b_models_fits_an_80_gb_gpu() -> None:
                 CONFIGS[model], turn, weights=weights, layers=layers, trained=trained, adapts=trained > 12_288
             )
             assert sum(parts.values()) < 60 * GIB, (model, {name: value / GIB for name, value in parts.items()})
+
+
+def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer) -> None:
+    def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.\nMore of it.")
+
+    said = (
+        r"^a session whose responses have 10, 7, 11, 8 tokens does not fit the device's memory \(CUDA out of memory\. Tried "
+        r"to allocate 3\.00 GiB\.\); training\.checkpoint_activations: true"
+    )
+    with (
+        student_of(random_model("qwen3"), "stair", torch.float32) as student,
+        pytest.raises(ValueError, match=said),
+    ):
+        replaying(student, renderer).run(session(renderer), supervise)
