@@ -31,7 +31,7 @@ def doctor(
     from stair.cli.reproduce import project_root
     from stair.config.resolve import RESOLVED, load_run, resolve
     from stair.doctor.examination import as_json, examine, summary
-    from stair.planning.run_plan import response_bytes
+    from stair.planning.run_plan import response_bytes, undivided_gpu_bytes
 
     root = project_root()
     config = None
@@ -39,7 +39,8 @@ def doctor(
         folder = Path(run)
         config = load_run(folder) if (folder / RESOLVED).is_file() else resolve(root, {"run": run})
     findings = []
-    for finding in examine(root, config, 0 if config is None else response_bytes(config)):
+    needs = () if config is None else (response_bytes(config), undivided_gpu_bytes(config))
+    for finding in examine(root, config, *needs):
         findings.append(finding)
         if not json_:
             print(f"{finding.level:8}{finding.topic:11}{finding.text}", flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 
 from stair.config.model import Config
@@ -35,8 +35,16 @@ def wants_gpu(config: Config | None) -> bool:
     )
 
 
-def device_findings(config: Config | None, *, scheduler: bool) -> Iterator[Finding]:
-    """GPUs of this machine, torch's build, and locks; `scheduler`: whether Slurm gives GPUs to jobs elsewhere."""
+def device_findings(
+    config: Config | None, needed: Mapping[tuple[str, ...], float], *, scheduler: bool
+) -> Iterator[Finding]:
+    """GPUs of this machine, jobs that need more memory, torch's build, and locks.
+
+    Args:
+        config: the run; None for the machine alone.
+        needed: planned GPU bytes by output and name of jobs that cannot do with less.
+        scheduler: whether Slurm gives GPUs to jobs elsewhere.
+    """
     code, listed, fault = output_of(_QUERY)
     gpus = [line.split(", ") for line in listed.splitlines() if line.count(", ") == 3] if code == 0 else []
     built = torch_cuda()
@@ -52,10 +60,23 @@ def device_findings(config: Config | None, *, scheduler: bool) -> Iterator[Findi
         else:
             yield Finding("devices", "ok", text)
     if gpus:
+        if wants_gpu(config):
+            yield from _too_large(needed, max(float(memory) for _, _, memory, _ in gpus) * 2**20)
         yield _torch_sees(built, len(gpus))
         yield from _held()
     elif code in (0, 127):
         yield _no_gpu(config, built, scheduler)
+
+
+def _too_large(needed: Mapping[tuple[str, ...], float], largest: float) -> Iterator[Finding]:
+    for (output, model, *rest), size in needed.items():
+        if size > largest:
+            text = (
+                f"{' '.join((output, model, *rest))} needs up to {size / 1e9:.0f} GB where responses reach their limit"
+            )
+            limit = "replay.batch_problems" if output == "replay" else f"models.{model}.rollout_sampling.max_new_tokens"
+            remedy = f"use a larger GPU, or set a smaller {limit}"
+            yield Finding("devices", "warning", f"{text}; the largest GPU has {largest / 1e9:.0f} GB", remedy)
 
 
 def _torch_sees(built: str | None, count: int) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,18 @@ from stair.doctor.slurm_client import controller_answers, slurm_findings
 from stair.engines.choice import engine_choice
 
 
-def examine(root: Path, config: Config | None, responses: int = 0) -> Iterator[Finding]:
+def examine(
+    root: Path, config: Config | None, responses: int = 0, gpu_bytes: Mapping[tuple[str, ...], float] | None = None
+) -> Iterator[Finding]:
     """All findings on this machine, and with a run those on its models, downloads and disk.
 
     Args:
         root: the project's folder.
         config: the run; None for the machine alone.
         responses: planned bytes of the run's responses and their work logs.
+        gpu_bytes: planned GPU memory of each job that cannot do with less, by its output and name.
     """
-    yield from device_findings(config, scheduler=controller_answers())
+    yield from device_findings(config, gpu_bytes or {}, scheduler=controller_answers())
     yield from package_findings(root)
     if config is not None:
         paths = RunPaths.of(config)

@@ -137,6 +137,18 @@ def response_bytes(config: Config) -> int:
     return round(total)
 
 
+def undivided_gpu_bytes(config: Config) -> dict[tuple[str, ...], float]:
+    """GPU bytes of trainings and replays that are still to be done, by output and name: a session or batch cannot be halved."""
+    run = Run(config, RunPaths.of(config))
+    costs = CostModel(run)
+    return {
+        (output.name, *job): costs.work(output, *job).gpu_bytes
+        for output in (OUTPUTS["controller"], OUTPUTS["replay"])
+        for job in output.jobs(run)
+        if not all(file.exists() for file in output.files(run, *job))
+    }
+
+
 def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:
     return Line(
         stage,

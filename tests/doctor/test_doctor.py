@@ -124,6 +124,19 @@ def test_a_gpu_and_torch_without_cuda(tmp_path: Path) -> None:
     assert (fault["level"], fault["remedy"]) == ("error", "make env DEVICE=cuda")
 
 
+def test_trainings_that_no_gpu_holds(tmp_path: Path) -> None:
+    def too_large(mebibytes: int, *words: str) -> list[dict[str, str]]:
+        smi = program(tmp_path / "smi", "nvidia-smi", f"0, NVIDIA GPU, {mebibytes}, 580.65.06\n")
+        findings = doctor(*words, code=1, **path_with(smi))
+        return [finding for finding in findings if "where responses reach their limit" in finding["text"]]
+
+    (finding,) = too_large(81920, "--run", "paper")
+    assert re.match(r"controller qwen3\.5-9b stair needs up to 1\d\d GB .*; the largest GPU has 86 GB", finding["text"])
+    assert finding["remedy"].endswith("set a smaller models.qwen3.5-9b.rollout_sampling.max_new_tokens")
+    assert len(too_large(16384, "--run", "paper")) == 7  # six trainings and the replay
+    assert not too_large(16384, "--run", "pilot") and not too_large(16384)
+
+
 def test_a_driver_that_torch_cannot_use(tmp_path: Path) -> None:
     smi = program(tmp_path / "smi", "nvidia-smi", "0, NVIDIA T4, 15360, 450.80.02\n")
     site = package(tmp_path / "site", "torch", "2.13.0", module="torch")
