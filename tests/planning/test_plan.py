@@ -15,7 +15,7 @@ from stair.graph.run import Run
 from stair.planning.assumptions import assumptions_table
 from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.planning.run_plan import Plan, make_plan
-from stair.planning.text import plan_text
+from stair.planning.text import cost_lines, plan_text
 from stair.planning.work import CostModel
 from stair.statistics.paired import detectable_difference, planned_deviation
 from tests.graph.test_resources import SITE
@@ -146,5 +146,7 @@ def test_a_plan_at_a_site_counts_submissions_or_says_what_cannot_run(tmp_path: P
     assert "slurm" not in plan_text(make_plan(config))
 
 
-def test_the_page_lists_the_assumptions() -> None:
-    assert assumptions_table() in (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+def test_the_page_lists_the_assumptions_and_the_pilots_costs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    assert assumptions_table() in page
+    assert "\n".join(cost_lines(make_plan(run_of("pilot", tmp_path).config, gpu_hour=2.0))) in page
