@@ -56,7 +56,7 @@ def hub_findings(config: Config, paths: RunPaths) -> tuple[list[Finding], list[D
         text = f"all {every} models and data sets are in {config.hub.cache}" if every else "this run needs no download"
         return [Finding("hub", "ok", text)], []
     names = ", ".join(source.name for source in missing)
-    fetch = f"stair reproduce --run {config.run} --target fetch"
+    fetch = f"stair reproduce --run {config.run}{' --go' if config.expensive else ''} --target fetch"
     # The library reads these at its import.
     os.environ["HF_HUB_OFFLINE"] = "0"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

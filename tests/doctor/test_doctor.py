@@ -270,7 +270,7 @@ def test_a_hub_out_of_reach_counts_until_all_is_fetched(hub: Hub, tmp_path: Path
     folder = run_on(tmp_path)
     away = at(hub, tmp_path) | {"HF_ENDPOINT": "http://127.0.0.1:9"}
     fault = one(doctor("--run", str(folder), code=1, **away), "http://127.0.0.1:9 does not answer")
-    assert "models.m must be fetched" in fault["text"] and "--target fetch" in fault["remedy"]
+    assert "models.m must be fetched" in fault["text"] and "--go --target fetch" in fault["remedy"]
     assert fetch(hub, folder, token="hf_allowed").returncode == 0
     hub.requests.clear()
     findings = doctor("--run", str(folder), **at(hub, tmp_path))
