@@ -106,7 +106,9 @@ def reproduce(
     if cluster is None and (gpus := len(visible_gpus())):
         tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
     if config.expensive and not go:
-        _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail])
+        whole = target == "all"
+        start = f"make reproduce RUN={run} GO=1" if whole else f"stair reproduce --run {run} --go --target {target}"
+        _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail], f"stair plan --run {run}", start)
         return
     check_environments(config, paths)
     check_writable(paths)
@@ -143,20 +145,20 @@ def _withdrawn(paths: RunPaths) -> set[Path]:
     return set(paths.work().rglob(f"shard-*{WITHDRAWN}"))
 
 
-def _explain(config: Config, command: list[str]) -> None:
-    """Prints the jobs of an expensive run, without starting it."""
+def _explain(config: Config, command: list[str], plan: str, start: str) -> None:
+    """Prints the jobs of an expensive run, without starting it, and the commands that plan and start it."""
     code = _snakemake(command)
     if code:
         raise SystemExit(code)
     from stair.planning.run_plan import make_plan
     from stair.planning.text import cost_lines
 
-    print("\n".join(["", *cost_lines(make_plan(config)), f"More, by claims and prices: stair plan --run {config.run}"]))
+    print("\n".join(["", *cost_lines(make_plan(config)), f"More, by claims and prices: {plan}"]))
     print(
         f"\nThe run '{config.run}' is marked as expensive and was not started. It would run the jobs above, with "
         f"{', '.join(model.label for model in config.models.values())} on "
         f"{', '.join(benchmark.label for benchmark in config.benchmarks.values())}.\n"
-        f"To start it: make reproduce RUN={config.run} GO=1"
+        f"To start it: {start}"
     )
 
 

@@ -92,9 +92,11 @@ def test_the_papers_graph_needs_no_gpu_no_network_and_no_weights(tmp_path: Path)
 
 
 def test_an_expensive_run_says_what_it_would_do_and_stops(tmp_path: Path) -> None:
-    done = run_in(tmp_path, "stair", "reproduce", "--run", "paper")
+    overlay = tmp_path / "mine.yaml"
+    overlay.write_text("extends: paper\n", encoding="utf-8")
+    done = run_in(tmp_path, "stair", "reproduce", "--run", str(overlay))
     assert "was not started" in done.stdout
-    assert "GO=1" in done.stdout
+    assert f"make reproduce RUN={overlay} GO=1" in done.stdout
     assert not (tmp_path / "results").exists()
 
 
