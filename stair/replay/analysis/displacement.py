@@ -32,5 +32,5 @@ def displacement_norms(displacements: Floats) -> Floats:
 
 
 def median_displacement(norms: Floats) -> float:
-    """The median over all cells at once of `displacement_norms` [problems, histories] (Figure 1B)."""
+    """The median over all cells at once of `displacement_norms` [problems, histories] (Figure 2B)."""
     return float(np.median(norms))
