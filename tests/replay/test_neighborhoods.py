@@ -24,7 +24,7 @@ def named(letter: str, count: int) -> list[str]:
 
 
 def folded(problems: Sequence[str]) -> tuple[Fold, ...]:
-    return problem_folds(problems, "seed", "folds")
+    return problem_folds(problems, "seed", "folds", count=4)
 
 
 def anchor_shuffles(problems: int, histories: int, *, exclude_fixed: bool = False) -> AnchorShuffles:
@@ -35,7 +35,7 @@ def anchor_shuffles(problems: int, histories: int, *, exclude_fixed: bool = Fals
 def measured(view: np.ndarray, *, sizes: Sequence[int] = (8,), exclude_fixed: bool = False) -> Overlaps:
     """All overlaps of [problems, histories, width] coordinates, for histories each of a block."""
     problems, histories, _ = view.shape
-    pairs = history_pairs(list(range(100, 100 + histories)), list(range(histories)), named("h", histories))
+    pairs = history_pairs(list(range(100, 100 + histories)), list(range(histories)), named("h", histories), pairs=8)
     table = neighbor_table(view, folded(named("p", problems)), range(histories), max(sizes))
     return overlaps(table, pairs, anchor_shuffles(problems, histories, exclude_fixed=exclude_fixed), sizes)
 
@@ -51,7 +51,7 @@ def test_folds_are_exact_quarters_of_a_function_of_names() -> None:
             assert [names[index] for index in part] == sorted(names[index] for index in part)
     turned = folded(names[::-1])
     assert [{names[::-1][i] for i in fold.anchors} for fold in turned] == [{names[i] for i in f.anchors} for f in folds]
-    assert [set(f.anchors) for f in problem_folds(names, "other")] != [set(f.anchors) for f in folds]
+    assert [set(f.anchors) for f in problem_folds(names, "other", count=4)] != [set(f.anchors) for f in folds]
     with pytest.raises(ValueError, match="6 current problems"):
         folded(named("p", 6))
 
@@ -140,11 +140,11 @@ def test_whitened_overlaps_equal_the_loops() -> None:
     projected = project(gaussian_projection(5, 12, "projection"), cells)
     names, pairs = named("p", problems), [(0, 1), (3, 2), (0, 1)]
     folds, shuffles = folded(names), anchor_shuffles(problems, histories)
-    found = overlaps(neighbor_table(whitened(projected, folds), folds, range(4), 3), pairs, shuffles, [3])
+    found = overlaps(neighbor_table(whitened(projected, folds, rho=1e-3), folds, range(4), 3), pairs, shuffles, [3])
     wanted = 0.0
     for fold in folds:
         view = naive.whitened(projected, [x for x in range(problems) if x not in fold.anchors])
-        one = whitened(projected, [fold])[0]
+        one = whitened(projected, [fold], rho=1e-3)[0]
         np.testing.assert_allclose(one, view, rtol=1e-10, atol=1e-12)
         wanted += naive.overlap(view.tolist(), names, [fold.anchors.tolist()], pairs, 3) / 4
     assert found.matched_means[0] == pytest.approx(wanted, abs=1e-14)
@@ -193,7 +193,7 @@ def test_a_planted_interaction_recurs_and_shuffled_histories_destroy_it() -> Non
     additive = generator.normal(0, 5, (64, 1, 24)) + generator.normal(0, 5, (12, 24))
     found = measured(decompose(planted + additive).interaction, exclude_fixed=True)
     names = named("p", 64)
-    pairs = history_pairs(list(range(100, 112)), list(range(12)), named("h", 12))
+    pairs = history_pairs(list(range(100, 112)), list(range(12)), named("h", 12), pairs=8)
     truth = planted - planted.mean(axis=1, keepdims=True) - planted.mean(axis=0) + planted.mean(axis=(0, 1))
     brute = naive.overlap(truth.tolist(), names, [fold.anchors.tolist() for fold in folded(names)], pairs[:2], 8)
     assert found.matched[0, :2].mean() == pytest.approx(brute, abs=0.005)

@@ -10,7 +10,6 @@ import pytest
 from stair.replay.analysis.displacement import displacement
 from stair.replay.analysis.projection import gaussian_projection, project
 from stair.replay.analysis.read_prediction import (
-    WIDTH,
     Increment,
     Moments,
     Offset,
@@ -120,7 +119,7 @@ def test_increments_equal_the_loops_in_both_directions_and_for_resampled_blocks(
 
 def test_the_paper_s_widths() -> None:
     group = Group.drawn(1, 2, 2, 96)
-    projection = gaussian_projection(WIDTH, 96, "projection")
+    projection = gaussian_projection(64, 96, "projection")
     base = base_features(projection, group.inputs, group.references, group.lengths, group.masses)
     assert base.shape == (2, 2, 132) and group.features(projection).shape == (2, 2, 196)
     assert base.dtype == np.float64
@@ -147,8 +146,8 @@ def test_a_linear_dependence_on_the_read_is_found_and_gone_under_both_shuffles()
     hidden = 32
     slope = np.random.default_rng(3).normal(0, 0.1, (hidden, hidden))
     groups = [Group.drawn(1, 48, 16, hidden, slope), Group.drawn(2, 48, 16, hidden, slope)]
-    projection = gaussian_projection(WIDTH, hidden, "projection")
-    base = 2 * WIDTH + 4
+    projection = gaussian_projection(64, hidden, "projection")
+    base = 2 * 64 + 4
     found = {}
     for name in ("reads", "histories", "problems"):
         reads = [group.reads if name == "reads" else group.shuffled(name) for group in groups]

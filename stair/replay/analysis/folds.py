@@ -12,8 +12,6 @@ import numpy.typing as npt
 from stair.records.seeds import hash_order
 from stair.replay.analysis.permutations import Ints, named_permutation
 
-FOLDS = 4
-
 
 @dataclass(frozen=True)
 class Fold:
@@ -24,7 +22,7 @@ class Fold:
     """The problems of all other folds."""
 
 
-def problem_folds(problems: Sequence[str], *seed: str | int, count: int = FOLDS) -> tuple[Fold, ...]:
+def problem_folds(problems: Sequence[str], *seed: str | int, count: int) -> tuple[Fold, ...]:
     """Equal parts of the problems' hash order, quarters in the paper; every problem is an anchor once.
 
     Args:

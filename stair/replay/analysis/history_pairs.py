@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-PAIRS = 8
-
 
 def history_pairs(
     lengths: Sequence[int],
     blocks: Sequence[int],
     names: Sequence[str],
     *,
+    pairs: int,
     copies: Sequence[int] | None = None,
-    pairs: int = PAIRS,
 ) -> tuple[tuple[int, int], ...]:
     """Histories at evenly spaced positions of the order by length, each with the closest in length from another block.
 
@@ -24,8 +22,8 @@ def history_pairs(
         lengths: [histories] tokens of the whole prefix at the depth in question.
         blocks: [histories] labels of the source blocks.
         names: [histories] distinct names.
-        copies: [histories] how often a resample contains each history; None for once. Copies keep their block.
         pairs: number of pairs, at least two.
+        copies: [histories] how often a resample contains each history; None for once. Copies keep their block.
 
     Returns:
         As many pairs (first, second) of indices.

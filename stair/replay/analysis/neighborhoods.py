@@ -16,8 +16,6 @@ Pairs = Sequence[tuple[int, int]]
 Table = dict[int, Ints]
 """By history: [problems, count] each problem's nearest candidates, the nearest first."""
 
-SIZES = (8, 16, 32)
-
 
 @dataclass(frozen=True)
 class Overlaps:
@@ -101,7 +99,7 @@ def neighbor_table(
     return table
 
 
-def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequence[int] = SIZES) -> Overlaps:
+def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequence[int]) -> Overlaps:
     """The cross-history overlap of all pairs, matched and shuffled.
 
     Args:

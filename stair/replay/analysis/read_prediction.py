@@ -16,9 +16,6 @@ from stair.replay.analysis.projection import project
 Floats = npt.NDArray[np.float64]
 Measured = npt.NDArray[np.floating]
 
-WIDTH = 64
-"""The paper's projection: 64 dimensions, so 132 base features and 196 with a read."""
-
 
 def base_features(
     projection: Floats, inputs: Measured, references: Measured, lengths: Sequence[int], masses: Measured
@@ -34,7 +31,7 @@ def base_features(
             current turn's is left out.
 
     Returns:
-        FP64 [problems, histories, 2 width + 4].
+        FP64 [problems, histories, 2 width + 4]; 132 features at the paper's width of 64.
     """
     problems, histories, _ = inputs.shape
     cells = problems, histories

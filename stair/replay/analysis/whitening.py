@@ -11,10 +11,8 @@ from stair.replay.analysis.folds import Fold
 
 Floats = npt.NDArray[np.float64]
 
-RHO = 1e-3
 
-
-def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float = RHO) -> tuple[Floats, ...]:
+def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float) -> tuple[Floats, ...]:
     """Coordinates by (Sigma + r I)^(-1/2), r = rho tr(Sigma) / d, from a fold's candidates under all histories.
 
     Sigma's normaliser scales all distances alike, so it changes no neighborhood; here it is the number of cells.
