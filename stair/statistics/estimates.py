@@ -38,7 +38,6 @@ class IntervalRow(NamedTuple):
     high: float
     rerun_low: float
     rerun_high: float
-    rerun_error: float
     gap: str | None
 
 
@@ -171,8 +170,8 @@ def _interval_cells(grids: Sequence[Grid | Gap], scores: Scores, noise: NoiseOf)
 
 def _cells(interval: Interval, noise: Noise) -> tuple[float | str | None, ...]:
     rerun = rerun_interval(interval.estimate, noise)
-    return interval.estimate, interval.low, interval.high, rerun.low, rerun.high, noise.standard_error, None
+    return interval.estimate, interval.low, interval.high, rerun.low, rerun.high, None
 
 
 def _gap_cells(reason: str) -> tuple[float | str | None, ...]:
-    return (*[float("nan")] * 6, reason)
+    return (*[float("nan")] * 5, reason)

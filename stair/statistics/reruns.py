@@ -13,9 +13,6 @@ from scipy import stats
 
 from stair.statistics.grid import Grid
 from stair.statistics.intervals import LEVEL, Interval
-from stair.statistics.named_random import named_generator
-
-PERMUTATIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +82,6 @@ def rerun_interval(estimate: float, noise: Noise) -> Interval:
         float(stats.t.ppf((1.0 + LEVEL) / 2.0, noise.degrees)) * np.sqrt(2.0) * noise.standard_error + noise.step / 2.0
     )
     return Interval(estimate, max(0.0, float(estimate - width)), min(100.0, float(estimate + width)))
-
-
-def published_p_value(estimate: float, published: float, noise: Noise) -> float:
-    """How often two runs of one truth would differ by as much as this run and a published number. Two-sided."""
-    distance = max(0.0, abs(estimate - published) - noise.step / 2.0)
-    if noise.standard_error == 0.0:
-        return 1.0 if distance == 0.0 else 0.0
-    return float(2.0 * stats.t.sf(distance / (np.sqrt(2.0) * noise.standard_error), noise.degrees))
-
-
-def rerun_p_value(one: Grid, other: Grid, *names: object) -> float:
-    """The same for two runs whose answers are both at hand: an exact test of Avg@k by exchanging them within problems.
-
-    Under one truth, the answers of both runs to one problem are exchangeable. Raises ValueError where the grids differ
-    in problems.
-    """
-    if one.problems != other.problems:
-        raise ValueError("two runs can be compared only on the same problems")
-    counts, others = one.correct.sum(axis=1), other.correct.sum(axis=1)
-    samples, other_samples = one.correct.shape[1], other.correct.shape[1]
-    observed = abs(counts.mean() / samples - others.mean() / other_samples)
-    generator = named_generator("rerun", *names)
-    total = counts + others
-    drawn = generator.hypergeometric(total, samples + other_samples - total, samples, size=(PERMUTATIONS, len(total)))
-    exchanged = np.abs(drawn.mean(axis=1) / samples - (total - drawn).mean(axis=1) / other_samples)
-    return float((1 + (exchanged >= observed - 1e-12).sum()) / (1 + PERMUTATIONS))
 
 
 def _degrees(variances: npt.NDArray[np.float64]) -> float:

@@ -16,14 +16,8 @@ from stair.statistics.paired import (
     planned_deviation,
     sign_flip_p_value,
 )
-from stair.statistics.reruns import (
-    average_noise,
-    mean_noise,
-    pass_noise,
-    published_p_value,
-    rerun_interval,
-    rerun_p_value,
-)
+from stair.statistics.replication import Spread, replication
+from stair.statistics.reruns import average_noise, mean_noise, pass_noise, rerun_interval
 from stair.statistics.values import tidy_frame
 
 from .test_metrics import BENCHMARK, MODEL, session_rows
@@ -122,23 +116,24 @@ def test_the_planned_deviation_is_that_of_two_runs_of_such_problems() -> None:
         planned_deviation(80.0, 60.0, 4)
 
 
+def outside(one: Grid, other: Grid) -> list[bool]:
+    """Whether another run's Avg@4 and Pass@4 are outside the rerun intervals of one."""
+    ends = [
+        rerun_interval(float(score(one).mean()), noise(one))
+        for score, noise in ((average_scores, average_noise), (pass_scores, pass_noise))
+    ]
+    theirs = average_scores(other).mean(), pass_scores(other).mean()
+    return [not end.low - 1e-9 <= their <= end.high + 1e-9 for end, their in zip(ends, theirs, strict=True)]
+
+
 @pytest.mark.parametrize(("problems", "alpha", "beta"), DESIGNS)
 def test_at_most_five_in_a_hundred_reruns_of_one_truth_are_called_different(
     problems: int, alpha: float, beta: float
 ) -> None:
     generator = np.random.default_rng(problems)
     rates = generator.beta(alpha, beta, problems)
-    differ = np.zeros((500, 3), dtype=bool)
-    for row in differ:
-        one, other = sampled(rates, generator), sampled(rates, generator)
-        theirs = [float(each(other).mean()) for each in (average_scores, pass_scores)]
-        ours = [float(each(one).mean()) for each in (average_scores, pass_scores)]
-        noises = average_noise(one), pass_noise(one)
-        row[:2] = [published_p_value(*each) <= 0.05 for each in zip(ours, theirs, noises, strict=True)]
-        interval = rerun_interval(ours[0], noises[0])
-        row[2] = not interval.low - 1e-9 <= theirs[0] <= interval.high + 1e-9
+    differ = np.array([outside(sampled(rates, generator), sampled(rates, generator)) for _ in range(500)])
     assert (differ.mean(axis=0) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 500)).all()
-    assert (differ[:, 0] == differ[:, 2]).mean() > 0.98
 
 
 EXTREMES = {
@@ -156,14 +151,8 @@ def test_nor_are_reruns_of_extreme_truths() -> None:
     share = []
     for problems in (30, 198):
         for rates in EXTREMES.values():
-            differ = np.zeros((200, 2), dtype=bool)
-            for row in differ:
-                one, other = (sampled(rates(problems), generator) for _ in range(2))
-                for column, (score, noise) in enumerate(((average_scores, average_noise), (pass_scores, pass_noise))):
-                    row[column] = (
-                        published_p_value(float(score(one).mean()), float(score(other).mean()), noise(one)) <= 0.05
-                    )
-            share.append(differ.mean(axis=0))
+            pairs = ([sampled(rates(problems), generator) for _ in range(2)] for _ in range(200))
+            share.append(np.mean([outside(*pair) for pair in pairs], axis=0))
     assert np.mean(share) <= 0.05
     assert np.max(share) <= 0.1
 
@@ -179,11 +168,9 @@ def test_false_discoveries_over_tables_of_reruns() -> None:
         for cell, rates in enumerate(truths):
             shifted = np.clip(rates - 0.25, 0.0, 1.0) if index % 2 and cell < 3 else rates
             one, other = sampled(rates, generator), sampled(shifted, generator)
-            p_values.append(
-                published_p_value(
-                    float(average_scores(one).mean()), float(average_scores(other).mean()), average_noise(one)
-                )
-            )
+            ours, theirs, noise = average_scores(one).mean(), average_scores(other).mean(), average_noise(one)
+            spread = Spread(noise.standard_error**2, noise.degrees)
+            p_values.append(replication(float(ours), float(theirs), spread).p_value)
         called = false_discoveries(p_values)
         flagged += bool(called.any()) if index % 2 == 0 else 0
         found += int(called[:3].sum()) if index % 2 else 0
@@ -196,15 +183,6 @@ def test_benjamini_hochberg_by_hand() -> None:
     assert false_discoveries([0.03, 0.9, 0.01, 0.026]).tolist() == [True, False, True, True]
     assert false_discoveries([0.03, 0.9, 0.02, 0.9]).tolist() == [False] * 4
     assert false_discoveries([]).tolist() == []
-
-
-def test_two_runs_at_hand_are_compared_by_exchange_within_problems() -> None:
-    generator = np.random.default_rng(7)
-    rates = generator.beta(0.8, 0.6, 60)
-    null = [rerun_p_value(sampled(rates, generator), sampled(rates, generator), index) for index in range(30)]
-    assert np.mean(np.array(null) <= 0.05) <= 0.14
-    worse = sampled(np.clip(rates - 0.3, 0, 1), generator)
-    assert rerun_p_value(sampled(rates, generator), worse) < 0.01
 
 
 def test_turns_are_averaged_with_their_noise() -> None:
