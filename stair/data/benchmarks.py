@@ -36,7 +36,7 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
     count = len(data["problem"])
     if settings.rows is not None and count != settings.rows:
         raise ValueError(f"{path}: benchmark '{key}' must have {settings.rows} rows, found {count}")
-    ids = _ids(data.get("id", list(range(count))), settings, path)
+    ids = _ids(data.get("id", list(range(count))), path)
     missing = sorted(set(settings.exclude_ids) - set(ids))
     if missing:
         some = ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
@@ -60,13 +60,13 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
 def left_out(path: Path, settings: Benchmark) -> dict[str, str]:
     """The questions of the excluded problems (`exclude_ids`), by the data set's own id."""
     data = read_columns(path, wanted_columns(settings))
-    ids = _ids(data.get("id", list(range(len(data["problem"])))), settings, path)
+    ids = _ids(data.get("id", list(range(len(data["problem"])))), path)
     return {
         source: str(text) for source, text in zip(ids, data["problem"], strict=True) if source in settings.exclude_ids
     }
 
 
-def _ids(values: Sequence[Any], settings: Benchmark, path: Path) -> list[str]:
+def _ids(values: Sequence[Any], path: Path) -> list[str]:
     """The data set's own ids as text; they are distinct, because reports and exclusions name them."""
     ids: dict[str, int] = {}
     for number, value in enumerate(values):

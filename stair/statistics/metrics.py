@@ -75,18 +75,13 @@ def turn_metrics(responses: Responses) -> list[Value]:
     return values
 
 
-def gains(
-    responses: Responses, condition: str, reference: str, *, model: str, benchmark: str, suffix: str = "gain"
-) -> list[Value]:
-    """Differences of the T2-T4 means of two conditions, in percentage points, computed before rounding.
-
-    The metric is named `Avg@4 <suffix>`, as tables spell it.
-    """
+def gains(responses: Responses, condition: str, base: str, *, model: str, benchmark: str) -> list[Value]:
+    """The T2-T4 means of a condition minus those of its base, in percentage points, computed before rounding."""
     values = []
     for name, metric in metric_names(responses.samples).items():
         gain = difference(
             over_later_turns(metric, responses, model, benchmark, condition),
-            over_later_turns(metric, responses, model, benchmark, reference),
+            over_later_turns(metric, responses, model, benchmark, base),
         )
-        values.append(Value(model, benchmark, condition, MEAN, "", f"{name} {suffix}", gain, "pp"))
+        values.append(Value(model, benchmark, condition, MEAN, "", f"{name} gain", gain, "pp"))
     return values

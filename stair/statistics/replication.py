@@ -27,7 +27,7 @@ from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.intervals import LEVEL, Floats
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.reruns import pass_variances
-from stair.statistics.shared_t1_metrics import TURN, NameOf
+from stair.statistics.shared_t1_metrics import FULL, NATIVE, TURN, NameOf
 from stair.statistics.transitions import TRANSITIONS
 
 Key = tuple[str, str, str, str, str, str]
@@ -139,7 +139,7 @@ def shared_t1_spreads(responses: Responses, name_of: NameOf = ConditionName.of_k
         for condition in responses.conditions(model, benchmark):
             if condition != "t1":
                 families.setdefault(name_of(condition).averaged, []).append(condition)
-        base = study.sums(["native"], [TURN])
+        base = study.sums([NATIVE], [TURN])
         for family, members in families.items():
             by_key |= study.scores_of(family, members, [TURN], f"T{TURN}")
             sums_of_seeds = study.sums(members, [TURN])
@@ -159,7 +159,7 @@ def truncated_spreads(frame: pd.DataFrame, name_of: NameOf = ConditionName.of_ke
     for (model, benchmark, condition), part in rows.groupby(["model", "benchmark", "condition"], sort=False):
         banks = part.pivot(index="problem_id", columns="sample", values="bank_tokens")
         limit = name_of(str(condition)).prefix
-        if (limit is None and condition != "stair") or banks.isna().any(axis=None):
+        if (limit is None and condition != FULL) or banks.isna().any(axis=None):
             continue
         cut = banks.to_numpy(dtype=np.float64) > (np.inf if limit is None else limit)
         by_key[str(model), str(benchmark), str(condition), f"T{TURN}", "", "truncated"] = sum_spread(

@@ -10,6 +10,8 @@ from stair.statistics.metrics import at_turn, difference, mean, metric_names
 from stair.statistics.values import Value
 
 TURN = 2
+NATIVE, FULL = "native", "stair"
+"""The condition that differences are counted from, and the one that reads the full bank."""
 NameOf = Callable[[str], ConditionName]
 """From a condition's key to its family, seed and prefix."""
 SeedsOf = Callable[[str], int]
@@ -27,16 +29,14 @@ def shared_t1_metrics(
     benchmark: str,
     *,
     seeds_of: SeedsOf = paper_seeds,
-    reference: str = "native",
-    full: str = "stair",
     name_of: NameOf = ConditionName.of_key,
 ) -> list[Value]:
-    """Avg@k, its difference from the reference in percentage points, and Pass@k at T2, for each family of conditions.
+    """Avg@k, its difference from Native in percentage points, and Pass@k at T2, for each family of conditions.
 
     Conditions with test-time seeds report the mean of the per-seed scores, and a gap unless all seeds of the family are there.
-    The reference and `full` are gaps where they have no rows; other conditions without rows are left out.
+    Native and STAIR are gaps where they have no rows; other conditions without rows are left out.
     """
-    conditions = unique([*responses.conditions(model, benchmark), reference, full])
+    conditions = unique([*responses.conditions(model, benchmark), NATIVE, FULL])
     conditions = [name for name in conditions if name != "t1"]
     names = {condition: name_of(condition) for condition in conditions}
     values = []
@@ -49,7 +49,7 @@ def shared_t1_metrics(
                 score = missing_seeds(model, benchmark, family, len(members), seeds_of(family))
             values.append(Value(model, benchmark, family, f"T{TURN}", "", name, score, "%"))
             if name.startswith("Avg"):
-                delta = difference(score, at_turn(metric, responses, model, benchmark, reference, TURN))
+                delta = difference(score, at_turn(metric, responses, model, benchmark, NATIVE, TURN))
                 values.append(Value(model, benchmark, family, f"T{TURN}", "", f"{name} minus Native", delta, "pp"))
     return values
 
@@ -60,18 +60,18 @@ def missing_seeds(model: str, benchmark: str, family: str, present: int, seeds: 
 
 
 def truncated_banks(
-    frame: pd.DataFrame, model: str, benchmark: str, *, full: str = "stair", name_of: NameOf = ConditionName.of_key
+    frame: pd.DataFrame, model: str, benchmark: str, *, name_of: NameOf = ConditionName.of_key
 ) -> list[Value]:
     """How many banks are longer than each prefix condition's number of readable entries (0 for the full bank).
 
     `frame` holds the study's rows with the column `bank_tokens`, which scored rows carry; without it, a gap. Reads
-    the bank lengths from the `full` condition's rows, and where it has none from the prefixes' rows, since all
+    the bank lengths from STAIR's rows, and where it has none from the prefixes' rows, since all
     conditions share their banks.
     """
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
     prefixes = {condition: name_of(condition).prefix for condition in unique(rows["condition"])}
-    has_full = full in prefixes
-    sources = [full] if has_full else [condition for condition, prefix in prefixes.items() if prefix is not None]
+    has_full = FULL in prefixes
+    sources = [FULL] if has_full else [condition for condition, prefix in prefixes.items() if prefix is not None]
     banks = None
     if "bank_tokens" in rows.columns:
         of_sources = rows[rows["condition"].isin(sources)]
@@ -79,11 +79,11 @@ def truncated_banks(
     unknown = Gap(
         "bank lengths are not recorded in these rows"
         if has_full or banks is None
-        else f"{model}, {benchmark}: no rows of {full}, whose bank lengths count"
+        else f"{model}, {benchmark}: no rows of {FULL}, whose bank lengths count"
     )
     values = []
     for condition, prefix in prefixes.items():
-        if prefix is None and condition != full:
+        if prefix is None and condition != FULL:
             continue
         count: int | Gap
         if banks is None or banks.empty or banks.isna().any():
@@ -96,9 +96,9 @@ def truncated_banks(
 
 
 def median_bank(frame: pd.DataFrame, model: str, benchmark: str) -> float | Gap:
-    """The median number of entries of the banks that `stair` reads at T2; `frame` as in `truncated_banks`."""
+    """The median number of entries of the banks that STAIR reads at T2; `frame` as in `truncated_banks`."""
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
-    banks = rows.loc[rows["condition"] == "stair", "bank_tokens"]
+    banks = rows.loc[rows["condition"] == FULL, "bank_tokens"]
     if banks.empty or banks.isna().any():
-        return Gap(f"{model}, {benchmark}: no rows of stair with their bank lengths")
+        return Gap(f"{model}, {benchmark}: no rows of {FULL} with their bank lengths")
     return float(banks.median())

@@ -203,7 +203,7 @@ def test_conditions_of_other_keys_are_grouped_by_their_fields() -> None:
     assert {(v.condition, v.metric): v.value for v in found}["mine", "Avg@4"] == 50.0
     prefixes = {"first": ConditionName("cut", prefix=10), "second": ConditionName("second")}
     lengths = rows.assign(bank_tokens=np.tile(np.repeat([9, 10, 11], 4), 2))
-    (cut,) = truncated_banks(lengths, MODEL, BENCHMARK, full="none", name_of=prefixes.__getitem__)
+    (cut,) = truncated_banks(lengths, MODEL, BENCHMARK, name_of=prefixes.__getitem__)
     assert (cut.condition, cut.value) == ("first", 4)
 
 
