@@ -7,7 +7,8 @@ number in the prose is never an answer.
 import re
 from collections import deque
 
-_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
+_BOXES = (re.compile(r"\\boxed(?![A-Za-z])"), re.compile(r"\\fbox(?![A-Za-z])"))
+"""The second counts only in a response without the first."""
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _END_OF_BARE_ARGUMENT = re.compile(r"[\s$]|\\[)\]]")
 _LONGEST_JOINT = 80
@@ -17,9 +18,10 @@ _JOINT = re.compile(
 
 
 def last_boxed(response: str) -> str | None:
-    r"""The content of the last `\boxed` or `\fbox`, stripped; None if it is missing, empty or never closed.
+    r"""The content of the last `\boxed`, stripped; None if it is missing, empty or never closed.
 
-    A box without braces (`\boxed 5`, `\boxed\frac{1}{2}`) runs to the next space, dollar sign or end of the formula.
+    In a response without any `\boxed`, the last `\fbox` is the box. A box without braces (`\boxed 5`,
+    `\boxed\frac{1}{2}`) runs to the next space, dollar sign or end of the formula.
     """
     boxes = _last_boxes(response, 1)
     argument = _argument(response, boxes[0].end()) if boxes else None
@@ -43,8 +45,9 @@ def ends_in_several_boxes(response: str) -> bool:
 
 
 def _last_boxes(response: str, count: int) -> list[re.Match[str]]:
-    """The last boxes, in order. One pass, whatever stands there: responses can be megabytes long."""
-    return list(deque(_BOX.finditer(response), maxlen=count))
+    """The last boxes, in order. One pass for each kind: responses can be megabytes long."""
+    of_kinds = (deque(box.finditer(response), maxlen=count) for box in _BOXES)
+    return list(next(filter(None, of_kinds), ()))
 
 
 def _argument(response: str, start: int) -> tuple[str, int] | None:
