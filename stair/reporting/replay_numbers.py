@@ -75,10 +75,8 @@ class ReplayNumbers:
         """
         replay = config.replay
         assert replay is not None and replay.analysis is not None, "the graph has no analysis then"
-        rows = [row for part in parts for row in read_statistics(paths.replay_statistics(model, part))]
-        return cls(
-            model, replay.benchmark, replay.layers, replay.analysis, replay.depth, tuple(each for _, each in rows)
-        )
+        statistics = tuple(each for part in parts for each in read_statistics(paths.replay_statistics(model, part)))
+        return cls(model, replay.benchmark, replay.layers, replay.analysis, replay.depth, statistics)
 
     def curve(self, quantity: Quantity, of: str, group: str, k: int | None = None) -> list[Statistic]:
         """A statistic at every layer that has it."""

@@ -11,6 +11,8 @@ from stair.statistics.intervals import LEVEL, Floats, Interval, bootstrap_interv
 from stair.statistics.named_random import named_generator
 
 FLIPS = 10_000
+FALSE_DISCOVERIES = 0.05
+"""The expected share of false ones among the comparisons that are called different."""
 POWER = 0.8
 """The probability with which a detectable difference is found."""
 _EXACT = 12
@@ -123,14 +125,14 @@ def planned_deviation(average: float, passed: float, samples: int) -> float:
     return 100.0 * float(np.sqrt(2.0 * within / samples))
 
 
-def false_discoveries(p_values: Sequence[float], rate: float = 0.05) -> npt.NDArray[np.bool_]:
-    """Which of a table's comparisons are called different, with the expected share of false ones at most `rate`.
+def false_discoveries(p_values: Sequence[float]) -> npt.NDArray[np.bool_]:
+    """[comparisons] which of a table's comparisons are called different (`FALSE_DISCOVERIES`).
 
     The procedure of Benjamini and Hochberg.
     """
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(values)
-    below = np.flatnonzero(values[order] <= rate * np.arange(1, len(values) + 1) / max(1, len(values)))
+    below = np.flatnonzero(values[order] <= FALSE_DISCOVERIES * np.arange(1, len(values) + 1) / max(1, len(values)))
     called = np.zeros(len(values), dtype=np.bool_)
     if len(below):
         called[order[: below[-1] + 1]] = True

@@ -292,4 +292,4 @@ def test_states_that_no_history_moves_have_gaps(tmp_path: Path) -> None:
 def test_statistics_are_read_as_they_were_written(crossings: tuple[Crossing, Crossing], tmp_path: Path) -> None:
     found = list(geometry_statistics(crossings[0], 3, KEYS))
     assert write_statistics(tmp_path / "geometry.parquet", DEPTH, found) == len(found)
-    assert list(read_statistics(tmp_path / "geometry.parquet")) == [(DEPTH, each) for each in found]
+    assert list(read_statistics(tmp_path / "geometry.parquet")) == found

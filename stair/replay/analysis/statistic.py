@@ -69,25 +69,13 @@ def _row(depth: int, each: Statistic) -> dict[str, Any]:
     )
 
 
-def read_statistics(path: Path) -> Iterator[tuple[int, Statistic]]:
-    """Each number of a file with its depth.
+def read_statistics(path: Path) -> Iterator[Statistic]:
+    """Each number of a file.
 
     Raises:
         ValueError: the file is absent or has other columns.
     """
     for row in read_table(path, REPLAY_STATISTICS):
         ends = None if row["method"] is None else Ends(row["low"], row["high"], row["method"])
-        yield (
-            row["depth"],
-            Statistic(
-                row["group"],
-                row["quantity"],
-                row["of"],
-                row["value"],
-                row["unit"],
-                row["layer"],
-                row["k"],
-                ends,
-                row["gap"],
-            ),
-        )
+        names = ("group", "quantity", "of", "value", "unit", "layer", "k", "gap")
+        yield Statistic(**{name: row[name] for name in names}, ends=ends)

@@ -12,11 +12,9 @@ from stair.reporting.comparison.elsewhere import elsewhere
 from stair.reporting.comparison.kinds import EXACT, SAMPLED, Kind
 from stair.reporting.comparison.ours import Ours
 from stair.reporting.comparison.printed import Place, Printed
-from stair.statistics.paired import false_discoveries
+from stair.statistics.paired import FALSE_DISCOVERIES, false_discoveries
 from stair.statistics.replication import Key, Spread, replication
 
-FALSE_DISCOVERIES = 0.05
-"""The expected share of false ones among the sampled numbers that are called different."""
 _EQUAL = 1e-9
 """Relative difference that binary floating point can give to equal numbers."""
 
@@ -77,7 +75,7 @@ def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], known: Known
     compared = [_compared(each, ours.get(each.place), known, numbers) for each in printed]
     # One number can stand in several tables; it is one comparison.
     tested = {_number(c.printed.place): c.p_value for c in compared if c.p_value is not None}
-    called = dict(zip(tested, false_discoveries(list(tested.values()), FALSE_DISCOVERIES), strict=True))
+    called = dict(zip(tested, false_discoveries(list(tested.values())), strict=True))
     return [
         each if each.p_value is None else _decided(each, bool(called[_number(each.printed.place)])) for each in compared
     ]

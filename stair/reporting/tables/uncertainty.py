@@ -30,7 +30,6 @@ BASE = "native"
 """What conditions are compared with."""
 
 _ENDS = {"low": "interval low", "high": "interval high", "rerun_low": "rerun low", "rerun_high": "rerun high"}
-_FALSE_DISCOVERIES = 0.05
 
 
 def intervals(responses: Responses, labels: Labels) -> Table:
@@ -155,7 +154,7 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     floors = _noise_floors(row for row in every if row.condition in again)
     shown = [row for row in every if (row.turn, row.metric) == (span, average)]
     tested = [row for row in shown if not row.gap and row.condition not in again]
-    different = set(compress(tested, false_discoveries([row.p for row in tested], _FALSE_DISCOVERIES)))
+    different = set(compress(tested, false_discoveries([row.p for row in tested])))
     # A noise floor stands beside effects, not beside the noise that it is made from.
     beside = {row: None if row.condition in again else floors.get(_place(row)) for row in every}
     values = [value for row in every for value in _comparison_values(row, beside[row])]
