@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PROBLEMS = {"training_problems": 14_806, "validation_problems": 128, "problems_left": 14_934}
-"""For each model (appendix B.4)."""
+"""The counts of each model (appendix B.4)."""
 
 UPDATES = {"qwen3-4b-instruct": 1851, "qwen3.5-4b": 1941, "qwen3.5-9b": 1940}
 """Scheduled updates of eight sessions by model (appendix C.1)."""

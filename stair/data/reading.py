@@ -22,7 +22,7 @@ _BATCH_ROWS = 16_384
 FORMATS = (".parquet", ".jsonl", ".csv")
 
 _EXACT = 2**53
-"""Up to here each integer has a floating-point number of its own."""
+"""Each integer up to this one has a floating-point number of its own."""
 
 
 def read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, list[Any]]:

@@ -46,7 +46,7 @@ class PoolCounts:
     problems_with_many_answers: int = 0
     """Problems whose records spell the answer differently; they are kept."""
     fewest_copies: int = 0
-    """Of one source record, in rows."""
+    """Rows of the source record with the fewest."""
     most_copies: int = 0
     excluded_problems: int = 0
     excluded_records: int = 0

@@ -33,7 +33,7 @@ class MalformedLine:
 
 @dataclass
 class FileReport:
-    """What became of a file's lines."""
+    """Counts of a file's lines by verdict, and the malformed lines."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     malformed: list[MalformedLine] = field(default_factory=list)
@@ -168,7 +168,7 @@ def _is_identity(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A response of which two scored files say different things; None where a file lacks it."""
+    """A response with another answer or verdict in a second scored file; None where a file lacks the response."""
 
     id: str | int
     old_answer: str | None

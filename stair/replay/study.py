@@ -38,10 +38,10 @@ class ReplayStudy:
         config: the run.
         paths: its files.
         model: the model's key.
-        generating: whether anything is about to be measured: preflight must have looked at the benchmark's prompts.
+        generating: whether anything is about to be measured: preflight must have checked the benchmark's prompts.
 
     Raises:
-        ValueError: the model, the benchmark or the saved responses cannot be read, or are not what preflight has looked at.
+        ValueError: the model, the benchmark or the saved responses cannot be read, or preflight has not checked them.
     """
 
     def __init__(self, config: Config, paths: RunPaths, model: str, *, generating: bool = False) -> None:
@@ -58,7 +58,7 @@ class ReplayStudy:
             check_reported_layer(self.backbone.architecture, self.settings.analysis)
         self.shapes = Shapes(self.backbone.architecture, self.settings.layers, self.settings.depth)
         self.work_folder = paths.work("replay", model)
-        # Of the same name in every run, because the design goes by names.
+        # A file has the same name in every run, because the design is a function of names.
         others = {run: other.replay_states(model) for run, other in paths.reused(config).items()}
         self.files = TensorFiles(paths.replay_states(model), others)
 

@@ -29,7 +29,7 @@ _COPIED = (
     "data/counts.csv", "data/near_duplicates.csv", "comparison.csv", "comparison.md", "claims.csv", "claims.md",
     "provenance.json", "report.html",
 )  # fmt: skip
-"""What holds no text of a data set that asks for that; the data report leaves it out by itself."""
+"""Files and folders that are copied as they are: they contain no withheld text. The data report leaves it out itself."""
 
 TEXTS = ("problem", "choices", "response", "response_ids")
 """The columns of any table that hold text of a problem, or a response, which can quote it.

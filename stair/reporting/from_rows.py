@@ -69,7 +69,7 @@ def read_rows(paths: Sequence[Path], order: Config) -> pd.DataFrame:
         ):
             other = frame.loc[frame[column] != name, column]
             if len(other):
-                raise ValueError(f"{path}: rows of the {column} '{other.iloc[0]}' stand in the file of '{name}'")
+                raise ValueError(f"{path}: rows of the {column} '{other.iloc[0]}' are in the file of '{name}'")
         frames.append(
             frame[[*COLUMNS, *(name for name in ("seed", "bank_tokens", "verdict") if name in frame.columns)]]
         )

@@ -145,7 +145,7 @@ def _plain(text: str) -> str:
 
 
 def terminal(layout: Layout, width: int = 80) -> RenderableType:
-    """The table for a terminal, its caption above and its notes below. What is too wide goes on in a second table."""
+    """The table for a terminal, its caption above and its notes below. Columns that do not fit continue in a second table."""
     from rich.console import Group
     from rich.text import Text
 

@@ -37,10 +37,10 @@ from stair.statistics.values import Value
 
 @dataclass(frozen=True)
 class Source:
-    """What a builder has."""
+    """The inputs of a builder."""
 
     responses: Responses
-    """Of the places that the table shows."""
+    """The grids of the places that the table shows."""
     labels: Labels
     config: Config
     trained: Mapping[tuple[str, str], int | Gap] = field(default_factory=dict)

@@ -61,8 +61,8 @@ def _check_shares(columns: Sequence[Sequence[T]], problem: Callable[[T], Hashabl
     most, count = max(counts.items(), key=lambda item: (item[1], str(item[0])))
     if count > sessions:
         raise ValueError(
-            f"problem {most} stands {count} times in {sessions} sessions of {len(columns)} distinct problems, which can hold "
-            f"it {sessions} times at most"
+            f"problem {most} has {count} items for {sessions} sessions of {len(columns)} distinct problems; a session holds "
+            "at most one of them"
         )
 
 

@@ -24,15 +24,15 @@ class Effect:
     p_value: float | None = None
     """Two-sided, of the sign-flip test; None where the interval alone decides."""
     problems: int | None = None
-    """Behind the effect."""
+    """The problems that are compared."""
     deciding: int | None = None
     """Problems with which a run shows an effect of this size in four of five cases."""
     deciding_samples: int | None = None
-    """The same in samples of each problem, for these problems alone."""
+    """The same in samples of each problem, if the problems stay these."""
     seeds: tuple[float, ...] = ()
     """The effect of each controller seed, where there are several."""
     deciding_factor: float | None = None
-    """The same for reported numbers, as a factor of the number of histories."""
+    """For reported numbers: the number of histories that shows it, over that of this run."""
 
 
 class Side(NamedTuple):
@@ -134,6 +134,11 @@ def conditional_effect(
 
     Both have the same members, so it is a sum of differences over a sum of sizes. A problem that several models answer
     is one cluster.
+
+    Args:
+        places: the pooled models, each with a benchmark.
+        group: one of `conditioning.GROUPS`.
+        greater, less: the conditions; the effect is positive where `greater` is more accurate.
     """
     sums: dict[tuple[str, str], list[float]] = {}
     for model, benchmark in places:

@@ -40,7 +40,7 @@ class Grid:
 
 
 class TurnKey(NamedTuple):
-    """What a grid belongs to. `turn` is 1 to 4."""
+    """The model, benchmark, condition and turn (1 to 4) of a grid."""
 
     model: str
     benchmark: str
@@ -146,7 +146,7 @@ def unique(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Lacking:
-    """What an incomplete grid lacks."""
+    """The missing responses of an incomplete grid."""
 
     count: str
     """`1 of 48`."""

@@ -16,7 +16,7 @@ FALSE_DISCOVERIES = 0.05
 POWER = 0.8
 """The probability with which a detectable difference is found."""
 _EXACT = 12
-"""Up to so many problems with a difference, all sign patterns are counted."""
+"""With at most this many problems that differ, all sign patterns are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def test_four_problems_are_enough_and_three_are_not() -> None:
 
 def test_one_problem_cannot_fill_more_than_every_session_once() -> None:
     # 4 records of one problem stand in 16 places, one a session at most: 15 sessions cannot hold them.
-    with pytest.raises(ValueError, match="problem p0 stands 16 times in 15 sessions of 4 distinct problems"):
+    with pytest.raises(ValueError, match="problem p0 has 16 items for 15 sessions of 4 distinct problems"):
         sessions_of(rollouts([4, *[1] * 11]))
     rows = rollouts([4, *[1] * 20])
     check_sessions(sessions_of(rows), rows)

@@ -182,7 +182,11 @@ def read_increment(fit: Moments, test: Moments, base: int) -> Increment:
 
 
 def _squared_error(fit: Moments, test: Moments, width: int) -> float:
-    """The test group's SSE with the first `width` features."""
+    """The test group's SSE with the first `width` features.
+
+    With features x standardized and targets y centered by the fit group, which has n cells, the slopes are
+    (x'x + n I)^-1 x'y, and the SSE of the test group is |y|^2 - 2 <slopes, x'y> + <slopes, x'x slopes>.
+    """
     cells, kept = fit.counts[0], slice(1, 1 + width)
     middle, level = fit.features[0, 0, kept] / cells, fit.products[0, 0] / cells
     gram, product = _about(fit, width, middle, level)

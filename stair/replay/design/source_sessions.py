@@ -12,7 +12,7 @@ from stair.replay.design.histories import History
 from stair.replay.design.search import swap_search
 
 _SWAPS = 200
-"""For each session that can be chosen; the paper's design takes about one."""
+"""Swaps tried for each session that can be chosen; the paper's design needs about one."""
 
 Paths = Mapping[str, Collection[History]]
 """The histories of each session."""

@@ -40,7 +40,7 @@ class Compared:
     high: float | None = None
     """Where the paper's value falls, with 95%, if both runs follow one truth."""
     p_value: float | None = None
-    """Of one truth, without regard to the other comparisons."""
+    """The p-value of one truth, not corrected for the other comparisons."""
     reason: str = ""
 
     @property
@@ -55,12 +55,12 @@ Reason = Callable[[Place], str | None]
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a run beside its numbers."""
+    """The facts of a run that a comparison needs, beside its numbers."""
 
     spreads: Mapping[Key, Spread]
-    """Of the evaluation's sampled numbers."""
+    """The spreads of the evaluation's sampled numbers."""
     shared: Mapping[Key, Spread]
-    """Of the study with a shared T1 history."""
+    """The spreads of the study with a shared T1 history."""
     stands_in: Reason
     """Why a place's models or data are not the paper's."""
     other_problems: Reason
@@ -108,7 +108,7 @@ def _compared(printed: Printed, ours: Ours | None, known: Known, numbers: Sequen
 
 
 def _replayed(printed: Printed, ours: Ours) -> Compared:
-    """By the run's block interval, as wide as the difference of two such runs."""
+    """The comparison by the run's block interval, widened to that of a difference of two such runs."""
     assert ours.value is not None
     if ours.low is None or ours.high is None:
         return Compared(printed, Verdict.NONE, ours.value, reason="the run gives no block interval")

@@ -31,7 +31,7 @@ class Printed:
 
     place: Place
     text: str
-    """As it is printed."""
+    """The printed text."""
 
     @property
     def kind(self) -> Kind:

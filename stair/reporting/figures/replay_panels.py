@@ -19,7 +19,7 @@ WORDS = {1: "one", 2: "two", 3: "three"}
 
 
 _MARKERS = 12
-"""At most so many markers on a curve."""
+"""The most markers of a curve."""
 
 
 def place(drawing: Drawing, x: float, y: float, width: float, height: float) -> Axes:
