@@ -76,19 +76,19 @@ def build(responses: Responses, labels: Labels) -> Table | None:
     average, passed = metric_names(responses.samples)
     header = plain_header("Condition", average, "Δ (pp)", passed)
     several = len(pairs) > 1
-    (model, benchmark), counts = pairs[0], {len(responses.problems[benchmark]) for _, benchmark in pairs}
-    subject = f" {benchmark_title(labels, benchmark)} results for {labels.printed_model(model)}"
+    model, benchmark = pairs[0]
+    subject = f"{benchmark_title(labels, benchmark)} results for {labels.printed_model(model)}"
+    counts = {len(responses.problems[name]) for _, name in pairs}
+    problems = f"{counts.pop()} problems" if len(counts) == 1 else "their problems"
     seeded = {
         name: in_words(labels.seeds(condition))
         for condition, name in _SEEDED.items()
         if any(value.condition == condition for value in values)
     }
-    seeds = f"{_averages(seeded)}; other conditions use one evaluation. "
+    seeds = f"{_averages(seeded)}; other conditions use one evaluation. " if seeded else ""
     caption = (
-        f"Shared-T1{' results' if several else subject} at T2 (%). Conditions share "
-        f"{f'{counts.pop()} problems' if len(counts) == 1 else 'their problems'} and {in_words(responses.samples)} matched "
-        f"trajectories per problem. {seeds if seeded else ''}"
-        f"Δ is the {average} difference from Native."
+        f"Shared-T1 {'results' if several else subject} at T2 (%). Conditions share {problems} and "
+        f"{in_words(responses.samples)} matched trajectories per problem. {seeds}Δ is the {average} difference from Native."
     )
     layout = Layout(
         paper_labels.SHARED_T1,
