@@ -18,8 +18,8 @@ from stair.statistics.paired import (
 )
 from stair.statistics.replication import Spread, replication
 from stair.statistics.reruns import average_noise, mean_noise, pass_noise, rerun_interval
-from stair.statistics.values import tidy_frame
 
+from .frames import frame_of
 from .test_metrics import BENCHMARK, MODEL, session_rows
 
 # Numbers of problems and beta distributions of success rates like those of the paper's benchmarks.
@@ -194,7 +194,7 @@ def test_turns_are_averaged_with_their_noise() -> None:
 def test_every_value_has_its_intervals() -> None:
     responses = Responses.from_frame(session_rows(problems=12))
     intervals = turn_intervals(responses)
-    values = tidy_frame(turn_metrics(responses))
+    values = frame_of(turn_metrics(responses))
     joined = values.merge(
         intervals, on=["model", "benchmark", "condition", "turn", "metric"], suffixes=("", "_interval")
     )

@@ -12,8 +12,8 @@ from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics
 from stair.statistics.shared_t1_metrics import shared_t1_metrics, truncated_banks
 from stair.statistics.transitions import answer_transitions, transition_shares
-from stair.statistics.values import tidy_frame
 
+from .frames import frame_of
 from .paper_rows import grid_rows
 
 MODEL, BENCHMARK = "qwen3-4b-instruct", "aime2025"
@@ -55,8 +55,8 @@ def test_avg_and_pass() -> None:
 
 def test_the_order_of_rows_does_not_matter(rows: pd.DataFrame) -> None:
     shuffled = rows.sample(frac=1, random_state=1)
-    values = {tuple(row[:6]): row[6] for row in tidy_frame(turn_metrics(Responses.from_frame(rows))).to_numpy()}
-    again = {tuple(row[:6]): row[6] for row in tidy_frame(turn_metrics(Responses.from_frame(shuffled))).to_numpy()}
+    values = {tuple(row[:6]): row[6] for row in frame_of(turn_metrics(Responses.from_frame(rows))).to_numpy()}
+    again = {tuple(row[:6]): row[6] for row in frame_of(turn_metrics(Responses.from_frame(shuffled))).to_numpy()}
     assert values == again
 
 
@@ -82,13 +82,13 @@ def test_one_missing_response_leaves_a_gap_with_its_reason(rows: pd.DataFrame) -
 def test_a_gap_reaches_every_number_that_needs_it_and_no_other(rows: pd.DataFrame) -> None:
     missing = (rows["condition"] == "stair") & (rows["turn"] == 3) & (rows["problem_id"] == "problem-2")
     responses = Responses.from_frame(rows[~missing])
-    table = tidy_frame(history_tables(responses, MODEL, BENCHMARK))
+    table = frame_of(history_tables(responses, MODEL, BENCHMARK))
     gaps = table[table["gap"].notna()]
     assert set(zip(gaps["condition"], gaps["turn"], strict=True)) == {("stair", "T3")}
     assert gaps["value"].isna().all()
-    pooled = tidy_frame(pooled_history(responses, [BENCHMARK]))
+    pooled = frame_of(pooled_history(responses, [BENCHMARK]))
     assert set(pooled[pooled["gap"].notna()]["condition"]) == {"stair"}
-    assert not tidy_frame(answer_transitions(responses, MODEL, BENCHMARK))["gap"].notna().any()
+    assert not frame_of(answer_transitions(responses, MODEL, BENCHMARK))["gap"].notna().any()
 
 
 def test_a_problem_that_one_condition_lacks_altogether_is_a_gap(rows: pd.DataFrame) -> None:
@@ -245,7 +245,7 @@ def test_the_gaps_of_a_condition_have_one_reason(rows: pd.DataFrame) -> None:
 
 
 def test_gaps_are_not_numbers_in_a_table(rows: pd.DataFrame) -> None:
-    table = tidy_frame(turn_metrics(Responses.from_frame(rows.iloc[1:])))
+    table = frame_of(turn_metrics(Responses.from_frame(rows.iloc[1:])))
     (row,) = table[(table["condition"] == "vanilla") & (table["metric"] == "Avg@4")].to_dict("records")
     assert math.isnan(row["value"])
     assert "1 of 24 responses missing" in row["gap"]

@@ -10,8 +10,9 @@ from stair.statistics.grid import Responses
 from stair.statistics.metrics import gains, turn_metrics
 from stair.statistics.shared_t1_metrics import shared_t1_metrics
 from stair.statistics.transitions import answer_transitions
-from stair.statistics.values import Value, tidy_frame
+from stair.statistics.values import Value
 
+from .frames import frame_of
 from .paper_rows import (
     BENCHMARKS,
     MODELS,
@@ -31,7 +32,7 @@ def responses() -> Responses:
 
 def assert_equal_to_paper(values: list[Value], paper: pd.DataFrame, count: int) -> None:
     """Every one of the paper's `count` values is among ours, once, and ours rounds to it (half to even)."""
-    ours = tidy_frame(values)
+    ours = frame_of(values)
     assert not ours.duplicated(KEYS).any()
     joined = paper.merge(ours, on=KEYS, how="left", suffixes=("", "_ours"), validate="one_to_one")
     assert len(joined) == count
