@@ -41,6 +41,7 @@ class FileReport:
 
     @property
     def scored(self) -> int:
+        """The number of scored lines."""
         return self.verdicts.total()
 
 

@@ -76,4 +76,5 @@ def score_without_comparison(
 
 
 def verdict_of(answer: str, correct: bool) -> Score:
+    """The score of an answer that has been compared."""
     return Score(answer, Verdict.CORRECT if correct else Verdict.WRONG)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stair.config.model import Config
 from stair.core import ConditionName
 from stair.reporting import paper_labels
-from stair.statistics.shared_t1_metrics import paper_seeds
+from stair.statistics.shared_t1_metrics import PAPER_SEEDS
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Labels:
     def seeds(self, family: str) -> int:
         """The number of a family's test-time seeds: the configuration's, else the paper's."""
         own = [name for name in self.names.values() if name.averaged == family and name.seed is not None]
-        return len(own) or paper_seeds(family)
+        return len(own) or PAPER_SEEDS
 
     def condition(self, key: str) -> str:
         """A condition's label: the configuration's, else the paper's."""

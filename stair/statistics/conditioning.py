@@ -26,10 +26,12 @@ class Cell(NamedTuple):
 
     @property
     def n(self) -> int:
+        """Responses of the group."""
         return int(self.members.sum())
 
     @property
     def correct_count(self) -> int:
+        """Correct responses of the group."""
         return int(self.correct.sum())
 
 
@@ -93,7 +95,14 @@ def group_cell(
     group: str,
     conditions: Sequence[str] = CONDITIONS,
 ) -> Cell | Gap:
-    """One cell of the tables. The reference is grouped by the sessions of the first of `conditions`."""
+    """One cell of the tables, or the first gap of its grids.
+
+    The reference (Vanilla) is grouped by the sessions of the first of `conditions`: its response to the same problem and
+    sample is a member where that condition's response is.
+
+    Raises:
+        ValueError: as `history_tables`.
+    """
     follower = conditions[0] if condition == REFERENCE else condition
     current = responses.grid(model, benchmark, follower, turn)
     opened_correctly = _opened_correctly(responses, model, benchmark, turn, follower)

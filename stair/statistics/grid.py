@@ -122,9 +122,11 @@ class Responses:
 
     @property
     def models(self) -> list[str]:
+        """Models with rows, in the order of the rows; so are benchmarks and conditions."""
         return unique(key.model for key in self.grids)
 
     def benchmarks(self, model: str) -> list[str]:
+        """Benchmarks with rows of a model."""
         return unique(key.benchmark for key in self.grids if key.model == model)
 
     @property
@@ -133,9 +135,11 @@ class Responses:
         return [(model, benchmark) for model in self.models for benchmark in self.benchmarks(model)]
 
     def conditions(self, model: str, benchmark: str) -> list[str]:
+        """Conditions with rows of a model on a benchmark."""
         return unique(key.condition for key in self.grids if (key.model, key.benchmark) == (model, benchmark))
 
     def turns(self, model: str, benchmark: str, condition: str) -> list[int]:
+        """Turns with rows, complete or not, ascending."""
         return sorted(key.turn for key in self.grids if key[:3] == (model, benchmark, condition))
 
 

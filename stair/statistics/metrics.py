@@ -30,6 +30,7 @@ def metric_names(samples: int) -> dict[str, Metric]:
 
 
 def at_turn(metric: Metric, responses: Responses, model: str, benchmark: str, condition: str, turn: int) -> float | Gap:
+    """The metric of one turn in percent, or the gap of its grid."""
     grid = responses.grid(model, benchmark, condition, turn)
     return grid if isinstance(grid, Gap) else metric(grid)
 
@@ -50,6 +51,7 @@ def mean(values: Sequence[float | Gap]) -> float | Gap:
 
 
 def difference(value: float | Gap, reference: float | Gap) -> float | Gap:
+    """The value minus the reference, or the first gap."""
     if isinstance(value, Gap):
         return value
     return reference if isinstance(reference, Gap) else value - reference

@@ -16,11 +16,8 @@ NameOf = Callable[[str], ConditionName]
 """From a condition's key to its family, seed and prefix."""
 SeedsOf = Callable[[str], int]
 """From a family of conditions to the number of its test-time seeds."""
-
-
-def paper_seeds(family: str) -> int:
-    """The paper's number of test-time seeds, for rows without a configuration."""
-    return 3
+PAPER_SEEDS = 3
+"""Test-time seeds of each seeded control in the paper (appendix C.4), for rows without a configuration."""
 
 
 def shared_t1_metrics(
@@ -28,7 +25,7 @@ def shared_t1_metrics(
     model: str,
     benchmark: str,
     *,
-    seeds_of: SeedsOf = paper_seeds,
+    seeds_of: SeedsOf = lambda family: PAPER_SEEDS,
     name_of: NameOf = ConditionName.of_key,
 ) -> list[Value]:
     """Avg@k, its difference from Native in percentage points, and Pass@k at T2, for each family of conditions.
