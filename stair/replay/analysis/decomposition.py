@@ -35,11 +35,6 @@ class Energy:
         """The interaction's share of the total, in [0, 1]; NaN where nothing is displaced."""
         return self.interaction / self.total if self.total else float("nan")
 
-    @property
-    def residual(self) -> float:
-        """The total less its parts: zero but for rounding."""
-        return self.total - (self.mean + self.problems + self.histories + self.interaction)
-
 
 @dataclass(frozen=True)
 class Decomposition:

@@ -62,7 +62,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Gap:
+class MissingNumbers:
     """Numbers of one artifact that the run lacks for one reason."""
 
     where: str
@@ -115,13 +115,13 @@ def comparison_of(paths: RunPaths, names: Collection[str]) -> Comparison | None:
     return Comparison(verdicts, tuple(rows), total)
 
 
-def gaps_of(paths: RunPaths) -> tuple[Gap, ...]:
+def gaps_of(paths: RunPaths) -> tuple[MissingNumbers, ...]:
     """Printed values that the run lacks, by artifact and reason."""
     if not paths.comparison().is_file():
         return ()
     missing = [line for line in _lines(paths.comparison()) if line["verdict"] == Verdict.NOT_RUN]
     counts = Counter((line["artifact"], line["reason"]) for line in missing)
-    return tuple(Gap(artifact, reason, count) for (artifact, reason), count in counts.items())
+    return tuple(MissingNumbers(artifact, reason, count) for (artifact, reason), count in counts.items())
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
