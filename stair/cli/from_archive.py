@@ -8,7 +8,7 @@ from pathlib import Path
 from stair.cli.reproduce import project_root, reproduce
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
-from stair.graph.outputs import OUTPUTS, trained_models, used_models
+from stair.graph.outputs import NEEDED, OUTPUTS
 from stair.graph.restore import opened, restore
 from stair.graph.run import Run
 from stair.records.files import write_text_if_changed
@@ -51,7 +51,7 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
             raise SystemExit(1)
         print(f"{sum(outcome.restored for outcome in outcomes)} outputs of {archive} restored in {paths.folder}")
         restored = Run(config, paths)
-        if lacking := [*used_models(restored), *trained_models(restored)]:
+        if lacking := [*NEEDED.used_models(restored), *NEEDED.trained_models(restored)]:
             raise ValueError(
                 f"{archive} lacks outputs of {lacking[0]} that only a model can make; to generate them: "
                 f"make reproduce RUN={name}"
@@ -78,8 +78,7 @@ def compared_files(run: Run) -> list[Path]:
         file.relative_to(run.paths.folder)
         for output in OUTPUTS.values()
         if output.target in _COMPARED
-        for job in output.jobs(run)
-        for file in output.files(run, *job)
+        for file in output.every_file(run)
     ]
 
 

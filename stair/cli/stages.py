@@ -401,13 +401,13 @@ def scores(
 def check(run: RunOption) -> None:
     """Check the run's data against every invariant of the protocol. Writes checks.csv; a failed check blocks the tables."""
     from stair.checks.stage import run as run_checks
-    from stair.graph.outputs import trained_models
+    from stair.graph.outputs import NEEDED
     from stair.graph.run import Run
 
     if copied_existing(run, "check", runs=False):
         return
     settings, paths = open_run(run)
-    checks = run_checks(settings, paths, trained_models(Run(settings, paths)))
+    checks = run_checks(settings, paths, NEEDED.trained_models(Run(settings, paths)))
     record_origin(run, "check")
     for passed in checks:
         print(

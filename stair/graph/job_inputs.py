@@ -7,7 +7,7 @@ from pathlib import Path
 from stair.backbones.revision import revision_files
 from stair.config.paths import BACKBONE_FILES
 from stair.graph.output_kind import Inputs, OutputKind
-from stair.graph.outputs import OUTPUTS, is_restored, used_models
+from stair.graph.outputs import NEEDED, OUTPUTS
 from stair.graph.run import Run
 from stair.graph.shard_count import shard_count
 
@@ -18,7 +18,7 @@ def inputs(run: Run, output: OutputKind, *name: str) -> Inputs:
     A restored output waits only for files that the run makes anyway.
     """
     groups = output.made_from(run, *name)
-    if is_restored(run, output.name, *name):
+    if NEEDED.is_restored(run, output.name, *name):
         produced = set(target_files(run))
         return {group: [file for file in files if file in produced] for group, files in groups.items()}
     marks = _marks_by_file(run)
@@ -42,7 +42,9 @@ def weights(run: Run, output: OutputKind, *name: str) -> list[Path]:
     compared with the model's contents.
     """
     model = dict(zip(output.wildcards, name, strict=True))["model"]
-    if output.random_weights(run) or (is_restored(run, output.name, *name) and model not in used_models(run)):
+    if output.random_weights(run) or (
+        NEEDED.is_restored(run, output.name, *name) and model not in NEEDED.used_models(run)
+    ):
         return []
     folder = run.paths.model_folder(run.config, model)
     if run.config.models[model].tiny is not None:
@@ -54,7 +56,7 @@ def weights(run: Run, output: OutputKind, *name: str) -> list[Path]:
 
 def preflight_results(run: Run, output: OutputKind, *name: str, prompts: str | None = None) -> list[Path]:
     """The preflight results of the model that a job uses, and of its `prompts`; none where `weights` has none."""
-    if not weights(run, output, *name) or is_restored(run, output.name, *name):
+    if not weights(run, output, *name) or NEEDED.is_restored(run, output.name, *name):
         return []
     model = dict(zip(output.wildcards, name, strict=True))["model"]
     limits = [] if prompts is None else [run.paths.preflight_limits(model, prompts)]
@@ -64,7 +66,7 @@ def preflight_results(run: Run, output: OutputKind, *name: str, prompts: str | N
 def markers(run: Run, output: OutputKind, *name: str) -> list[Path]:
     """The completion markers of the shards that a seal waits for; none for a restored output."""
     assert output.shards is not None, f"{output.name} has no shards"
-    if is_restored(run, output.name, *name):
+    if NEEDED.is_restored(run, output.name, *name):
         return []
     (piece,), work = output.pieces(run, *name), output.work_of(*name).split("/")
     configured = output.shards.count(run, *name)
@@ -78,6 +80,5 @@ def target_files(run: Run, *targets: str) -> list[Path]:
         file
         for output in OUTPUTS.values()
         if output.target is not None and (not targets or output.target in targets)
-        for name in output.jobs(run)
-        for file in output.files(run, *name)
+        for file in output.every_file(run)
     ]

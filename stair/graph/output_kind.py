@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from stair.graph.run import Run, manifest_beside
+from stair.graph.run import Job, Run, manifest_beside
 from stair.graph.settings import Settings, digest
 
 Inputs = dict[str, list[Path]]
@@ -43,7 +43,7 @@ class OutputKind:
     """In manifests, in messages, and in the rules: `made_from("responses")`."""
     rules: tuple[str, ...]
     """The Snakemake rules that write it."""
-    jobs: Callable[[Run], Iterable[tuple[str, ...]]]
+    jobs: Callable[[Run], Iterable[Job]]
     """The names of all jobs, in an order in which each comes after those that it is made from."""
     files: Callable[..., list[Path]]
     """With `{model}` for a model, and so on, it gives the pattern of the rule's output."""
@@ -77,7 +77,7 @@ class OutputKind:
     """The work folder and the progress file of a job that reports how far it is: `training/{model}/{controller}`."""
     shards: Shards | None = None
 
-    def job(self, wildcards: object) -> tuple[str, ...]:
+    def job(self, wildcards: object) -> Job:
         """A job's name, from Snakemake's wildcards."""
         return tuple(getattr(wildcards, name) for name in self.wildcards)
 
@@ -101,6 +101,10 @@ class OutputKind:
         """The rule's params."""
         return digest(self.settings(run, *name))
 
+    def every_file(self, run: Run) -> list[Path]:
+        """The files of all jobs."""
+        return [file for name in self.jobs(run) for file in self.files(run, *name)]
+
     def pattern(self, run: Run, **fixed: str) -> list[Path]:
         """The files with wildcards for names; `fixed` goes to `files` as it is."""
         return self.files(run, *(f"{{{name}}}" for name in self.wildcards), **fixed)
@@ -111,3 +115,7 @@ class OutputKind:
         if self.manifest is not None:
             return [Piece(tuple(files), self.manifest(run, *name))]
         return [Piece((file,), manifest_beside(file)) for file in files]
+
+
+Outputs = Mapping[str, OutputKind]
+"""The graph's table: the kinds of outputs by name."""

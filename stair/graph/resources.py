@@ -13,7 +13,7 @@ from stair.config.resolve import ConfigError
 from stair.config.site import SITE, Site
 from stair.core import SHARED_T1_STUDY, TURNS
 from stair.graph.output_kind import OutputKind
-from stair.graph.outputs import OUTPUTS, shared_t1_run
+from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 
 _MB = 1_000_000
@@ -130,7 +130,7 @@ def _banks_mb(run: Run, output: str, wildcards: Mapping[str, str]) -> int:
         # A GPU's bank has a page-locked copy beside it, for which torch takes up to twice its size.
         rows = 3 if config.gpus_for("transformers") else 1
     else:
-        study = run.config if output == "responses" else shared_t1_run(run).config
+        study = run.config if output == "responses" else run.shared_t1.config
         condition = study.conditions[wildcards["condition"]]
         if not study.reads_bank(wildcards["condition"]):
             return 0

@@ -19,7 +19,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN, as_recorded
-from stair.graph.outputs import other_job_behind
+from stair.graph.outputs import NEEDED
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.graph.verify import Verification, differences
 from stair.records.files import link_or_copy, scratch_folder, write_json
@@ -145,7 +145,7 @@ class _Restorer:
         for key in sorted(recorded["settings"].keys() | now.keys()):
             if changes := differences(key, recorded["settings"].get(key), now.get(key)):
                 return f"made under other settings: {changes[0]}"
-        if (job := other_job_behind(artifact.run, recorded)) is not None:
+        if (job := NEEDED.other_job_behind(artifact.run, recorded)) is not None:
             return f"{job}, behind it, was made under other settings"
         for model in artifact.models:
             contents = self._contents(model)

@@ -11,7 +11,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN, as_recorded
-from stair.graph.outputs import is_restored
+from stair.graph.outputs import NEEDED
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
@@ -34,7 +34,7 @@ def copy_existing(config: Config, paths: RunPaths, output: str, *name: str, runs
     """
     artifacts = Artifacts(config, paths).of(output, *name)
     run = artifacts[0].run
-    if run.archive is not None and is_restored(run, output, *name):
+    if run.archive is not None and NEEDED.is_restored(run, output, *name):
         store = run.archive.paths
         candidates = [_match(artifact, paths, store, _origin(artifact, config, paths), True) for artifact in artifacts]
         for artifact, manifest in zip(artifacts, candidates, strict=True):

@@ -67,7 +67,7 @@ def shared_t1_tables(config: Config) -> dict[str, Shows]:
 
 
 def run_tables(config: Config) -> tuple[str, ...]:
-    """The tables of a run that show no responses; what each is made from is in `stair/graph/outputs.py`."""
+    """The tables of a run that show no responses; what each is made from is in `stair/graph/made_from.py`."""
     return (
         *(("replay_design",) if config.replay is not None else ()),
         *(("bank_runtime",) if config.runtime is not None else ()),

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 
 from stair.config.model import Config
-from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
 from stair.reporting import paper_labels
 from stair.reporting.claims.statements import Compare, Pooled, Shared, Test, Transitions, Values
@@ -38,7 +37,7 @@ def first_lacking(run: Run, test: Test) -> str:
         case Transitions():
             return no_rows(config, (test.model,), (test.benchmark,), (REFERENCE, "native"))
         case Shared():
-            study = shared_t1_run(run).config
+            study = run.shared_t1.config
             if not study.conditions:
                 return "the run has no study with a shared T1 history"
             families = {key: item.family or key for key, item in study.conditions.items()}

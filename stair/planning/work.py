@@ -10,7 +10,6 @@ from stair.config.model import Config
 from stair.core import TURNS
 from stair.graph.model_shape import Shape
 from stair.graph.output_kind import OutputKind
-from stair.graph.outputs import shared_t1_run
 from stair.graph.run import Run
 from stair.measurement.memory import GPU_TILE, replay_memory
 from stair.planning.assumptions import assumed, mean_tokens
@@ -69,7 +68,7 @@ class CostModel:
             return generating[output.name](**names)
         seconds = assumed("small_cpu_job_seconds" if self.small else "cpu_job_seconds")
         if output.name in ("scores", "shared_t1_scores"):
-            run = self.run if output.name == "scores" else shared_t1_run(self.run)
+            run = self.run if output.name == "scores" else self.run.shared_t1
             rows = problems_of(run, names["benchmark"]) * run.config.evaluation.samples
             seconds += rows * run.config.conditions[names["condition"]].turns * assumed("grading_seconds")
         return Work(seconds)
@@ -110,7 +109,7 @@ class CostModel:
         return self._answers(self.run, model, benchmark, condition)
 
     def _shared(self, model: str, benchmark: str, condition: str) -> Work:
-        return self._answers(shared_t1_run(self.run), model, benchmark, condition, replays=True)
+        return self._answers(self.run.shared_t1, model, benchmark, condition, replays=True)
 
     def _answers(self, run: Run, model: str, benchmark: str, condition: str, *, replays: bool = False) -> Work:
         config, settings = run.config, run.config.conditions[condition]

@@ -17,7 +17,7 @@ from stair.data.benchmarks import read_benchmark
 from stair.data.reading import check_columns
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.choice import engine_choice
-from stair.graph.outputs import used_models
+from stair.graph.outputs import NEEDED
 from stair.graph.run import Run
 from stair.hub.revisions import check_fetched
 from stair.protocol.backbone import sampling_settings
@@ -36,7 +36,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     _check_sizes(config, paths)
     _check_reuse(config, paths)
     check_fetched(config, paths)
-    used = used_models(Run(config, paths))
+    used = NEEDED.used_models(Run(config, paths))
     for model in config.models:
         _check_tiny_architecture(config, model)
         _check_engine(config, paths, model)

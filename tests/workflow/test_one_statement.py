@@ -16,7 +16,7 @@ from tests.workflow.conftest import ROOT, SMOKE, environment, jobs_of
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
 PLACE = f"{MODEL}/math500"
-OUTPUTS = "stair/graph/outputs.py"
+OUTPUTS, MADE_FROM = "stair/graph/outputs.py", "stair/graph/made_from.py"
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_deleted_edge_is_gone_for_snakemake_and_for_why(
 ) -> None:
     assert source in seen_by_snakemake(project, finished_run, file)
     assert source in seen_by_why(project, finished_run, file)
-    replace(project / OUTPUTS, edge, "")
+    replace(project / MADE_FROM, edge, "")
     assert source not in seen_by_snakemake(project, finished_run, file)
     assert source not in seen_by_why(project, finished_run, file)
 
@@ -154,9 +154,9 @@ ENTRY = """        OutputKind(
             rules=("count_endings",),
             target="toy",
             wildcards=("model",),
-            jobs=lambda run: [(model,) for model in answering_models(run)],
+            jobs=lambda run: [(model,) for model in run.config.models],
             files=lambda run, model: [run.paths.folder / "toy" / f"{model}.csv"],
-            made_from=lambda run, model: {"rows": [run.paths.responses(*job) for job in evaluated(run) if job[0] == model]},
+            made_from=lambda run, model: {"rows": [run.paths.responses(*job) for job in run.evaluated if job[0] == model]},
             settings=lambda run, model: settings.toy(run.config, model),
             stage_writes_manifest=False,
             work="toy/{model}",
