@@ -27,17 +27,18 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
     """The configuration and paths of a job's run.
 
     Raises:
-        ValueError: the run has no such job, or one of the job's input files does not exist.
+        ValueError: the run has no such job, or an input of the job that the run makes does not exist. Stages check files from
+            outside.
     """
     from stair.graph.artifacts import Artifacts
 
     settings, paths = open_run(run)
     # An unneeded job may be run too. Inputs are those of the graph that leaves unneeded jobs out: a table of a restored
     # archive, say, has fewer.
-    needed = Artifacts(settings, paths).by_file
-    for artifact in Artifacts(settings, paths, include_unneeded=True).of(rule, *name):
+    needed, every = Artifacts(settings, paths).by_file, Artifacts(settings, paths, include_unneeded=True)
+    for artifact in every.of(rule, *name):
         inputs = needed.get(artifact.manifest, artifact).inputs
-        absent = next((file for file in inputs if not file.exists()), None)
+        absent = next((file for file in inputs if file in every.by_file and not file.exists()), None)
         if absent is not None:
             raise ValueError(
                 f"{absent} does not exist; {artifact.title} needs it; to make it: stair reproduce --run {settings.run}"

@@ -113,19 +113,18 @@ def data(
     """
     from stair.data import stage
 
-    settings, paths = open_run(run)
     if (model is not None) + (benchmark is not None) + report != 1:
         raise ValueError("give --benchmark, --model or --report")
     if report:
         from stair.data.report import write_report
 
-        write_report(settings, paths)
+        write_report(*open_job(run, "data_report"))
         record_origin(run, "data_report")
     elif benchmark is not None and not copied_existing(run, "benchmark", benchmark, runs=False):
-        stage.benchmark(settings, paths, benchmark)
+        stage.benchmark(*open_job(run, "benchmark", benchmark), benchmark)
         record_origin(run, "benchmark", benchmark)
     elif model is not None and not copied_existing(run, "training_pool", model, runs=False):
-        stage.training_pool(settings, paths, model)
+        stage.training_pool(*open_job(run, "training_pool", model), model)
         record_origin(run, "training_pool", model)
 
 
@@ -176,7 +175,7 @@ def rollouts(
         record_origin(run, "data_card", model)
     elif seal:
         if not copied_existing(run, "rollouts", model, runs=False):
-            stage.seal(*open_run(run), model)
+            stage.seal(*open_job(run, "rollouts", model), model)
             record_origin(run, "rollouts", model)
     else:
         from stair.jobs.gpus import own_gpus
@@ -201,7 +200,7 @@ def sessions(
         stage.training(*open_job(run, "training_sessions", model), model)
         record_origin(run, "training_sessions", model)
     elif benchmark is not None and not copied_existing(run, "evaluation_sessions", benchmark, runs=False):
-        stage.evaluation(*open_run(run), benchmark)
+        stage.evaluation(*open_job(run, "evaluation_sessions", benchmark), benchmark)
         record_origin(run, "evaluation_sessions", benchmark)
 
 
@@ -229,6 +228,7 @@ def train(
             return
         from stair.training import stage
 
+        open_job(run, "controller", model, controller)
         lease = Lease(paths.work("training", model, controller), "training") if workers.first else nullcontext()
         with lease:
             stage.run(settings, paths, model, controller, workers)
@@ -293,7 +293,7 @@ def _answer(output: str, run: Path, place: tuple[str, str, str], shard: int, of:
 
     if seal and copied_existing(run, output, *place, runs=False):
         return
-    settings, paths = open_run(run) if seal else open_job(run, output, *place)
+    settings, paths = open_job(run, output, *place)
     if output == SHARED_T1_STUDY:
         settings, paths = shared_t1(settings, paths)
     if seal:
@@ -384,7 +384,7 @@ def scores(
     output = "shared_t1_scores" if controls else "scores"
     if copied_existing(run, output, model, benchmark, condition, runs=False):
         return
-    settings, paths = open_run(run)
+    settings, paths = open_job(run, output, model, benchmark, condition)
     paths = paths.shared_t1 if controls else paths
     score_condition(
         paths.benchmark(benchmark),
@@ -406,7 +406,7 @@ def check(run: RunOption) -> None:
 
     if copied_existing(run, "check", runs=False):
         return
-    settings, paths = open_run(run)
+    settings, paths = open_job(run, "check")
     checks = run_checks(settings, paths, NEEDED.trained_models(Run(settings, paths)))
     record_origin(run, "check")
     for passed in checks:

@@ -72,7 +72,8 @@ class Verification:
         finding = Finding(artifact)
         absent = [file for file in artifact.files if _is_absent(file)]
         if absent:
-            finding.is_("missing", f"{name_in_run(absent[0], self.paths)} does not exist; run the workflow to make it")
+            name = name_in_run(absent[0], self.paths)
+            finding.is_("missing", f"{name} does not exist; to make it: stair reproduce --run {self.config.run}")
             return finding
         try:
             manifest = read_manifest(artifact.manifest)

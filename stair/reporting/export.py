@@ -52,7 +52,9 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     artifacts = Artifacts(config, paths, include_unneeded=True)
     archived = [each for each in artifacts.all if each.output.archived and all(map(Path.is_file, each.files))]
     if not any(each.output.schema is SCORED for each in archived):
-        raise ValueError(f"{paths.folder} has no scored rows; run the workflow up to 'scores' first")
+        raise ValueError(
+            f"{paths.folder} has no scored rows; first run: stair reproduce --run {config.run} --target scores"
+        )
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
     behind, count = JobsBehind(artifacts), 0
     with scratch_folder(out) as folder:

@@ -71,6 +71,32 @@ def test_an_unknown_name_is_one_line(
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("data", "--benchmark", "math500"),
+        ("data", "--model", "qwen3.5-4b"),
+        ("data", "--report"),
+        ("sessions", "--benchmark", "math500"),
+        ("rollouts", "--model", "qwen3.5-4b", "--seal"),
+        ("train", "--model", "qwen3.5-4b", "--controller", "stair"),
+        ("evaluate", *PLACE, "math500", "--condition", "native", "--seal"),
+        ("scores", *PLACE, "math500", "--condition", "native"),
+        ("check",),
+        ("tables",),
+    ],
+    ids=" ".join,
+)
+def test_a_missing_input_names_the_command_that_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    run = tmp_path / "tiny"
+    run.mkdir()
+    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
+    line = refused(monkeypatch, capsys, words[0], "--run", str(run), *words[1:])
+    assert f"{run}/" in line and line.endswith(" needs it; to make it: stair reproduce --run tiny")
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (("reproduce", "--target", "tabels"), "there is no stage 'tabels' (stages: all, fetch, "),

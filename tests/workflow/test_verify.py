@@ -53,7 +53,10 @@ def test_what_is_not_sound_is_told_and_ends_with_1(copied_run: Path) -> None:
     (copied_run / "results/smoke" / SCORED).unlink()
     done = run_in(copied_run, "stair", "verify", "--run", "results/smoke", check=False)
     assert done.returncode == 1
-    assert f"missing: {SCORED}: {SCORED} does not exist; run the workflow to make it" in done.stdout.splitlines()
+    assert (
+        f"missing: {SCORED}: {SCORED} does not exist; to make it: stair reproduce --run smoke"
+        in done.stdout.splitlines()
+    )
     lines = run_in(copied_run, "stair", "verify", "--run", "results/smoke", "--json", check=False).stdout.splitlines()
     assert {json.loads(line)["state"] for line in lines} == {"ok", "missing", "stale"}
 
