@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib import metadata
 from importlib.util import find_spec
 
 from stair.backbones import delta_kernels
 from stair.backbones.architecture import Architecture, describe
+from stair.backbones.model_folder import read_architecture
 from stair.backbones.published import CONFIGS
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -63,15 +63,14 @@ def _path_of(config: Config, model: str) -> Finding:
 
 def architecture_of(config: Config, paths: RunPaths, model: str) -> Architecture | None:
     """A model's shapes, from its folder or as published; None if neither is known yet."""
-    file = paths.model_folder(config, model) / "config.json"
+    folder = paths.model_folder(config, model)
+    if not (folder / "config.json").is_file():
+        published = CONFIGS.get(model) if config.models[model].repository is not None else None
+        return None if published is None else describe(published)
     try:
-        if file.is_file():
-            return describe(json.loads(file.read_text(encoding="utf-8")))
-        if config.models[model].repository is not None and model in CONFIGS:
-            return describe(CONFIGS[model])
-    except (OSError, ValueError):
-        pass  # preflight reports the model's folder
-    return None
+        return read_architecture(folder)
+    except ValueError:
+        return None  # preflight reports the model's folder
 
 
 def _has_delta_net(architecture: Architecture | None) -> bool:

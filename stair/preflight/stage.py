@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from stair.backbones.architecture import Architecture, describe
+from stair.backbones.model_folder import read_architecture
 from stair.backbones.revision import model_revision, revision_digests
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
@@ -23,7 +23,7 @@ from stair.preflight.properties import (
 )
 from stair.preflight.weights import check_weights
 from stair.protocol.preflight_record import check_template, prompts_digest, remember_template
-from stair.records.files import read_mapping, write_json
+from stair.records.files import write_json
 from stair.records.manifest import write_manifest
 from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
@@ -46,7 +46,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         digest = renderer.template_sha256
         check_template(config, paths, model, digest)
         properties = check_properties(renderer)
-        architecture = _architecture(folder)
+        architecture = read_architecture(folder)
         if renderer.tokens > architecture.vocabulary:
             raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
         properties.append(Property("weights", check_weights(folder)))
@@ -80,7 +80,7 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
     with _model_folder(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
         check_template(config, paths, model, renderer.template_sha256)
-        limit = longest_prompt(renderer, _architecture(folder), name, *_prompts(config, paths, model, name))
+        limit = longest_prompt(renderer, read_architecture(folder), name, *_prompts(config, paths, model, name))
     output = paths.preflight_limits(model, name)
     facts = {"seen": _limit_text(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
     write_json(output, {"model": model, **asdict(limit), **facts})
@@ -99,14 +99,6 @@ def _model_folder(config: Config, paths: RunPaths, model: str) -> Iterator[Path]
         yield folder
     except ValueError as error:
         raise ValueError(f"preflight of {model} ({folder}): {error}") from None
-
-
-def _architecture(folder: Path) -> Architecture:
-    path = folder / "config.json"
-    try:
-        return describe(read_mapping(path))
-    except ValueError as error:
-        raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def _prompts(config: Config, paths: RunPaths, model: str, name: str) -> tuple[Iterator[tuple[str, str]], int]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stair.backbones.architecture import Architecture, describe
+from stair.backbones.architecture import Architecture
+from stair.backbones.model_folder import read_architecture
 from stair.backbones.revision import model_revision
 from stair.config.backbones import Model, Sampling
 from stair.config.engines import EngineName
@@ -19,7 +20,6 @@ from stair.core import EngineIdentity
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
 from stair.protocol.preflight_record import check_model_files, require_preflight
-from stair.records.files import read_mapping
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Backbone:
             settings=settings,
             folder=folder,
             revision=revision,
-            architecture=describe(read_mapping(folder / "config.json")),
+            architecture=read_architecture(folder),
             renderer=renderer,
             choice=choice,
             engine=choice.identity(settings.dtype),

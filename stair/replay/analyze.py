@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from stair.backbones.architecture import describe
+from stair.backbones.model_folder import read_architecture
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
-from stair.records.files import read_mapping
 from stair.records.manifest import write_manifest
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
@@ -33,7 +32,7 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
     if part not in PARTS:
         raise ValueError(f"the analysis has no part '{part}' (there are: {', '.join(PARTS)})")
     assert config.replay is not None and config.replay.analysis is not None, "the graph has no analysis then"
-    architecture = describe(read_mapping(paths.model_folder(config, model) / "config.json"))
+    architecture = read_architecture(paths.model_folder(config, model))
     check_reported_layer(architecture, config.replay.analysis)
     states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
     histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))

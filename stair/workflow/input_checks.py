@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
-from stair.backbones.architecture import Architecture, describe
+from stair.backbones.architecture import Architecture
 from stair.backbones.architectures import FILES
+from stair.backbones.model_folder import read_architecture
 from stair.config.backbones import TinyBackbone
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
@@ -205,13 +205,9 @@ def _full_attention(tiny: TinyBackbone) -> tuple[int, ...]:
 
 def _architecture(folder: Path) -> Architecture | None:
     """The architecture of a model folder; None before it exists."""
-    path = folder / "config.json"
-    if not path.is_file():
+    if not (folder / "config.json").is_file():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("expected keys and values")
-        return describe(content)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        return read_architecture(folder)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
