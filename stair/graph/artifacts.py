@@ -62,7 +62,7 @@ class Artifact:
     @property
     def values(self) -> dict[str, str]:
         """The job's name by wildcard."""
-        return dict(zip(self.output.wildcards, self.name, strict=True))
+        return self.output.values(*self.name)
 
 
 class Artifacts:

@@ -41,7 +41,7 @@ def weights(run: Run, output: OutputKind, *name: str) -> list[Path]:
     A restored output is copied. It waits for the model only where other jobs use the model, because its origin is then
     compared with the model's contents.
     """
-    model = dict(zip(output.wildcards, name, strict=True))["model"]
+    model = output.values(*name)["model"]
     if output.random_weights(run) or (
         NEEDED.is_restored(run, output.name, *name) and model not in NEEDED.used_models(run)
     ):
@@ -58,7 +58,7 @@ def preflight_results(run: Run, output: OutputKind, *name: str, prompts: str | N
     """The preflight results of the model that a job uses, and of its `prompts`; none where `weights` has none."""
     if not weights(run, output, *name) or NEEDED.is_restored(run, output.name, *name):
         return []
-    model = dict(zip(output.wildcards, name, strict=True))["model"]
+    model = output.values(*name)["model"]
     limits = [] if prompts is None else [run.paths.preflight_limits(model, prompts)]
     return [run.paths.preflight(model), *limits]
 

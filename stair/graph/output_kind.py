@@ -81,9 +81,13 @@ class OutputKind:
         """A job's name, from Snakemake's wildcards."""
         return tuple(getattr(wildcards, name) for name in self.wildcards)
 
+    def values(self, *name: str) -> dict[str, str]:
+        """A job's name by wildcard."""
+        return dict(zip(self.wildcards, name, strict=True))
+
     def work_of(self, *name: str) -> str:
         """`work` of one job."""
-        return self.work.format(**dict(zip(self.wildcards, name, strict=True)))
+        return self.work.format(**self.values(*name))
 
     @property
     def progress(self) -> str:

@@ -55,7 +55,7 @@ def resources(run: Run, output: OutputKind, *name: str, seals: bool = False, sit
         seals: whether the job seals an output that has shards, instead of working on a shard.
         site: its limits give the time of jobs that resume.
     """
-    wildcards = dict(zip(output.wildcards, name, strict=True))
+    wildcards = output.values(*name)
     if seals or output.name not in _ON_GPU:
         tiny = all(run.shape(model).small for model in run.config.models)
         memory = _LIBRARIES_MB + (0 if tiny else _ROWS_MB)

@@ -43,7 +43,7 @@ def planned_jobs(costs: CostModel, factor: Factor = lambda rule, model: 1.0) -> 
     preflight: dict[str, int] = {}
     for output in OUTPUTS.values():
         for name in output.jobs(run):
-            names = dict(zip(output.wildcards, name, strict=True))
+            names = output.values(*name)
             model = names.get("model", "")
             inputs = {file for group in output.made_from(run, *name).values() for file in group}
             before = {maker[file] for file in inputs if file in maker}
@@ -74,7 +74,7 @@ def _planned(
     seals: bool = False,
 ) -> PlannedJob:
     """One job of an output: a shard, the seal, or the only job."""
-    model = dict(zip(output.wildcards, name, strict=True)).get("model", "")
+    model = output.values(*name).get("model", "")
     work = costs.work(output, *name, seals=seals)
     asked = resources(costs.run, output, *name, seals=seals)
     return PlannedJob(

@@ -55,7 +55,7 @@ class CostModel:
 
     def work(self, output: OutputKind, *name: str, seals: bool = False) -> Work:
         """The work of a job of an output."""
-        names = dict(zip(output.wildcards, name, strict=True))
+        names = output.values(*name)
         generating: dict[str, Callable[..., Work]] = {
             "rollouts": self._rollouts,
             "responses": self._responses,
@@ -109,9 +109,9 @@ class CostModel:
         return self._answers(self.run, model, benchmark, condition)
 
     def _shared(self, model: str, benchmark: str, condition: str) -> Work:
-        return self._answers(self.run.shared_t1, model, benchmark, condition, replays=True)
+        return self._answers(self.run.shared_t1, model, benchmark, condition)
 
-    def _answers(self, run: Run, model: str, benchmark: str, condition: str, *, replays: bool = False) -> Work:
+    def _answers(self, run: Run, model: str, benchmark: str, condition: str) -> Work:
         config, settings = run.config, run.config.conditions[condition]
         shape, limit = self.shape(model), config.models[model].sampling_for(benchmark).max_new_tokens
         trajectories = problems_of(run, benchmark) * config.evaluation.samples / config.shards_of(condition)
@@ -124,7 +124,7 @@ class CostModel:
         seconds = self.decoding(shape, responses, tokens, width=settings.batch_width, waiting=trajectories)
         seconds += sum(self.prefill(shape, trajectories * prompt) for prompt in prompts)
         reads = config.reads_bank(condition)
-        if reads and (replays or first == 2):
+        if reads and first == 2:
             seconds += self.prefill(shape, trajectories * tokens)  # the bank of the first turn
         rows = min(trajectories, settings.batch_width or config.transformers.batch_width)
         context = max(prompts, default=0.0) + limit

@@ -89,7 +89,7 @@ def _places(run: Run) -> Iterator[_Place]:
     for output in OUTPUTS.values():
         for name in output.jobs(run):
             files = tuple(output.files(run, *name))
-            values = dict(zip(output.wildcards, name, strict=True))
+            values = output.values(*name)
             journal = tuple(job_name(rule, values) for rule in output.rules)
             if output.shards is not None:
                 work = output.work_of(*name)
