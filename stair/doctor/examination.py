@@ -36,9 +36,10 @@ def examine(
         paths = RunPaths.of(config)
         yield from attention_findings(config, paths)
         yield from server_findings(config, paths)
-        findings, plans = hub_findings(config, paths)
+        missing = missing_sources(config, paths)
+        findings, plans = hub_findings(config, paths, missing)
         yield from findings
-        yield from disk_findings(config, paths, missing_sources(config, paths), plans, responses)
+        yield from disk_findings(config, paths, missing, plans, responses)
     yield from slurm_findings(root, config)
 
 

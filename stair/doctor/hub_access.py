@@ -11,8 +11,7 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.doctor.finding import Finding
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
+from stair.graph.artifacts import Artifacts
 from stair.hub.fetch import DownloadPlan, bytes_text, download_plans
 from stair.hub.revisions import Source, hub_sources, read_lock, read_mark
 
@@ -30,27 +29,19 @@ def missing_sources(config: Config, paths: RunPaths) -> list[Source]:
 
 def _needed(config: Config, paths: RunPaths) -> Iterator[Source]:
     """The sources that some job reads: a run with random weights alone needs none."""
-    run = Run(config, paths)
-    jobs = [(output, job) for output in OUTPUTS.values() for job in output.jobs(run)]
-    folders = {
-        folder
-        for each, job in jobs
-        for group in each.made_from(run, *job).values()
-        for f in group
-        for folder in f.parents
-    }
-    models = {job[0] for output, job in jobs if output.uses_model and not output.random_weights(run)}
+    artifacts = Artifacts(config, paths).all
+    folders = {folder for artifact in artifacts for file in artifact.inputs for folder in file.parents}
+    models = {model for artifact in artifacts for model in artifact.models}
     for source in hub_sources(config, paths):
         if source.folder in folders if source.dataset else source.name.removeprefix("models.") in models:
             yield source
 
 
-def hub_findings(config: Config, paths: RunPaths) -> tuple[list[Finding], list[DownloadPlan]]:
+def hub_findings(config: Config, paths: RunPaths, missing: list[Source]) -> tuple[list[Finding], list[DownloadPlan]]:
     """Findings on the hub, and the downloads that are to come as far as the hub reports them.
 
-    Sends no request if nothing must be fetched.
+    Sends no request if nothing is missing.
     """
-    missing = missing_sources(config, paths)
     if not missing:
         every = len(list(_needed(config, paths)))
         text = f"all {every} models and data sets are in {config.hub.cache}" if every else "this run needs no download"
