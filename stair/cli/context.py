@@ -14,7 +14,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.jobs.interruption import EXIT_AGAIN
 
-DRIVER = "STAIR_DRIVER"
+DRIVEN_BY = "STAIR_DRIVER"
 """Environment: `host:process` of the command that drives the workflow on this machine."""
 
 
@@ -78,7 +78,7 @@ def watch_driver() -> None:
 
     Finished responses are in the work log; the next start resumes from it.
     """
-    host, _, process = os.environ.get(DRIVER, "").partition(":")
+    host, _, process = os.environ.get(DRIVEN_BY, "").partition(":")
     if host != socket.gethostname() or not process.isdigit():
         return
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import yaml
 
-from stair.cli.context import DRIVER
+from stair.cli.context import DRIVEN_BY
 from stair.cli.warm_client import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -171,9 +171,9 @@ def _snakemake(command: list[str], cluster: Cluster | None = None) -> int:
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     if cluster is None:
-        environment[DRIVER] = f"{socket.gethostname()}:{os.getpid()}"
+        environment[DRIVEN_BY] = f"{socket.gethostname()}:{os.getpid()}"
     else:  # sbatch gives this environment to the jobs
-        for name in (DRIVER, SOCKET):
+        for name in (DRIVEN_BY, SOCKET):
             environment.pop(name, None)
     with warm_process(environment) if cluster is None else nullcontext():
         # In a session of its own: a terminal's Ctrl-C reaches this process alone, which ends the others in good order.

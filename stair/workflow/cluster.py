@@ -16,7 +16,7 @@ from stair.config.resolve import ConfigError
 from stair.config.site import Site
 from stair.graph.job_groups import group_arguments
 from stair.graph.run import Run
-from stair.workflow.driver_lease import DRIVER, run_holder
+from stair.workflow.driver_lease import lease_file, run_holder
 from stair.workflow.journal import read_journal
 
 _LOOK_SECONDS = 1.0
@@ -77,7 +77,7 @@ class Cluster:
         if (holder := run_holder(self._paths)) is not None:
             raise ConfigError(
                 f"process {holder.process} on {holder.host} drives {self._paths.folder} since {holder.since}; wait "
-                f"for it or stop it (if it is surely gone, delete {self._paths.work() / f'.{DRIVER}.lease'})"
+                f"for it or stop it (if it is surely gone, delete {lease_file(self._paths)})"
             )
         if not left:
             return

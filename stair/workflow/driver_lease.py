@@ -16,7 +16,7 @@ from stair.config.paths import RunPaths
 from stair.jobs.leases import Holder, Lease, living, remove_dead
 
 DRIVER = "driver"
-"""The lease of the process that drives a run."""
+"""The name of a driver's lease."""
 
 _held: list[Lease] = []
 
@@ -45,17 +45,18 @@ def release_run() -> None:
 
 def forget_killed_driver(paths: RunPaths) -> None:
     """Removes the lease of a killed driver; the lease of a living driver stays."""
-    path = _lease_file(paths)
+    path = lease_file(paths)
     if path.exists() and living(path) is None:
         remove_dead(path)
 
 
 def run_holder(paths: RunPaths) -> Holder | None:
     """The living process that holds a run's lease, on any machine; None without one."""
-    return living(_lease_file(paths))
+    return living(lease_file(paths))
 
 
-def _lease_file(paths: RunPaths) -> Path:
+def lease_file(paths: RunPaths) -> Path:
+    """The file of the lease of the process that drives a run."""
     return paths.work() / f".{DRIVER}.lease"
 
 
