@@ -53,7 +53,7 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
         },
         "costs": {"rules": _rules(paths), "generated": _generated(config, paths)},
         "outputs": {
-            name_in_run(artifact.files[0], paths): _output(artifact, manifest, paths) for artifact, manifest in outputs
+            name_in_run(artifact.files[0], paths): _output(artifact, manifest) for artifact, manifest in outputs
         },
     }
 
@@ -65,7 +65,7 @@ def _manifest(artifact: Artifact) -> dict[str, Any] | None:
         return None
 
 
-def _output(artifact: Artifact, manifest: Mapping[str, Any] | None, paths: RunPaths) -> dict[str, Any] | None:
+def _output(artifact: Artifact, manifest: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if manifest is None:
         return None
     origin = manifest[ORIGIN]

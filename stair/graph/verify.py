@@ -37,7 +37,7 @@ class Finding:
     notes: list[str] = field(default_factory=list)
     """Facts that make nothing stale: missing responses, changed code of a stage that generates, other versions."""
 
-    def is_(self, state: State, reason: str) -> None:
+    def add(self, state: State, reason: str) -> None:
         """Adds a reason for a state; the first state stays."""
         self.state = state if self.state == "ok" else self.state
         self.reasons.append(reason)
@@ -62,7 +62,7 @@ class Verification:
             for file in artifact.inputs:
                 behind = by_file.get(file)
                 if behind is not None and behind.state != "ok":
-                    finding.is_("stale", f"its input {name_in_run(file, self.paths)} is {behind.state}")
+                    finding.add("stale", f"its input {name_in_run(file, self.paths)} is {behind.state}")
             by_file |= dict.fromkeys(artifact.files, finding)
             results.append(finding)
         return results
@@ -73,7 +73,7 @@ class Verification:
         absent = [file for file in artifact.files if _is_absent(file)]
         if absent:
             name = name_in_run(absent[0], self.paths)
-            finding.is_("missing", f"{name} does not exist; to make it: stair reproduce --run {self.config.run}")
+            finding.add("missing", f"{name} does not exist; to make it: stair reproduce --run {self.config.run}")
             return finding
         try:
             manifest = read_manifest(artifact.manifest)
@@ -82,7 +82,7 @@ class Verification:
             return finding
         except PermissionError:
             name = name_in_run(artifact.manifest, self.paths)
-            finding.is_("damaged", f"{name} cannot be read; check its permissions")
+            finding.add("damaged", f"{name} cannot be read; check its permissions")
             return finding
         except (OSError, ValueError) as error:
             self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
@@ -92,26 +92,22 @@ class Verification:
             self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
             return finding
         self._check_contents(finding, origin["files"])
-        if finding.state != "damaged":
-            if missing := missing_note(manifest):
-                finding.notes.append(missing)
-            self._check_lineage(finding, origin, "restored_from" in manifest)
-            if CODE not in artifact.settings and manifest.get("source") != self._source:
-                finding.notes.append("the code of this generating stage has changed (reported only: nothing reruns)")
-            changed = {
-                name: (was, now)
-                for name, was in manifest["versions"].items()
-                if (now := self._versions.get(name)) != was
-            }
-            finding.notes += [
-                f"made with {name} {was}; installed is {now or 'none'}" for name, (was, now) in changed.items()
-            ]
+        if finding.state == "damaged":
+            return finding
+        if missing := missing_note(manifest):
+            finding.notes.append(missing)
+        self._check_lineage(finding, origin, "restored_from" in manifest)
+        if CODE not in artifact.settings and manifest.get("source") != self._source:
+            finding.notes.append("the code of this generating stage has changed (reported only: nothing reruns)")
+        for name, was in manifest["versions"].items():
+            if (now := self._versions.get(name)) != was:
+                finding.notes.append(f"made with {name} {was}; installed is {now or 'none'}")
         return finding
 
     def _without_manifest(self, finding: Finding, fault: str) -> None:
         artifact = finding.artifact
         remedy = f"restore it, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
-        finding.is_("damaged", f"{name_in_run(artifact.manifest, self.paths)} {fault}; {remedy}")
+        finding.add("damaged", f"{name_in_run(artifact.manifest, self.paths)} {fault}; {remedy}")
 
     def _check_contents(self, finding: Finding, sealed: dict[str, Any]) -> None:
         artifact = finding.artifact
@@ -119,58 +115,53 @@ class Verification:
             name = name_in_run(file, self.paths)
             digest = self._digest(file)
             if digest is None:
-                finding.is_("damaged", f"{name} cannot be read; check its permissions, or {_AGAIN}")
+                finding.add("damaged", f"{name} cannot be read; check its permissions, or {_AGAIN}")
             elif sealed.get(name) != digest:
-                finding.is_("damaged", f"{name} does not match its sealed checksum; {_AGAIN}")
+                finding.add("damaged", f"{name} does not match its sealed checksum; {_AGAIN}")
         if artifact.schema is None or finding.state == "damaged":
             return
         name = name_in_run(artifact.files[0], self.paths)
         try:
             if not pq.read_schema(artifact.files[0]).equals(artifact.schema):
-                finding.is_("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
+                finding.add("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
                 return
             # The checksum covers the other columns, which would take gigabytes of memory.
             table = pq.read_table(artifact.files[0], columns=[column for column, _ in artifact.constant_columns])
         except (OSError, pa.ArrowInvalid) as error:
-            finding.is_("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
+            finding.add("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
             return
         for column, value in artifact.constant_columns:
             foreign = [entry for entry in pc.unique(table[column]).to_pylist() if entry != value]
             if foreign:
-                finding.is_("damaged", f"{name} holds rows of the {column} '{foreign[0]}', not of '{value}'; {_AGAIN}")
+                finding.add("damaged", f"{name} holds rows of the {column} '{foreign[0]}', not of '{value}'; {_AGAIN}")
 
-    def _check_lineage(
-        self,
-        finding: Finding,
-        origin: dict[str, Any],
-        restored: bool,
-    ) -> None:
+    def _check_lineage(self, finding: Finding, origin: dict[str, Any], restored: bool) -> None:
         artifact = finding.artifact
         inputs, models, settings = origin["inputs"], origin["models"], origin["settings"]
         current_inputs = {name_in_run(file, self.paths): file for file in artifact.inputs}
         for name in sorted(current_inputs.keys() | inputs.keys()):
             if name not in inputs:
-                finding.is_("stale", f"it would be made from {name} too")
+                finding.add("stale", f"it would be made from {name} too")
             elif name not in current_inputs:
-                finding.is_("stale", f"it was made from {name}, which it would not use now")
+                finding.add("stale", f"it was made from {name}, which it would not use now")
             elif restored and _is_absent(current_inputs[name]):
                 note = "restored from an archive, without all of its inputs"
                 finding.notes += [note] if note not in finding.notes else []
             elif (digest := self._digest(current_inputs[name])) != inputs[name]:
-                finding.is_("stale", f"its input {name} " + ("has changed" if digest else "cannot be read"))
+                finding.add("stale", f"its input {name} " + ("has changed" if digest else "cannot be read"))
         for model in artifact.models:
             now = self._revision(model)
             if now is not None and models.get(model) != now:
-                finding.is_("stale", f"the model {model} has changed")
+                finding.add("stale", f"the model {model} has changed")
         now_settings = as_recorded(artifact.settings)
         changes = [
             change for key in sorted(settings.keys() | now_settings.keys())
             for change in differences(key, settings.get(key), now_settings.get(key))
         ]  # fmt: skip
         for change in changes[:_SHOWN_CHANGES]:
-            finding.is_("stale", change)
+            finding.add("stale", change)
         if len(changes) > _SHOWN_CHANGES:
-            finding.is_("stale", f"{len(changes) - _SHOWN_CHANGES} more settings have changed")
+            finding.add("stale", f"{len(changes) - _SHOWN_CHANGES} more settings have changed")
 
     def _digest(self, file: Path) -> str | None:
         if file not in self._digests:

@@ -105,8 +105,9 @@ def make_plan(
             submitted = submissions(run, site)
         except ConfigError as error:
             unfit = str(error)
-    costs = CostModel(run, calibration.tokens) if calibration else CostModel(run)
-    jobs = planned_jobs(costs, calibration.factor) if calibration else planned_jobs(costs)
+    learned = calibration or Calibration({}, {}, {})
+    costs = CostModel(run, learned.tokens)
+    jobs = planned_jobs(costs, learned.factor)
     groups: dict[tuple[str, str], list[PlannedJob]] = {}
     for job in jobs:
         groups.setdefault((job.stage, job.model), []).append(job)
