@@ -114,43 +114,16 @@ class LogHandler(LogHandlerBase):
 
     def _handles(self, event: Any, record: logging.LogRecord) -> bool:
         """Shows an event of a job; False for events that Snakemake's handler should show."""
-        if event == LogEvent.RUN_INFO:
-            stats = getattr(record, "stats", {})
-            self._counts = {rule: count for rule, count in stats.items() if rule != "total"}
-            self._started = time.monotonic()
-            self._tick()
-            self._print_line(f"{sum(self._counts.values())} jobs to do, {self._time_left()}")
-            return True
-        if event == LogEvent.JOB_INFO:
-            log = getattr(record, "log", None) or []
-            wildcards = dict(getattr(record, "wildcards", None) or {})
-            started = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
-            self._jobs[record.jobid] = started  # type: ignore[attr-defined]
-            if (journal := self._journal()) and _is_work(started):
-                journal.started(started.rule, started.wildcards, started.log)
-            return True
-        if event == LogEvent.GROUP_INFO:
-            members = list(getattr(record, "jobs", ()))
-            self._groups |= {member.uuid(): [other.jobid for other in members] for member in members}
-            return True
-        if event == LogEvent.JOB_FINISHED:
-            job = self._jobs.pop(getattr(record, "job_id", getattr(record, "jobid", -1)), None)
-            if job is not None:
-                if (journal := self._journal()) and _is_work(job):
-                    journal.write("finished", job.rule, job.wildcards)
-                self._finished[job.rule] = self._finished.get(job.rule, 0) + 1
-                if job.rule in self._counts and job.rule != "all" and _is_work(job):
-                    self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
-            return True
-        if event == LogEvent.GROUP_ERROR:
-            # An error of each of its jobs follows, without the cluster's log and message.
-            aux = [str(path) for path in getattr(record, "aux_logs", None) or []]
-            members = [info["jobid"] for info in getattr(record, "job_error_info", [])]
-            self._cluster_logs |= dict.fromkeys(members, aux)
-            self._group_messages |= dict.fromkeys(members, getattr(record, GROUP_MESSAGE, ""))
-            return True
-        if event == LogEvent.JOB_ERROR:
-            self._error(record)
+        handlers = {
+            LogEvent.RUN_INFO: self._run_planned,
+            LogEvent.JOB_INFO: self._job_begins,
+            LogEvent.GROUP_INFO: self._group_formed,
+            LogEvent.JOB_FINISHED: self._job_finished,
+            LogEvent.GROUP_ERROR: self._group_failed,
+            LogEvent.JOB_ERROR: self._job_failed,
+        }
+        if (handler := handlers.get(event)) is not None:
+            handler(record)
             return True
         if event in (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED):
             return True
@@ -162,7 +135,43 @@ class LogHandler(LogHandlerBase):
         # Snakemake's other messages below warnings repeat what is shown here.
         return record.levelno < logging.WARNING and not record.getMessage().startswith("Nothing to be done")
 
-    def _error(self, record: logging.LogRecord) -> None:
+    def _run_planned(self, record: logging.LogRecord) -> None:
+        stats = getattr(record, "stats", {})
+        self._counts = {rule: count for rule, count in stats.items() if rule != "total"}
+        self._started = time.monotonic()
+        self._tick()
+        self._print_line(f"{sum(self._counts.values())} jobs to do, {self._time_left()}")
+
+    def _job_begins(self, record: logging.LogRecord) -> None:
+        log = getattr(record, "log", None) or []
+        wildcards = dict(getattr(record, "wildcards", None) or {})
+        started = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
+        self._jobs[record.jobid] = started  # type: ignore[attr-defined]
+        if (journal := self._journal()) and _is_work(started):
+            journal.started(started.rule, started.wildcards, started.log)
+
+    def _group_formed(self, record: logging.LogRecord) -> None:
+        members = list(getattr(record, "jobs", ()))
+        self._groups |= {member.uuid(): [other.jobid for other in members] for member in members}
+
+    def _job_finished(self, record: logging.LogRecord) -> None:
+        job = self._jobs.pop(getattr(record, "job_id", getattr(record, "jobid", -1)), None)
+        if job is None:
+            return
+        if (journal := self._journal()) and _is_work(job):
+            journal.write("finished", job.rule, job.wildcards)
+        self._finished[job.rule] = self._finished.get(job.rule, 0) + 1
+        if job.rule in self._counts and job.rule != "all" and _is_work(job):
+            self._print_line(f"{self._state()} · {job.name} took {duration(time.monotonic() - job.started)}")
+
+    def _group_failed(self, record: logging.LogRecord) -> None:
+        """Keeps the cluster's log and message for the errors of the group's jobs, which follow without them."""
+        aux = [str(path) for path in getattr(record, "aux_logs", None) or []]
+        members = [info["jobid"] for info in getattr(record, "job_error_info", [])]
+        self._cluster_logs |= dict.fromkeys(members, aux)
+        self._group_messages |= dict.fromkeys(members, getattr(record, GROUP_MESSAGE, ""))
+
+    def _job_failed(self, record: logging.LogRecord) -> None:
         job = self._jobs.pop(getattr(record, "jobid", -1), None)
         logs = [str(path) for path in (getattr(record, "log", None) or (job.log if job else []))]
         name = job.name if job else getattr(record, "rule_name", "a job")

@@ -200,7 +200,7 @@ def test_a_damage_is_one_line_and_nothing_is_touched(
     found = verified(copied_run)
     assert found[file][0] == state
     assert reason in found[file][1]
-    assert "run again" in found[file][1] or "run the workflow" in found[file][1]
+    assert "run again" in found[file][1] or "to make it: stair reproduce" in found[file][1]
     assert contents(results, "**/*.*") == before
 
 
