@@ -59,6 +59,12 @@ class TinyBackbone(Strict):
         description="Names of seeds, tried in order until accuracies lie within bounds; the last is kept in any case.",
     )
 
+    @property
+    def full_attention_layers(self) -> tuple[int, ...]:
+        """The layers with full attention, from 0: every fourth of Qwen3.5, all of others."""
+        every = 4 if self.architecture == "qwen3_5" else 1
+        return tuple(range(every - 1, self.layers, every))
+
 
 class Model(Strict):
     """A backbone: where it lies, how it talks, how it samples."""

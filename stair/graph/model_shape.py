@@ -68,10 +68,8 @@ def shape_of(config: Config, paths: RunPaths, model: str) -> Shape:
     if (tiny := settings.tiny) is not None:
         inner = tiny.heads * tiny.head_dim
         layer = 4 * tiny.hidden_size * inner + 3 * tiny.hidden_size * tiny.ffn
-        full = tiny.layers if tiny.architecture == "qwen3" else tiny.layers // 4
-        return Shape(
-            tiny.layers * layer, tiny.layers, full, 2 * tiny.kv_heads * tiny.head_dim, tiny.hidden_size, width, {}
-        )
+        full, cached = len(tiny.full_attention_layers), 2 * tiny.kv_heads * tiny.head_dim
+        return Shape(tiny.layers * layer, tiny.layers, full, cached, tiny.hidden_size, width, {})
     try:
         content = json.loads((paths.model_folder(config, model) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -8,7 +8,6 @@ from pathlib import Path
 from stair.backbones.architecture import Architecture
 from stair.backbones.architectures import FILES
 from stair.backbones.model_folder import read_architecture
-from stair.config.backbones import TinyBackbone
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
@@ -22,9 +21,6 @@ from stair.graph.run import Run
 from stair.hub.revisions import check_fetched
 from stair.protocol.backbone import sampling_settings
 from stair.records.files import read_mapping
-
-_EVERY = 4
-"""Qwen3.5 has full attention in every fourth layer."""
 
 
 def check_inputs(config: Config, paths: RunPaths) -> None:
@@ -173,7 +169,7 @@ def _check_layers(
     """Checks that the model has these full-attention layers; with `followed`, each must have a block behind it."""
     tiny = config.models[model].tiny
     if tiny is not None:
-        full, count = _full_attention(tiny), tiny.layers
+        full, count = tiny.full_attention_layers, tiny.layers
     else:
         architecture = _architecture(paths.model_folder(config, model))
         if architecture is None:
@@ -196,11 +192,6 @@ def _check_tiny_architecture(config: Config, model: str) -> None:
         raise ConfigError(
             f"models.{model}.tiny.architecture: {tiny.architecture!r} is unknown; known are {', '.join(FILES)}"
         )
-
-
-def _full_attention(tiny: TinyBackbone) -> tuple[int, ...]:
-    step = _EVERY if tiny.architecture == "qwen3_5" else 1
-    return tuple(range(step - 1, tiny.layers, step))
 
 
 def _architecture(folder: Path) -> Architecture | None:
