@@ -9,9 +9,10 @@ from stair.cli.reproduce import project_root, reproduce
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
 from stair.graph.outputs import NEEDED, OUTPUTS
-from stair.graph.restore import opened, restore
+from stair.graph.restore import restore
 from stair.graph.run import Run
 from stair.records.files import write_text_if_changed
+from stair.records.unpacking import opened
 
 _COMPARED = ("tables", "figures", "comparison", "claims")
 """The targets whose files are compared with the archive's."""

@@ -11,9 +11,9 @@ import pytest
 from stair.cli.from_archive import _compare, compared_files
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.graph.restore import opened
 from stair.graph.run import Run
 from stair.records.packing import pack
+from stair.records.unpacking import opened
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ def test_what_a_killed_command_unpacked_is_removed(tmp_path: Path) -> None:
     (content / "tables" / "table.csv").write_text("a\n")
     pack(content, tmp_path / "run.tar.gz", "run")
     opening = (
-        "import os, sys; from pathlib import Path; from stair.graph.restore import opened\n"
+        "import os, sys; from pathlib import Path; from stair.records.unpacking import opened\n"
         "with opened(Path(sys.argv[1]), Path(sys.argv[2]), ('tables',)): os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", opening, tmp_path / "run.tar.gz", results], check=False)

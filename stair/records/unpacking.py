@@ -1,0 +1,85 @@
+"""The folder of an archive of a run, which may be one file: a .tar, .tar.gz or .zip. Nothing is written outside of it."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from stair.config.resolve import RESOLVED
+from stair.records.files import scratch_folder
+
+
+@contextmanager
+def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path]:
+    """The folder of an archive, unpacked where it is one file."""
+    if archive.is_dir():
+        yield _root(archive, archive, folders)
+        return
+    if not archive.is_file():
+        raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
+    with scratch_folder(beside / "archive") as unpacked:
+        try:
+            if zipfile.is_zipfile(archive):
+                _unpack_zip(archive, unpacked)
+            else:
+                _unpack_tar(archive, unpacked)
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
+            raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
+        yield _root(unpacked, archive, folders)
+
+
+def _unpack_zip(archive: Path, target: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        for item in opened.infolist():
+            path = _place(target, item.filename)
+            if not item.is_dir():
+                with opened.open(item) as source:
+                    _write(source, path)
+
+
+def _unpack_tar(archive: Path, target: Path) -> None:
+    # Python's own filter against files outside came with 3.11.4.
+    with tarfile.open(archive) as opened:
+        for item in opened:
+            path = _place(target, item.name)
+            if item.isdir():
+                continue
+            if not item.isreg():
+                raise OSError(f"it contains {item.name}, which is no plain file")
+            source = opened.extractfile(item)
+            assert source is not None, "a plain file has content"
+            _write(source, path)
+        # Damage may look like the end of the archive, and the checksum of a compressed one comes last.
+        assert opened.fileobj is not None, "it is open"
+        while opened.fileobj.read(1 << 20):
+            pass
+
+
+def _place(target: Path, name: str) -> Path:
+    """Where a file of an archive goes. Raises OSError where that is outside of the target."""
+    path = (target / name).resolve()
+    if not path.is_relative_to(target.resolve()):
+        raise OSError(f"it contains a path outside of itself, {name}")
+    return path
+
+
+def _write(source: IO[bytes], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as sink:
+        shutil.copyfileobj(source, sink)
+
+
+def _root(folder: Path, archive: Path, folders: Sequence[str]) -> Path:
+    """The folder laid out as a run's: the archive's top, or the one folder in it."""
+    for candidate in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
+        if (candidate / RESOLVED).is_file() or any((candidate / name).is_dir() for name in folders):
+            return candidate
+    raise ValueError(
+        f"{archive} is not laid out as a run's folder: it holds none of {', '.join(folders)}, nor one folder that does"
+    )
