@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stair.graph.artifacts import Artifact, Artifacts
-from stair.graph.origin import BEHIND, recorded_origin
+from stair.graph.origin import BEHIND, read_origin
 from stair.graph.settings import digest
 
 Behind = list[list[Any]]
@@ -28,7 +28,7 @@ class JobsBehind:
         """The jobs behind an output and its own job, each with the digest of its settings."""
         own = (artifact.output.name, *artifact.name)
         if own not in self._found:
-            origin = recorded_origin(artifact.manifest)
+            origin = read_origin(artifact.manifest)
             # An output that was restored without its inputs has them in its own record.
             found = {tuple(job): settings for job, settings in (origin or {}).get(BEHIND, ())}
             if origin is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.core import SHARED_T1_STUDY
-from stair.graph.origin import BEHIND, has_settings, recorded_origin
+from stair.graph.origin import BEHIND, has_settings, read_origin
 from stair.graph.output_kind import Outputs
 from stair.graph.run import Job, Run
 from stair.graph.table_inputs import BANK_COST_FIGURE, TRAINING_FIGURE, analyzed_models
@@ -62,7 +62,7 @@ class NeededJobs:
         if (output, *name) not in run.restored_jobs:
             manifest = kind.pieces(run.archive, *name)[0].manifest
             restored = has_settings(manifest, lambda: kind.settings(run, *name))
-            origin = recorded_origin(manifest) or {}
+            origin = read_origin(manifest) or {}
             run.restored_jobs[output, *name] = restored and self.other_job_behind(run, origin) is None
         return run.restored_jobs[output, *name]
 

@@ -21,7 +21,7 @@ def as_recorded(content: Any) -> Any:
     return json.loads(json.dumps(content))
 
 
-def recorded_origin(manifest: Path) -> dict[str, Any] | None:
+def read_origin(manifest: Path) -> dict[str, Any] | None:
     """The origin in a manifest; None where the manifest cannot be read."""
     try:
         origin = json.loads(manifest.read_text(encoding="utf-8"))[ORIGIN]
@@ -32,5 +32,5 @@ def recorded_origin(manifest: Path) -> dict[str, Any] | None:
 
 def has_settings(manifest: Path, settings: Callable[[], Settings]) -> bool:
     """Whether a manifest exists and contains these settings."""
-    origin = recorded_origin(manifest)
+    origin = read_origin(manifest)
     return origin is not None and bool(origin.get("settings") == as_recorded(settings()))
