@@ -8,6 +8,7 @@ from pathlib import Path
 from stair.backbones.architecture import Architecture
 from stair.backbones.architectures import FILES
 from stair.backbones.model_folder import read_architecture
+from stair.config.datasets import Benchmark
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.config.resolve import ConfigError
@@ -36,31 +37,13 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     for model in config.models:
         _check_tiny_architecture(config, model)
         _check_engine(config, paths, model)
-        for key, controller in config.controllers.items():
-            if model in config.trained(key):
-                _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)
-        if config.replay is not None and model in config.replay.models:
-            _check_layers(config, paths, model, "replay.layers", config.replay.layers, followed=True)
-            if (analysis := config.replay.analysis) is not None:
-                reported = (analysis.reported_layer,)
-                _check_layers(config, paths, model, "replay.analysis.reported_layer", reported)
+        _check_named_layers(config, paths, model)
         _check_template(config, paths, model)
         if config.models[model].path is not None and model in used:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:
-            from stair.data.references import check_references  # imports the grading, which takes a moment
-
-            file = paths.dataset_file(config, key)
-            try:
-                problems = read_benchmark(file, key, benchmark)
-                check_references(file, problems)
-            except ValueError as error:
-                raise ConfigError(f"benchmarks.{key}.path: {error}") from None
-            if len(problems) < TURNS:
-                raise ConfigError(
-                    f"benchmarks.{key}.path: a session needs {TURNS} distinct problems, and {file} has {len(problems)}"
-                )
+            _check_benchmark_file(paths.dataset_file(config, key), key, benchmark)
     if config.training_pool.path is not None:
         try:
             check_columns(paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool))
@@ -161,6 +144,34 @@ def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
             choice.check_architecture(name)
     except ValueError as error:
         raise ConfigError(f"models.{model}: {error}") from None
+
+
+def _check_benchmark_file(file: Path, key: str, benchmark: Benchmark) -> None:
+    """Checks the columns, the references and the number of problems of a local file."""
+    from stair.data.references import check_references  # imports the grading, which takes a moment
+
+    try:
+        problems = read_benchmark(file, key, benchmark)
+        check_references(file, problems)
+    except ValueError as error:
+        raise ConfigError(f"benchmarks.{key}.path: {error}") from None
+    if len(problems) < TURNS:
+        raise ConfigError(
+            f"benchmarks.{key}.path: a session needs {TURNS} distinct problems, and {file} has {len(problems)}"
+        )
+
+
+def _check_named_layers(config: Config, paths: RunPaths, model: str) -> None:
+    """Checks the layers that controllers and the replay name."""
+    for key, controller in config.controllers.items():
+        if model in config.trained(key):
+            _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)
+    replay = config.replay
+    if replay is None or model not in replay.models:
+        return
+    _check_layers(config, paths, model, "replay.layers", replay.layers, followed=True)
+    if (analysis := replay.analysis) is not None:
+        _check_layers(config, paths, model, "replay.analysis.reported_layer", (analysis.reported_layer,))
 
 
 def _check_layers(
