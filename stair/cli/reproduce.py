@@ -23,6 +23,8 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.site import read_site
+from stair.graph.artifacts import Artifacts
+from stair.graph.origin import as_recorded, read_origin
 from stair.graph.outputs import OUTPUTS
 from stair.graph.resources import check_fits
 from stair.graph.run import Run
@@ -103,12 +105,18 @@ def reproduce(
         command += ["--cores", cores]
     # Last, because it takes any number of values.
     tail = ["--config", f"run={run}", *settings]
+
+    def forced() -> list[str]:
+        """Forced files become targets, so a single stage goes without."""
+        changed = _with_other_settings(config, paths) if target == "all" else []
+        return ["--forcerun", *changed] if changed else []
+
     if cluster is None and (gpus := len(visible_gpus())):
         tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
     if config.expensive and not go:
         whole = target == "all"
         start = f"make reproduce RUN={run} GO=1" if whole else f"stair reproduce --run {run} --go --target {target}"
-        _explain(config, [*command, "--dry-run", "--quiet", "rules", *tail], f"stair plan --run {run}", start)
+        _explain(config, [*command, *forced(), "--dry-run", "--quiet", "rules", *tail], f"stair plan --run {run}", start)
         return
     check_environments(config, paths)
     check_writable(paths)
@@ -120,7 +128,7 @@ def reproduce(
     withdrawn = _withdrawn(paths)
     started = time.time()
     try:
-        code = _snakemake([*command, *tail], cluster)
+        code = _snakemake([*command, *forced(), *tail], cluster)
         while code > 0:
             # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
             if more := _withdrawn(paths) - withdrawn:
@@ -129,7 +137,7 @@ def reproduce(
             elif cluster is None or not cluster.outlast_silence(started):
                 break
             started = time.time()
-            code = _snakemake([*command, *tail], cluster)
+            code = _snakemake([*command, *forced(), *tail], cluster)
     finally:
         forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its lease back
     if code < 0:
@@ -138,6 +146,15 @@ def reproduce(
         raise SystemExit(code)
     if target == "all":
         _show(config, paths)
+
+
+def _with_other_settings(config: Config, paths: RunPaths) -> list[str]:
+    """Outputs whose settings have changed. Without the records in .snakemake, as in a copy, Snakemake does not see it."""
+    return [
+        str(artifact.files[0])
+        for artifact in Artifacts(config, paths).all
+        if (origin := read_origin(artifact.manifest)) and origin["settings"] != as_recorded(artifact.settings)
+    ]
 
 
 def _withdrawn(paths: RunPaths) -> set[Path]:

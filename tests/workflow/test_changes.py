@@ -6,6 +6,7 @@ Changes of code are in test_code_changes.py, changes that another run's work spa
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -97,6 +98,14 @@ def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: P
         assert_ran(results, before, expected)
         assert jobs_of(snakemake(copied_run, target, "-n", config=tuple(words[1::2]))) == {}
     assert "Plain" in (results / "tables" / "continuous_summary.md").read_text()
+
+
+def test_a_changed_setting_is_seen_without_snakemakes_records(copied_run: Path) -> None:
+    shutil.rmtree(copied_run / ".snakemake")
+    before = timings(copied_run / "results" / "smoke")
+    words = ("stair", "reproduce", "--run", str(SMOKE), "--set", "claims={small_interaction: 4.0}")
+    run_in(copied_run, *words)
+    assert_ran(copied_run / "results" / "smoke", before, {"claims": 1, "report": 1})
 
 
 def test_threads_and_cores_change_nothing(finished_run: Path) -> None:

@@ -76,6 +76,7 @@ LOST_STATES = on_page("The captured states of a session were lost")
 TRY_AGAIN, REPORT = (on_page("A response cannot be generated", number) for number in (0, 1))
 LEASED = on_page("A dead process seems to hold a shard or the run")
 DAMAGED = on_page("An output is damaged, or was changed by hand")
+COPIED = on_page("The run, or its model's folder, was copied")
 STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
 SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
 LOOK = on_page("Checking a run")
@@ -387,6 +388,18 @@ def test_a_damaged_output(whole: Path, project: Path) -> None:
     (project / damaged).write_bytes(bytes(content))
     done = DAMAGED(project, damaged_output=str(damaged))
     assert f"evaluation/{MODEL}/{BENCHMARK}/native.parquet does not match its sealed checksum" in done.stdout
+    assert results(project) == results(whole)
+
+
+def test_a_copy_with_new_times(whole: Path, project: Path) -> None:
+    """Its inputs are newer than its controllers, and Snakemake has no record of its jobs."""
+    shutil.rmtree(project / ".snakemake")
+    for path in (project / "results/smoke/sessions").rglob("*.parquet"):
+        path.touch()
+    dry = ("snakemake", "-n", "--config", "run=smoke.yaml")
+    assert "train_controller" in jobs_of(run_in(project, *dry))
+    COPIED(project)
+    assert jobs_of(run_in(project, *dry)) == {}
     assert results(project) == results(whole)
 
 
