@@ -49,7 +49,8 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
         first = problems.setdefault(problem.problem_id, problem)
         if first is not problem:
             raise ValueError(
-                f"{path}: benchmark '{key}' holds one problem twice: {first.source_id} and {problem.source_id}"
+                f"{path}: benchmark '{key}' holds one problem twice: {first.source_id} and {problem.source_id}; "
+                f"remove one, or list its id in benchmarks.{key}.exclude_ids"
             )
     if settings.subset is None:
         return list(problems.values())

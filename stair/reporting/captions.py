@@ -31,6 +31,7 @@ def figure_caption(name: str, labels: Labels) -> str:
     if name in _FIGURES:
         return _FIGURES[name]
     if name.startswith(TRAINING_FIGURE):
-        return f"Training curves of {labels.model(name.removeprefix(TRAINING_FIGURE))}."
+        model = labels.model(name.removeprefix(TRAINING_FIGURE))
+        return f"Training curves of {model}. Pale lines: each update; strong lines: their running mean."
     assert name.startswith(BANK_COST_FIGURE), name
     return f"Prefill time and memory of {labels.model(name.removeprefix(BANK_COST_FIGURE))} against bank length."

@@ -87,7 +87,7 @@ def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
         ({"answer": ["4"]}, {}, "row 1: the answer is of type list, where a text is expected"),
         ({"answer": 10**29 + 1}, {}, "row 1: the answer is no number, or one beyond 2^53"),
         ({"answer": 2.0**54}, {}, "row 1: the answer is no number, or one beyond 2^53"),
-        ({"problem": "what is $1+1$ ?"}, {}, "holds one problem twice: a and b"),
+        ({"problem": "what is $1+1$ ?"}, {}, "holds one problem twice: a and b; remove one, or list its id"),
         ({"id": "a"}, {}, "rows 0 and 1 have one id, a; name a column of ids that differ"),
         ({"id": None}, {}, "row 1: the id is None; columns.id must name a column of ids"),
         ({}, {"exclude_ids": ["z"]}, "(its ids: a, b, c, d)"),

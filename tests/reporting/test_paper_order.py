@@ -66,7 +66,10 @@ def test_a_training_figure_is_a_models() -> None:
     curves = [
         figure_caption(name, labels) for name in names if figure_caption(name, labels).startswith("Training curves")
     ]
-    assert curves == [f"Training curves of {labels.model(model)}." for model in config.models]
+    assert curves == [
+        f"Training curves of {labels.model(model)}. Pale lines: each update; strong lines: their running mean."
+        for model in config.models
+    ]
     assert figure_caption("training_scope", labels).startswith("Training. (a) The read acts on the current prompt")
 
 
