@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
-from stair.graph.origin import ORIGIN, as_recorded
+from stair.graph.origin import ORIGIN, as_recorded, read_origin
 from stair.graph.recorded_origin import missing_note, name_in_run, read_manifest, revision
 from stair.graph.settings import CODE
 from stair.records.keys import file_digest
@@ -104,6 +104,12 @@ class Verification:
                 finding.notes.append(f"made with {name} {was}; installed is {now or 'none'}")
         return finding
 
+    def damage(self, artifact: Artifact, sealed: dict[str, Any]) -> str:
+        """The first difference of an output's contents from what was sealed, with the remedy; empty without one."""
+        finding = Finding(artifact)
+        self._check_contents(finding, sealed)
+        return next(iter(finding.reasons), "")
+
     def _without_manifest(self, finding: Finding, fault: str) -> None:
         artifact = finding.artifact
         remedy = f"restore it, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
@@ -178,6 +184,18 @@ class Verification:
             except OSError:
                 self._revisions[model] = None
         return self._revisions[model]
+
+
+def damage(config: Config, paths: RunPaths, files: Iterable[Path]) -> str:
+    """What is wrong with the first damaged output among files, and the remedy; empty if all are sound."""
+    verification = Verification(config, paths)
+    by_file = verification.artifacts.by_file
+    for artifact in dict.fromkeys(by_file[file] for file in files if file in by_file):
+        if (origin := read_origin(artifact.manifest)) and (
+            reason := verification.damage(artifact, origin["files"])
+        ):
+            return reason
+    return ""
 
 
 def _is_absent(file: Path) -> bool:

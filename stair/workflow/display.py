@@ -40,6 +40,7 @@ class _Job:
     rule: str
     wildcards: dict[str, str]
     log: list[str]
+    inputs: list[str]
     started: float = field(default_factory=time.monotonic)
     began: float = field(default_factory=time.time)
     """Seconds since the epoch, to compare with the times of logs."""
@@ -145,7 +146,8 @@ class LogHandler(LogHandlerBase):
     def _job_begins(self, record: logging.LogRecord) -> None:
         log = getattr(record, "log", None) or []
         wildcards = dict(getattr(record, "wildcards", None) or {})
-        started = _Job(record.rule_name, wildcards, list(log))  # type: ignore[attr-defined]
+        inputs = [str(file) for file in getattr(record, "input", None) or []]
+        started = _Job(record.rule_name, wildcards, list(log), inputs)  # type: ignore[attr-defined]
         self._jobs[record.jobid] = started  # type: ignore[attr-defined]
         if (journal := self._journal()) and _is_work(started):
             journal.started(started.rule, started.wildcards, started.log)
@@ -192,6 +194,8 @@ class LogHandler(LogHandlerBase):
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
+            if damaged := _damage(job):
+                reason = f"{reason}; {damaged}"
             named = f" (log: {', '.join(logs)})" if logs and written else ""  # an earlier attempt's misleads
             self._print_line(f"failed: {name}: {reason}{named}")
 
@@ -290,6 +294,15 @@ def seconds_left(done: float, total: float, elapsed: float) -> float:
     """
     expected = 0.1 * total
     return (total - done) * (elapsed + expected / min(os.cpu_count() or 1, 2)) / max(done + expected, 1e-9)
+
+
+def _damage(job: _Job | None) -> str:
+    """The damaged input that a job failed on; libraries may not even name the file."""
+    if job is None or driven_run.current is None:
+        return ""
+    from stair.graph.verify import damage  # imports PyArrow
+
+    return damage(driven_run.current.config, driven_run.current.paths, map(Path, job.inputs))
 
 
 def _is_work(job: _Job) -> bool:

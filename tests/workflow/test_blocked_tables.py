@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.workflow.conftest import run_in, snakemake
+from tests.workflow.conftest import SMOKE, run_in, snakemake
 
 pytestmark = pytest.mark.xdist_group("workflow")
 
@@ -34,3 +34,22 @@ def test_a_check_that_fails_blocks_the_tables(copied_run: Path) -> None:
     path.write_bytes(sound)
     run_in(copied_run, "stair", "check", "--run", "results/smoke")
     assert (results / "checks.csv").is_file() and not (results / "checks.failed.csv").exists()
+
+
+def test_a_job_that_fails_on_a_damaged_input_names_it_with_the_remedy(copied_run: Path) -> None:
+    """The library that reads it names no file."""
+    path = copied_run / "results/smoke/evaluation/qwen3-4b-instruct/math500/stair.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:200] + bytes(len(content) // 2) + content[200 + len(content) // 2 :])
+    (line, *_) = [
+        line for line in snakemake(copied_run, "tables", check=False).stderr.splitlines() if line.startswith("failed:")
+    ]
+    assert "math500/stair.parquet does not match its sealed checksum; delete it and run again" in line
+
+
+def test_an_edited_csv_ends_the_run_with_an_error(copied_run: Path) -> None:
+    path = copied_run / "results/smoke/tables/continuous_summary.csv"
+    path.write_text(path.read_text() + "edited,,,,,,,1.0,%\n")
+    done = run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), check=False)
+    assert done.returncode == 2
+    assert "tables/continuous_summary.csv does not match its sealed checksum; delete it and run again" in done.stderr
