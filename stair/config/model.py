@@ -70,6 +70,13 @@ class Config(Strict):
                     f"{where} names the {what} '{name}', which is not configured (there are: {', '.join(among)})"
                 )
 
+        for kind in ("models", "benchmarks", "conditions"):
+            labels: dict[str, str] = {}
+            for key, item in getattr(self, kind).items():
+                if (first := labels.setdefault(item.label, key)) != key:
+                    raise ValueError(
+                        f"{kind}.{key}.label is that of {kind}.{first} too ('{item.label}'); tables need labels that differ"
+                    )
         for key, model in self.models.items():
             for benchmark in model.evaluation_changes:
                 known(f"models.{key}.evaluation_changes", benchmark, self.benchmarks, "benchmark")

@@ -236,6 +236,8 @@ def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:
     """An overlay, merged over the overlays that it extends."""
     path = Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
     if not path.is_file():
+        if (own := Path(f"{run}.yaml")).is_file():
+            raise ConfigError(f"run '{run}' is an overlay of your own; name the file: {own}")
         runs = sorted(p.stem for p in (root / "workflow" / "runs").glob("*.yaml"))
         raise ConfigError(f"run '{run}' does not exist: there is no {path} (runs: {', '.join(runs)})")
     if depth > _MAX_EXTENDS:

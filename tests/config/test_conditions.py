@@ -93,6 +93,7 @@ def test_an_intervention_is_part_of_its_rules_settings_and_of_no_other(config: C
         ({"first_turn": "vanilla", "prefix": 5}, "sets prefix and reads no bank"),
         ({**READS, "randomised": "values", "seeds": [1, 1]}, "conditions.odd.seeds lists a number twice"),
         ({**READS, "variant": "reflected"}, "'differential', 'direct' or 'zero'"),
+        ({**READS, "variant": "direct", "label": "STAIR"}, r"odd\.label is that of conditions\.stair too"),
     ],
 )
 def test_a_family_that_cannot_be_is_refused(entry: dict[str, Any], problem: str) -> None:

@@ -334,6 +334,13 @@ def test_an_unknown_run_names_those_that_there_are() -> None:
         resolve(ROOT, {"run": "papre"})
 
 
+def test_an_overlay_here_is_named_with_its_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("extends: tiny\n")
+    with pytest.raises(ConfigError, match=r"name the file: mine\.yaml"):
+        resolve(ROOT, {"run": "mine"})
+
+
 def test_a_folder_without_a_resolved_configuration_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config\.resolved\.yaml does not exist: name a run's folder"):
         load_run(tmp_path)

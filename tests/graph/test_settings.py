@@ -59,7 +59,7 @@ def changed(values: dict[str, Any], **changes: Any) -> set[str]:
     [
         {"models": {INSTRUCT: {"label": "Another"}}},
         {"benchmarks": {"math500": {"label": "Another", "mathematical": False}}},
-        {"conditions": {"stair": {"label": "Another"}, "vanilla": {"label": "Another"}}},
+        {"conditions": {"stair": {"label": "Another"}, "vanilla": {"label": "Yet another"}}},
         {"rollouts": {"shards": 99}, "evaluation": {"shards": 98}},
         {"transformers": {"batch_width": 3, "prefill_width": 2, "cache_block": 96, "device": "cpu"}},
         {"conditions": {"stair": {"batch_width": 3, "shards": 7}}},
