@@ -19,6 +19,8 @@ def model_stands_in(config: Config, model: str) -> str | None:
     settings, label = config.models[model], paper_labels.MODELS.get(model)
     if settings.tiny is not None:
         return f"{model} is a small model that the run trains"
+    if label is None:
+        return f"{model} is not in the paper"
     if settings.label != label:
         return f"{model} is {settings.label!r}, not {label!r}"
     if settings.repository not in (None, paper_labels.REPOSITORIES[model]):
@@ -31,6 +33,8 @@ def benchmark_stands_in(config: Config, benchmark: str) -> str | None:
     settings, label = config.benchmarks[benchmark], paper_labels.BENCHMARKS.get(benchmark)
     if settings.tiny is not None:
         return f"{benchmark} is generated"
+    if label is None:
+        return f"{benchmark} is not in the paper"
     return None if settings.label == label else f"{benchmark} is {settings.label!r}, not {label!r}"
 
 
