@@ -116,7 +116,9 @@ def reproduce(
     if config.expensive and not go:
         whole = target == "all"
         start = f"make reproduce RUN={run} GO=1" if whole else f"stair reproduce --run {run} --go --target {target}"
-        _explain(config, [*command, *forced(), "--dry-run", "--quiet", "rules", *tail], f"stair plan --run {run}", start)
+        _explain(
+            config, [*command, *forced(), "--dry-run", "--quiet", "rules", *tail], f"stair plan --run {run}", start
+        )
         return
     check_environments(config, paths)
     check_writable(paths)

@@ -191,9 +191,7 @@ def damage(config: Config, paths: RunPaths, files: Iterable[Path]) -> str:
     verification = Verification(config, paths)
     by_file = verification.artifacts.by_file
     for artifact in dict.fromkeys(by_file[file] for file in files if file in by_file):
-        if (origin := read_origin(artifact.manifest)) and (
-            reason := verification.damage(artifact, origin["files"])
-        ):
+        if (origin := read_origin(artifact.manifest)) and (reason := verification.damage(artifact, origin["files"])):
             return reason
     return ""
 
