@@ -133,7 +133,9 @@ def test_a_page_made_on_a_cpu_does_not_take_the_place_of_a_gpus(bare_python: Pat
 
 @contextmanager
 def measuring(
-    out: Path, *before: str, parts: tuple[str, ...] = ("loss", "training")
+    out: Path,
+    before: tuple[str, ...] = ("env", "--default-signal"),  # tests in the background inherit ignored signals
+    parts: tuple[str, ...] = ("loss", "training"),
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """The command amid the figures of its last part, `training`, and the process of that part."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(out)]
@@ -187,7 +189,7 @@ def test_stopped_in_the_middle_it_leaves_all_figures_and_no_process(tmp_path: Pa
 
 
 def test_a_hangup_does_not_stop_it_under_nohup(tmp_path: Path) -> None:
-    with measuring(tmp_path / "page.md", "nohup", parts=("training",)) as (process, _):
+    with measuring(tmp_path / "page.md", ("nohup",), parts=("training",)) as (process, _):
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=2)
