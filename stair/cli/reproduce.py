@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -77,48 +77,37 @@ def reproduce(
 
     Raises:
         ConfigError: the configuration, the profile or the site cannot be used, another process drives a run in this folder, or
-            a signal has ended Snakemake.
+            a signal has ended Snakemake, or a table's CSV was edited.
     """
     root = project_root()
     config = resolve(root, parse_settings(settings) | {"run": run})
     paths = RunPaths.of(config)
     check_inputs(config, paths)
-    stages = dict.fromkeys(["all", "fetch", *(output.target for output in OUTPUTS.values() if output.target)])
-    if target not in stages and "/" not in target:
-        raise ConfigError(
-            f"--target: there is no stage '{target}' (stages: {', '.join(stages)}; or the path of an output)"
-        )
+    _check_target(target)
     command = ["snakemake", "--snakefile", str(root / "Snakefile"), target]
     cluster = None
     if profile is not None:
         folder = profile_folder(root, profile)
         command += ["--profile", str(folder)]
         if runs_on_slurm(folder):
-            if cores is not None:
-                raise ConfigError(
-                    "--cores limits jobs on this machine; with --profile slurm, `jobs` in the profile limits them"
-                )
-            cluster = Cluster(read_site(root), Run(config, paths))
-            check_fits(Run(config, paths), cluster.site)
+            cluster = _cluster(root, Run(config, paths), cores)
             command += cluster.arguments
     if cores is not None:
         command += ["--cores", cores]
-    # Last, because it takes any number of values.
+    # Last, because these take any number of values.
     tail = ["--config", f"run={run}", *settings]
-
-    def forced() -> list[str]:
-        """Forced files become targets, so a single stage goes without."""
-        changed = _with_other_settings(config, paths) if target == "all" else []
-        return ["--forcerun", *changed] if changed else []
-
     if cluster is None and (gpus := len(visible_gpus())):
         tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
+
+    def words(*options: str) -> list[str]:
+        """Snakemake's command now. Forced files become targets, so a single stage goes without."""
+        changed = _with_other_settings(config, paths) if target == "all" else []
+        return [*command, *options, *(["--forcerun", *changed] if changed else []), *tail]
+
     if config.expensive and not go:
         whole = target == "all"
         start = f"make reproduce RUN={run} GO=1" if whole else f"stair reproduce --run {run} --go --target {target}"
-        _explain(
-            config, [*command, *forced(), "--dry-run", "--quiet", "rules", *tail], f"stair plan --run {run}", start
-        )
+        _explain(config, words("--dry-run", "--quiet", "rules"), f"stair plan --run {run}", start)
         return
     check_environments(config, paths)
     check_writable(paths)
@@ -127,34 +116,59 @@ def reproduce(
         cluster.end_jobs_of_killed_driver()
     _free_stale_lock(Path(config.results))
     remove_leftovers(paths.folder)
+    _run_to_the_end(words, paths, cluster)
+    if target == "all":
+        _check_tables(config, paths)
+        _show(config, paths)
+
+
+def _check_target(target: str) -> None:
+    stages = dict.fromkeys(["all", "fetch", *(output.target for output in OUTPUTS.values() if output.target)])
+    if target not in stages and "/" not in target:
+        raise ConfigError(
+            f"--target: there is no stage '{target}' (stages: {', '.join(stages)}; or the path of an output)"
+        )
+
+
+def _cluster(root: Path, run: Run, cores: str | None) -> Cluster:
+    """The site's cluster, on which every job of the run fits."""
+    if cores is not None:
+        raise ConfigError(
+            "--cores limits jobs on this machine; with --profile slurm, `jobs` in the profile limits them"
+        )
+    cluster = Cluster(read_site(root), run)
+    check_fits(run, cluster.site)
+    return cluster
+
+
+def _run_to_the_end(words: Callable[[], list[str]], paths: RunPaths, cluster: Cluster | None) -> None:
+    """Runs Snakemake, and again after an end that the next start mends: lost responses, or a cluster that was silent."""
     withdrawn = _withdrawn(paths)
-    started = time.time()
     try:
-        code = _snakemake([*command, *forced(), *tail], cluster)
-        while code > 0:
+        while True:
+            started = time.time()
+            code = _snakemake(words(), cluster)
             # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
-            if more := _withdrawn(paths) - withdrawn:
+            if code > 0 and (more := _withdrawn(paths) - withdrawn):
                 withdrawn |= more
                 print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
-            elif cluster is None or not cluster.outlast_silence(started):
+            elif code <= 0 or cluster is None or not cluster.outlast_silence(started):
                 break
-            started = time.time()
-            code = _snakemake([*command, *forced(), *tail], cluster)
     finally:
         forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its lease back
     if code < 0:
         raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
     if code:
         raise SystemExit(code)
-    if target == "all":
-        from stair.graph.verify import damage
 
-        # The comparison and the claims are made from CSVs, which are easily changed by hand.
-        if edited := damage(
-            config, paths, (file for file in Artifacts(config, paths).by_file if file.suffix == ".csv")
-        ):
-            raise ConfigError(f"an output was changed after it was made: {edited}")
-        _show(config, paths)
+
+def _check_tables(config: Config, paths: RunPaths) -> None:
+    """Refuses CSVs that were edited: the comparison and the claims are made from them."""
+    from stair.graph.verify import damage
+
+    files = (file for file in Artifacts(config, paths).by_file if file.suffix == ".csv")
+    if edited := damage(config, paths, files):
+        raise ConfigError(f"an output was changed after it was made: {edited}")
 
 
 def _with_other_settings(config: Config, paths: RunPaths) -> list[str]:
