@@ -76,8 +76,8 @@ def reproduce(
     """Runs the workflow to a target.
 
     Raises:
-        ConfigError: the configuration, the profile or the site cannot be used, another process drives a run in this folder, or
-            a signal has ended Snakemake, or a table's CSV was edited.
+        ConfigError: the configuration, the profile or the site cannot be used, another process drives a run in this folder, a
+            signal has ended Snakemake, or a table's CSV was edited.
     """
     root = project_root()
     config = resolve(root, parse_settings(settings) | {"run": run})
