@@ -97,18 +97,23 @@ class _Jobs:
             return
         # A signal that comes before the job handles signals waits; ignored as they are here, it would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+        process = os.getpid()
         job = os.fork()
         if job == 0:
+            end_with_parent()
+            if os.getppid() != process:  # it died before that call, and the client runs the command by itself
+                os._exit(1)
             self._listener.close()
             self._selector.close()
-            for other in (connection, *self._connections.values()):
+            for other in self._connections.values():
                 other.close()
+            # The job says its number itself: no job works of which its client does not know.
+            with suppress(OSError), connection:
+                connection.sendall(struct.pack("!i", os.getpid()))
             _work(json.loads(body), list(files))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         for file in files:
             os.close(file)
-        with suppress(OSError):
-            connection.sendall(struct.pack("!i", job))
         self._connections[job] = connection
         self._selector.register(connection, selectors.EVENT_READ, job)
 
@@ -127,7 +132,6 @@ class _Jobs:
 
 def _work(request: dict[str, Any], files: list[int]) -> None:
     """Runs a command in the forked process, which ends with it."""
-    end_with_parent()
     code = 1
     try:
         for target, file in enumerate(files):

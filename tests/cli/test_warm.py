@@ -50,7 +50,19 @@ class Warm:
         os.mkfifo(folder / "never.jsonl")
         words = [STAIR, "score", "never.jsonl", "out.jsonl"]
         client = subprocess.Popen(words, cwd=folder, env=self.environment, stderr=subprocess.PIPE, text=True)
-        return client, until(lambda: next(iter(psutil.Process(self.process.pid).children()), None))
+        # The pipe has a reader once the job works, which is after the client knows of it.
+        until(lambda: opens_for_writing(folder / "never.jsonl"))
+        (job,) = psutil.Process(self.process.pid).children()
+        return client, job
+
+
+def opens_for_writing(pipe: Path) -> bool:
+    """Whether the pipe has a reader; it then stays open, because without a writer its reader would come to the end."""
+    try:
+        os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    return True
 
 
 def until(found):  # type: ignore[no-untyped-def]
