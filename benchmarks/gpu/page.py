@@ -79,9 +79,10 @@ def _not_met(outcomes: Sequence[Outcome]) -> list[str]:
         f"- {outcome.part.name} {outcome.status}: {_cell(outcome.reason)}" for outcome in outcomes if outcome.failed
     ]
     figures = [figure for outcome in outcomes for figure in outcome.report.figures if figure.measured]
-    missed = [(figure, bar) for figure in figures for bar in figure.bars if not bar.met(figure.value)]
-    for figure, bar in sorted(missed, key=lambda pair: pair[1].target):
-        lines.append(f"- {_cell(figure.name)}: {number(figure.value)} {figure.unit}, {bar}")
+    missed = [(figure, [bar for bar in figure.bars if not bar.met(figure.value)]) for figure in figures]
+    for figure, bars in sorted(missed, key=lambda pair: all(bar.target for bar in pair[1])):
+        if bars:
+            lines.append(f"- {_cell(figure.name)}: {number(figure.value)} {figure.unit}, {'; '.join(map(str, bars))}")
     return ["", "## Not met", "", *(lines or ["Every part ran, every bar and target is met."])]
 
 

@@ -21,7 +21,7 @@ figures = Figures(chosen.json)
 print("some | output")
 figures.add("fast", 1.5, "x", Bar(2.0), Bar(1.0, target=True))
 if chosen.mode == "misses":
-    figures.add("slow", 2.5, "x", Bar(2.0))
+    figures.add("slow", 2.5, "x", Bar(2.0), Bar(1.0, target=True))
     figures.add("absent", float("nan"), "x", Bar(2.0))
 elif chosen.mode == "raises":
     with figures.case("a case"):

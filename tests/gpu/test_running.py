@@ -106,11 +106,11 @@ def test_the_page_of_a_gpu_says_what_is_not_met_first(tmp_path: Path) -> None:
     assert "CPU" not in text
     assert "**Unfinished: hangs did not end.**" in text
     assert "- raises failed: 1 of its cases failed\n- crashes failed: killed by signal SIGABRT\n" in text
-    assert text.index("- slow: 2.5 x, at most 2\n") < text.index("- fast: 1.5 x, target at most 1\n")
+    assert text.index("- slow: 2.5 x, at most 2; target at most 1\n") < text.index("- fast: 1.5 x, target at most 1\n")
     assert "| GPU | a\\|b |" in text
     assert "| misses | A part that misses. | ran; **1 bars missed** | 0:0" in text
     assert "| fast | 1.5 | x | at most 2; target at most 1 | met; missed |  |" in text
-    assert "| slow | 2.5 | x | at most 2 | **missed** |  |" in text
+    assert "| slow | 2.5 | x | at most 2; target at most 1 | **missed**; missed |  |" in text
     assert "| absent | - | x | at most 2 | not measured |  |" in text
     assert "Traceback (most recent call last)" in text
     assert "ValueError: what went wrong\n```" in text
