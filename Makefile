@@ -12,7 +12,7 @@
 # make gpu         tests and measurements on one GPU in 11 minutes (MINUTES), with the torch of PYTHON; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
 # make lint        formatting, types, imports, the workflow's style
-# make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); every other target builds it first
+# make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); all targets but gpu and sglang-env build it first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
 # make lock        renews the lock file from pyproject.toml (then lock-cuda: the GPU's; lock-sglang: those of SGLang's server)
 RUN ?= tiny

@@ -164,9 +164,9 @@ def _counts(verdicts: Iterable[str]) -> str:
 def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
     """Draw a figure. Writes figures/NAME.pdf, .png and .csv.
 
-    overview shows scored rows, method and training_scope show the controllers, training_MODEL shows training curves,
-    bank_cost_MODEL shows runtime measurements, attention, neighborhood and read_prediction show an analyzed replay,
-    historical_computation shows both a replay and scored rows.
+    Names: overview (from scored rows); method, training_scope (diagrams of the controllers); training_MODEL (from
+    training curves); bank_cost_MODEL (from runtime measurements); attention, neighborhood, read_prediction (from an
+    analyzed replay); historical_computation (from an analyzed replay and scored rows).
     """
     from stair.graph.table_inputs import BANK_COST_FIGURE, DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write

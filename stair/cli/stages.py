@@ -32,7 +32,7 @@ def fetch(
         typer.Option(help="One entry of the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
     ] = None,
 ) -> None:
-    """Download the run's models and data sets from the hub into the cache (hub.cache). No other command uses the network.
+    """Download the run's models and data sets from the hub into the cache (hub.cache). No other job uses the network.
 
     Checks access, sizes and free space first. Resumes partial downloads. Records the downloaded commits in the lock file
     (hub.lock); later downloads must match it.
@@ -323,7 +323,7 @@ def replay(
 ) -> None:
     """Replay current problems after saved histories: the design, one shard of the measurements, or the seal of all.
 
-    Writes replay/MODEL/. Batches that are measured already are kept, here and in the runs of `reuse`.
+    Writes replay/MODEL/. Resumes: does not repeat measured batches of this run, or of the runs of `reuse`.
     """
     set_threads(threads)
     from stair.replay import stage
@@ -350,7 +350,7 @@ def replay(
 def runtime(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
     """Measure what reading a bank costs: transfer, prefill, decoding, memory. Writes runtime/MODEL.csv.
 
-    Measurements that are finished are taken from the work log.
+    Resumes from the finished measurements in the work log.
     """
     set_threads(threads)
     from stair.jobs.gpus import own_gpus

@@ -18,7 +18,7 @@ commands = typer.Typer()
 @commands.command()
 def verify(
     run: RunOption,
-    json_: Annotated[bool, typer.Option("--json", help="For programs: a JSON object an output, one a line.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object for each output, one a line.")] = False,
 ) -> None:
     """Check that every output is complete and agrees with the current configuration and inputs.
 
@@ -155,7 +155,7 @@ def restore(
 def from_archive(
     archive: Annotated[Path, typer.Argument(help="What `stair export` wrote: a .tar.gz or a folder.")],
     run: Annotated[
-        str | None, typer.Option(help="The archive's run, where its overlay is a file of yours (default: its name).")
+        str | None, typer.Option(help="The archived run's overlay, if it is a file of yours (default: the run's name).")
     ] = None,
     cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
 ) -> None:
@@ -171,7 +171,7 @@ def from_archive(
 
 @commands.command()
 def compact(run: RunOption) -> None:
-    """Merge the files of each work log, without torn lines and duplicates, and remove leftovers of dead processes.
+    """Merge the files of each work log, drop torn lines and duplicates, and remove files of dead processes.
 
     No record is lost if the command is killed. Skips logs that a process is writing. Writes work/.
     """
