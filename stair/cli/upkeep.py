@@ -171,7 +171,7 @@ def from_archive(
 
 @commands.command()
 def compact(run: RunOption) -> None:
-    """Merge the files of each work log, drop torn lines and duplicates, and remove files of dead processes.
+    """Merge the files of each work log, drop torn lines and duplicates; remove unfinished files of dead processes.
 
     No record is lost if the command is killed. Skips logs that a process is writing. Writes work/.
     """
