@@ -18,7 +18,9 @@ commands = typer.Typer()
 @commands.command()
 def verify(
     run: RunOption,
-    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object for each output, one a line.")] = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="For programs: one JSON object for each output, one a line.")
+    ] = False,
 ) -> None:
     """Check that every output is complete and agrees with the current configuration and inputs.
 
