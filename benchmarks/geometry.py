@@ -127,7 +127,7 @@ def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hi
         kv_heads=8, head_dim=128, rotary_dim=128, rope_theta=1e6, gated=False, vocabulary=1000, context=1 << 18,
         tied_embeddings=True,
     )  # fmt: skip
-    shapes = Shapes(architecture, tuple(measured), replay.depth)
+    shapes = Shapes.of_model(architecture, tuple(measured), replay.depth)
     files, generator = TensorFiles(folder / "states"), np.random.default_rng(0)
     slope = generator.normal(0, 0.3 / np.sqrt(hidden), (hidden, hidden)).astype(np.float32)
     tokens = {

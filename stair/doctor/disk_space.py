@@ -9,16 +9,14 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.replay import Replay
 from stair.doctor.attention_paths import architecture_of
 from stair.doctor.finding import Finding
 from stair.graph.model_shape import shape_of
 from stair.hub.fetch import DownloadPlan
 from stair.hub.revisions import Source, read_lock
 from stair.jobs.tensor_files import gigabytes
-from stair.replay.design.crossed import Batch
-from stair.replay.design.histories import History
-from stair.replay.units import Shapes, Unit
+from stair.replay.planned_size import replay_bytes
+from stair.replay.units import Shapes
 
 _BYTES_IN_FILES = 2
 """Bytes of a weight on the hub, where models are in bfloat16."""
@@ -41,28 +39,6 @@ def _bytes_in(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def replay_bytes(settings: Replay, shapes: Shapes) -> int:
-    """The size of the states of one model's replay, by the sizes of its design."""
-    many, few = settings.history_coverage, settings.problem_coverage
-    history = History("", 0, ())
-
-    def batches(first: int, last: int, *, history: History | None, reads: bool) -> Iterator[Unit]:
-        for start in range(first, last, settings.batch_problems):
-            problems = ("",) * (min(start + settings.batch_problems, last) - start)
-            yield Unit(1, Batch(history, 0, problems), reads)
-
-    def size(history: History | None, reads: bool, *, whole: bool) -> int:
-        units = list(batches(0, many.current_problems, history=history, reads=reads))
-        if whole:
-            units += batches(many.current_problems, few.current_problems, history=history, reads=reads)
-        return shapes.nbytes(units)
-
-    group = size(None, True, whole=True)
-    group += few.histories * size(history, True, whole=True)
-    group += (many.histories - few.histories) * size(history, False, whole=False)
-    return group * len(settings.groups)
-
-
 def disk_findings(
     config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan], responses: int
 ) -> Iterator[Finding]:
@@ -77,7 +53,7 @@ def disk_findings(
     for model in config.replay.models if config.replay else ():
         architecture = architecture_of(config, paths, model)
         if config.replay is not None and architecture is not None:
-            shapes = Shapes(architecture, config.replay.layers, config.replay.depth)
+            shapes = Shapes.of_model(architecture, config.replay.layers, config.replay.depth)
             present = _bytes_in(paths.replay_states(model))
             there -= present
             states += max(0, replay_bytes(config.replay, shapes) - present)

@@ -14,6 +14,8 @@ from stair.graph.run import Run
 from stair.measurement.memory import GPU_TILE, replay_memory
 from stair.planning.assumptions import assumed, mean_tokens
 from stair.planning.sizes import problems_of, records_of, updates_of
+from stair.replay.planned_size import replay_bytes
+from stair.replay.units import Shapes
 from stair.training.turn_memory import Turn, turn_memory
 
 Tokens = Callable[[str, str, str], float | None]
@@ -160,14 +162,13 @@ class CostModel:
         replay, shape = self.config.replay, self.shape(model)
         assert replay is not None
         many, few = replay.history_coverage, replay.problem_coverage
-        with_reads = len(replay.groups) * few.current_problems * few.histories / replay.shards
         added = (few.current_problems - many.current_problems) * few.histories
         shared = many.current_problems * many.histories
         cells = len(replay.groups) * replay.depth * (shared + added) / replay.shards
         seconds = self.prefill(shape, cells * assumed("replay_cells_tokens"))
         seconds += cells / replay.batch_problems * shape.layers * self.layer_step(shape)
-        # FP32: one block output for each layer. A layer with reads adds four reads, one for each category, and the MLP's output.
-        disk = 4.0 * shape.hidden_size * (cells * shape.layers + with_reads * len(replay.layers) * 5)
+        shapes = Shapes(shape.layers, shape.attention_layers, shape.hidden_size, replay.layers, replay.depth)
+        disk = replay_bytes(replay, shapes) / replay.shards
         return Work(self.start(shape) + seconds, gpu_bytes=self._replay_memory(model), disk_bytes=disk)
 
     def _runtime(self, model: str) -> Work:

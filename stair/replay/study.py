@@ -56,7 +56,7 @@ class ReplayStudy:
             raise ValueError(f"replay.layers: {error}") from None
         if self.settings.analysis is not None:
             check_reported_layer(self.backbone.architecture, self.settings.analysis)
-        self.shapes = Shapes(self.backbone.architecture, self.settings.layers, self.settings.depth)
+        self.shapes = Shapes.of_model(self.backbone.architecture, self.settings.layers, self.settings.depth)
         self.work_folder = paths.work("replay", model)
         # A file has the same name in every run, because the design is a function of names.
         others = {run: other.replay_states(model) for run, other in paths.reused(config).items()}

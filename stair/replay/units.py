@@ -65,18 +65,26 @@ class Shapes:
     Layers come first, so that one layer of a batch is one piece of its file.
     """
 
-    architecture: Architecture
+    layers: int
+    attention_layers: int
+    """Layers with masses."""
+    hidden_size: int
     measured: tuple[int, ...]
     """Layers with reads."""
     deepest: int
 
+    @classmethod
+    def of_model(cls, model: Architecture, measured: tuple[int, ...], deepest: int) -> Shapes:
+        """The shapes in a model of this architecture."""
+        return cls(model.layers, len(model.full_attention_layers), model.hidden_size, measured, deepest)
+
     def of(self, unit: Unit) -> dict[str, tuple[int, ...]]:
         """The tensors of a unit, by `<depth>/<name>`."""
-        rows, hidden = len(unit.batch.problems), self.architecture.hidden_size
+        rows, hidden = len(unit.batch.problems), self.hidden_size
         shapes: dict[str, tuple[int, ...]] = {}
         for depth in unit.depths(self.deepest):
-            shapes[f"{depth}/block_outputs"] = (self.architecture.layers, rows, hidden)
-            shapes[f"{depth}/masses"] = (len(self.architecture.full_attention_layers), rows, len(CATEGORIES))
+            shapes[f"{depth}/block_outputs"] = (self.layers, rows, hidden)
+            shapes[f"{depth}/masses"] = (self.attention_layers, rows, len(CATEGORIES))
             if depth == 0:  # which no history changes
                 shapes["0/embedding"] = (rows, hidden)
             if unit.has_reads(depth, self.deepest):

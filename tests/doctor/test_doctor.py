@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from stair.config.resolve import resolve
-from stair.doctor.disk_space import replay_bytes
 from stair.planning.run_plan import response_bytes
+from stair.replay.planned_size import replay_bytes
 from tests.hub.hub_server import Hub, Repository, serving
 from tests.hub.test_fetch import NEW, fetch, run_folder
 from tests.programs import needs

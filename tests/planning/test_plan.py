@@ -134,7 +134,7 @@ def test_a_replays_disk_is_the_size_of_its_states(tmp_path: Path) -> None:
     (line,) = (line for line in plan_of("paper", tmp_path).lines if line.stage == "replay")
     settings, shapes, units = paper_replay()
     assert settings.shards > 1
-    assert line.disk_gb == pytest.approx(shapes.nbytes(units) / 1e9, rel=0.02)
+    assert line.disk_gb == pytest.approx(shapes.nbytes(units) / 1e9)
 
 
 def test_a_plan_at_a_site_counts_submissions_or_says_what_cannot_run(tmp_path: Path) -> None:

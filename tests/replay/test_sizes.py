@@ -15,7 +15,7 @@ def paper() -> tuple[Replay, Shapes, list[Unit]]:
     """The paper's replay over one of the evaluation's schedules."""
     settings = resolve(ROOT, {"run": "paper"}).replay
     assert settings is not None
-    shapes = Shapes(describe(CONFIGS["qwen3-4b-instruct"]), settings.layers, settings.depth)
+    shapes = Shapes.of_model(describe(CONFIGS["qwen3-4b-instruct"]), settings.layers, settings.depth)
     sessions = schedule(500)
     design = crossed_design(sessions, four_paths(sessions), PAPER, settings.seed)
     return settings, shapes, [unit for shared in shared_histories(design) for unit in shared.units]
