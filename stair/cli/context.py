@@ -27,10 +27,11 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
     """The configuration and paths of a job's run.
 
     Raises:
-        ValueError: the run has no such job, or an input of the job that the run makes does not exist. Stages check files from
-            outside.
+        ValueError: the run has no such job, or an input of the job that the run makes does not exist or is not as it was made.
+            Stages check files from outside.
     """
     from stair.graph.artifacts import Artifacts
+    from stair.graph.verify import damage  # imports PyArrow
 
     settings, paths = open_run(run)
     # An unneeded job may be run too. Inputs are those of the graph that leaves unneeded jobs out: a table of a restored
@@ -43,6 +44,8 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
             raise ValueError(
                 f"{absent} does not exist; {artifact.title} needs it; to make it: stair reproduce --run {settings.run}"
             )
+        if fault := damage(settings, paths, inputs):
+            raise ValueError(f"{artifact.title} is made from a damaged file in {paths.folder}: {fault}")
     return settings, paths
 
 

@@ -18,7 +18,7 @@ from stair.data.publishing import example
 from stair.hub.revisions import hub_sources, marked_commit
 from stair.records.csv_table import csv_table
 from stair.records.files import write_json, write_text
-from stair.records.manifest import manifest_path, write_manifest
+from stair.records.manifest import manifest_path, recorded_fact, write_manifest
 from stair.records.markdown import markdown_table
 from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
@@ -204,8 +204,7 @@ def _questions_in(pool: Sequence[SourceRecord], questions: Mapping[tuple[str, st
 
 def _left_out_problems(paths: RunPaths, benchmark: str, pools: Pools) -> Row:
     """The problems that a benchmark leaves out, and those of them in each model's pool."""
-    manifest = json.loads(manifest_path(paths.benchmark(benchmark)).read_text(encoding="utf-8"))
-    problems: dict[str, str] = manifest["left_out"]
+    problems: dict[str, str] = recorded_fact(manifest_path(paths.benchmark(benchmark)), "left_out")
     in_pool = {model: {record.problem_id for record in pool} for model, pool in pools.items()}
     sources = {model: [source for source, one in problems.items() if one in in_pool[model]] for model in pools}
     return dict(left_out=list(problems), in_pool=sources)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
-from stair.graph.origin import ORIGIN, as_recorded, read_origin
+from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.recorded_origin import missing_note, name_in_run, read_manifest, revision
 from stair.graph.settings import CODE
 from stair.records.keys import file_digest
@@ -24,7 +24,6 @@ from stair.records.manifest import package_versions, source_fingerprint
 State = Literal["ok", "missing", "damaged", "stale"]
 
 _SHOWN_CHANGES = 4
-_AGAIN = "delete it and run again"
 
 
 @dataclass
@@ -52,6 +51,7 @@ class Verification:
         self._digests: dict[Path, str | None] = {}
         self._revisions: dict[str, str | None] = {}
         self._source, self._versions = source_fingerprint(), package_versions()
+        self._again = f"delete it; to make it again: stair reproduce --run {config.run}"
 
     def findings(self, artifacts: Iterable[Artifact] | None = None) -> list[Finding]:
         """The state of outputs, all by default. An output is stale too when it was made from one that is not sound now."""
@@ -75,25 +75,10 @@ class Verification:
             name = name_in_run(absent[0], self.paths)
             finding.add("missing", f"{name} does not exist; to make it: stair reproduce --run {self.config.run}")
             return finding
-        try:
-            manifest = read_manifest(artifact.manifest)
-        except FileNotFoundError:
-            self._without_manifest(finding, "does not exist, so the origin is unknown")
-            return finding
-        except PermissionError:
-            name = name_in_run(artifact.manifest, self.paths)
-            finding.add("damaged", f"{name} cannot be read; check its permissions")
-            return finding
-        except (OSError, ValueError) as error:
-            self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
+        manifest = self._sealed(finding, artifact.files)
+        if manifest is None or finding.state == "damaged":
             return finding
         origin = manifest[ORIGIN]
-        if [origin["rule"], *origin["name"]] != [artifact.output.name, *artifact.name]:
-            self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
-            return finding
-        self._check_contents(finding, origin["files"])
-        if finding.state == "damaged":
-            return finding
         if missing := missing_note(manifest):
             finding.notes.append(missing)
         self._check_lineage(finding, origin, "restored_from" in manifest)
@@ -104,42 +89,71 @@ class Verification:
                 finding.notes.append(f"made with {name} {was}; installed is {now or 'none'}")
         return finding
 
-    def damage(self, artifact: Artifact, sealed: dict[str, Any]) -> str:
-        """The first difference of an output's contents from what was sealed, with the remedy; empty without one."""
+    def damage(self, artifact: Artifact, files: Iterable[Path]) -> str:
+        """The first difference of files of an output from what was sealed, with the remedy; empty without one.
+
+        A file without a manifest was not made by the workflow, and is as it should be.
+        """
         finding = Finding(artifact)
-        self._check_contents(finding, sealed)
+        if artifact.manifest.exists():
+            self._sealed(finding, files)
         return next(iter(finding.reasons), "")
+
+    def _sealed(self, finding: Finding, files: Iterable[Path]) -> dict[str, Any] | None:
+        """An output's manifest, after a check that the files are as it says; None if it has no sound one."""
+        artifact = finding.artifact
+        try:
+            manifest = read_manifest(artifact.manifest)
+        except FileNotFoundError:
+            self._without_manifest(finding, "does not exist, so the origin is unknown")
+            return None
+        except PermissionError:
+            name = name_in_run(artifact.manifest, self.paths)
+            finding.add("damaged", f"{name} cannot be read; check its permissions")
+            return None
+        except (OSError, ValueError) as error:
+            self._without_manifest(finding, f"cannot be read ({type(error).__name__})")
+            return None
+        origin = manifest[ORIGIN]
+        if [origin["rule"], *origin["name"]] != [artifact.output.name, *artifact.name]:
+            self._without_manifest(finding, f"is that of {' '.join((origin['rule'], *origin['name']))}")
+            return None
+        self._check_contents(finding, files, origin["files"])
+        return manifest
 
     def _without_manifest(self, finding: Finding, fault: str) -> None:
         artifact = finding.artifact
-        remedy = f"restore it, or delete {name_in_run(artifact.files[0], self.paths)} and run again"
+        first = name_in_run(artifact.files[0], self.paths)
+        remedy = f"restore it, or delete {first}; to make both again: stair reproduce --run {self.config.run}"
         finding.add("damaged", f"{name_in_run(artifact.manifest, self.paths)} {fault}; {remedy}")
 
-    def _check_contents(self, finding: Finding, sealed: dict[str, Any]) -> None:
+    def _check_contents(self, finding: Finding, files: Iterable[Path], sealed: dict[str, Any]) -> None:
         artifact = finding.artifact
-        for file in artifact.files:
+        for file in files:
             name = name_in_run(file, self.paths)
             digest = self._digest(file)
             if digest is None:
-                finding.add("damaged", f"{name} cannot be read; check its permissions, or {_AGAIN}")
+                finding.add("damaged", f"{name} cannot be read; check its permissions, or {self._again}")
             elif sealed.get(name) != digest:
-                finding.add("damaged", f"{name} does not match its sealed checksum; {_AGAIN}")
+                finding.add("damaged", f"{name} does not match its sealed checksum; {self._again}")
         if artifact.schema is None or finding.state == "damaged":
             return
         name = name_in_run(artifact.files[0], self.paths)
         try:
             if not pq.read_schema(artifact.files[0]).equals(artifact.schema):
-                finding.add("damaged", f"{name} does not have the columns of its stage; {_AGAIN}")
+                finding.add("damaged", f"{name} does not have the columns of its stage; {self._again}")
                 return
             # The checksum covers the other columns, which would take gigabytes of memory.
             table = pq.read_table(artifact.files[0], columns=[column for column, _ in artifact.constant_columns])
         except (OSError, pa.ArrowInvalid) as error:
-            finding.add("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {_AGAIN}")
+            finding.add("damaged", f"{name} cannot be read as Parquet ({str(error).splitlines()[0]}); {self._again}")
             return
         for column, value in artifact.constant_columns:
             foreign = [entry for entry in pc.unique(table[column]).to_pylist() if entry != value]
             if foreign:
-                finding.add("damaged", f"{name} holds rows of the {column} '{foreign[0]}', not of '{value}'; {_AGAIN}")
+                finding.add(
+                    "damaged", f"{name} holds rows of the {column} '{foreign[0]}', not of '{value}'; {self._again}"
+                )
 
     def _check_lineage(self, finding: Finding, origin: dict[str, Any], restored: bool) -> None:
         artifact = finding.artifact
@@ -189,11 +203,11 @@ class Verification:
 def damage(config: Config, paths: RunPaths, files: Iterable[Path]) -> str:
     """What is wrong with the first damaged output among files, and the remedy; empty if all are sound."""
     verification = Verification(config, paths)
-    by_file = verification.artifacts.by_file
-    for artifact in dict.fromkeys(by_file[file] for file in files if file in by_file):
-        if (origin := read_origin(artifact.manifest)) and (reason := verification.damage(artifact, origin["files"])):
-            return reason
-    return ""
+    by_file, of_output = verification.artifacts.by_file, dict[Artifact, list[Path]]()
+    for file in files:
+        if file in by_file:
+            of_output.setdefault(by_file[file], []).append(file)
+    return next(filter(None, (verification.damage(*each) for each in of_output.items())), "")
 
 
 def _is_absent(file: Path) -> bool:

@@ -97,6 +97,14 @@ def write_manifest(output: Path, *, stage: str, settings: Mapping[str, Any], **f
     return path
 
 
+def recorded_fact(manifest: Path, key: str) -> Any:
+    """A fact of a manifest. Raises ValueError where the manifest cannot be read or lacks it."""
+    facts = read_mapping(manifest)
+    if key not in facts:
+        raise ValueError(f"{manifest} lacks '{key}'; delete the output that it belongs to, and make it again")
+    return facts[key]
+
+
 def missing_responses(output: Path) -> list[dict[str, Any]]:
     """The missing responses in an output's manifest, each with its reason; none if the manifest cannot be read."""
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.records.files import read_mapping
 from stair.records.manifest import manifest_path
 from stair.reporting.labels import Labels
 from stair.reporting.layout import rounded
@@ -42,7 +42,7 @@ def _counts(config: Config, paths: RunPaths, model: str, benchmark: str) -> dict
     for condition in config.conditions:
         path = manifest_path(paths.evaluation(model, benchmark, condition))
         if (model, benchmark) in config.evaluated(condition) and path.is_file():
-            manifest = json.loads(path.read_text(encoding="utf-8"))
+            manifest = read_mapping(path)
             if "answer_forms" in manifest:
                 counts[condition] = manifest["answer_forms"] | {"responses": sum(manifest["verdicts"].values())}
     return counts

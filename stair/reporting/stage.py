@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from stair.graph.table_inputs import (
 )
 from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
-from stair.records.manifest import manifest_path
+from stair.records.manifest import manifest_path, recorded_fact
 from stair.records.schemas import EVALUATION_SESSIONS
 from stair.records.tables import read_table
 from stair.reporting.answer_form_notes import with_answer_forms
@@ -115,7 +114,7 @@ def trained_parameters(config: Config, paths: RunPaths) -> dict[tuple[str, str],
         for model, backbone in config.models.items():
             path = manifest_path(paths.controller(model, settings.controller))
             if path.is_file():
-                counts[model, condition] = int(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+                counts[model, condition] = int(recorded_fact(path, "parameters"))
             elif backbone.repository is None:
                 counts[model, condition] = Gap(
                     f"{model}, {condition}: the controller has no manifest with its parameters"

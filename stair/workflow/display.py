@@ -194,7 +194,7 @@ class LogHandler(LogHandlerBase):
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
-            if damaged := _damage(job):
+            if (damaged := _damage(job)) and damaged not in reason:
                 reason = f"{reason}; {damaged}"
             named = f" (log: {', '.join(logs)})" if logs and written else ""  # an earlier attempt's misleads
             self._print_line(f"failed: {name}: {reason}{named}")

@@ -200,8 +200,36 @@ def test_a_damage_is_one_line_and_nothing_is_touched(
     found = verified(copied_run)
     assert found[file][0] == state
     assert reason in found[file][1]
-    assert "run again" in found[file][1] or "to make it: stair reproduce" in found[file][1]
+    assert "stair reproduce --run smoke" in found[file][1]
     assert contents(results, "**/*.*") == before
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+BY_HAND: list[tuple[str, str, Callable[[Path], object]]] = [
+    ("tables --name continuous_summary", SCORED, truncate),
+    ("tables --name continuous_summary", f"{SCORED}.manifest.json", empty),
+    ("figures --name method", CONTROLLER, truncate),
+    ("report", "comparison.csv", empty),
+    ("report", "provenance.json", text("{}")),
+    ("compare", "tables/continuous_summary.csv", text("artifact\n")),
+    ("check", SESSIONS, truncate),
+]
+
+
+@pytest.mark.parametrize(("command", "file", "damage"), BY_HAND)
+def test_a_command_by_hand_names_the_damaged_file(
+    copied_run: Path, command: str, file: str, damage: Callable[[Path], object]
+) -> None:
+    damage(copied_run / "results/smoke" / file)
+    done = run_in(copied_run, "stair", *command.split(), "--run", "results/smoke", check=False)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert line.startswith("stair: error: ")
+    assert f"is made from a damaged file in results/smoke: {file} " in line
+    assert line.endswith("stair reproduce --run smoke")
 
 
 def test_what_may_not_be_read_is_told(copied_run: Path) -> None:

@@ -8,7 +8,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.graph.table_inputs import GAINS_FROM, diagram_models, stair_controller, tables_of
 from stair.records.files import read_mapping
-from stair.records.manifest import manifest_path
+from stair.records.manifest import manifest_path, recorded_fact
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.tidy import read_tidy
@@ -66,4 +66,4 @@ def gains(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
 
 def _fact(paths: RunPaths, model: str, controller: str, key: str) -> int:
     """A number of a trained controller's manifest."""
-    return int(read_mapping(manifest_path(paths.controller(model, controller)))[key])
+    return int(recorded_fact(manifest_path(paths.controller(model, controller)), key))
