@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 from stair.backbones.architecture import Architecture
 from stair.conversation.renderer import Renderer
@@ -31,21 +32,28 @@ class Limit:
 
 
 def longest_prompt(
-    renderer: Renderer, architecture: Architecture, what: str, users: Iterable[tuple[str, str]], max_new_tokens: int
+    renderer: Renderer,
+    architecture: Architecture,
+    what: str,
+    users: Iterable[tuple[str, str]],
+    max_new_tokens: int,
+    *,
+    files: tuple[Path, Path],
 ) -> Limit:
     """The longest first prompt of the user messages, which must fit into the context with the output limit.
 
     Args:
         users: (problem id, user message).
+        files: the table whose rows these are, and the data set's file that it was made from, for messages.
 
     Raises:
         PropertyError: the prompt does not fit, or a message contains a turn marker.
     """
     longest, problem = 0, ""
-    for name, ids in _encoded(renderer, users):
+    for row, (name, ids) in enumerate(_encoded(renderer, users), 1):
         if ids.count(renderer.turn_start) != 2 or ids.count(renderer.turn_end) != 1:
             raise PropertyError(
-                f"{what}: the text of problem {name} contains a turn marker; clean the text in the data set's file"
+                f"{what}: the text of problem {name}, row {row} of {files[0]}, contains a turn marker; clean it in {files[1]}"
             )
         if len(ids) > longest:
             longest, problem = len(ids), name

@@ -80,7 +80,10 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
     with _model_folder(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
         check_template(config, paths, model, renderer.template_sha256)
-        limit = longest_prompt(renderer, read_architecture(folder), name, *_prompts(config, paths, model, name))
+        table = paths.training_pool(model) if name == "training_pool" else paths.benchmark(name)
+        files = (table, paths.dataset_file(config, name))
+        users, most = _prompts(config, paths, model, name)
+        limit = longest_prompt(renderer, read_architecture(folder), name, users, most, files=files)
     output = paths.preflight_limits(model, name)
     facts = {"seen": _limit_text(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
     write_json(output, {"model": model, **asdict(limit), **facts})

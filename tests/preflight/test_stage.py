@@ -171,7 +171,7 @@ def test_nothing_is_generated_from_other_prompts_than_were_looked_at(place: Path
         ValueError, match=rf"have changed since .*; look again: stair .* {MODEL} --limits training_pool$"
     ):
         Backbone.open(config, paths, MODEL, generating="training_pool")
-    with pytest.raises(ValueError, match="contains a turn marker"):
+    with pytest.raises(ValueError, match=rf", row \d+ of .*\.parquet, contains a turn marker; clean it in {pool}$"):
         stage.limits(config, paths, MODEL, "training_pool")
     Backbone.open(config, paths, MODEL, generating="ours")
     longer = configured(place, evaluation_sampling={"max_new_tokens": 41})
