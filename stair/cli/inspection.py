@@ -37,10 +37,12 @@ def doctor(
     config = None
     if run is not None:
         folder = Path(run)
-        config = load_run(folder) if (folder / RESOLVED).is_file() else resolve(root, {"run": run})
+        resolved = (folder / RESOLVED).is_file()
+        config = load_run(folder) if resolved else resolve(root, {"run": run})
+        run = config.run if resolved else run
     findings = []
     needs = () if config is None else (response_bytes(config), undivided_gpu_bytes(config))
-    for finding in examine(root, config, *needs):
+    for finding in examine(root, config, *needs, run=run):
         findings.append(finding)
         if not json_:
             print(f"{finding.level:8}{finding.topic:11}{finding.text}", flush=True)

@@ -20,7 +20,12 @@ from stair.engines.choice import engine_choice
 
 
 def examine(
-    root: Path, config: Config | None, responses: int = 0, gpu_bytes: Mapping[tuple[str, ...], float] | None = None
+    root: Path,
+    config: Config | None,
+    responses: int = 0,
+    gpu_bytes: Mapping[tuple[str, ...], float] | None = None,
+    *,
+    run: str | None = None,
 ) -> Iterator[Finding]:
     """All findings on this machine, and with a run those on its models, downloads and disk.
 
@@ -28,6 +33,7 @@ def examine(
         root: the project's folder.
         config: the run; None for the machine alone.
         responses: planned bytes of the run's responses and their work logs.
+        run: what `stair reproduce --run` takes for the run, if that is not its name.
         gpu_bytes: planned GPU memory of each job that cannot do with less, by its output and name.
     """
     yield from device_findings(config, gpu_bytes or {}, scheduler=controller_answers())
@@ -37,7 +43,7 @@ def examine(
         yield from attention_findings(config, paths)
         yield from server_findings(config, paths)
         missing = missing_sources(config, paths)
-        findings, plans = hub_findings(config, paths, missing)
+        findings, plans = hub_findings(config, paths, missing, run or config.run)
         yield from findings
         yield from disk_findings(config, paths, missing, plans, responses)
     yield from slurm_findings(root, config)

@@ -37,17 +37,19 @@ def _needed(config: Config, paths: RunPaths) -> Iterator[Source]:
             yield source
 
 
-def hub_findings(config: Config, paths: RunPaths, missing: list[Source]) -> tuple[list[Finding], list[DownloadPlan]]:
+def hub_findings(
+    config: Config, paths: RunPaths, missing: list[Source], run: str
+) -> tuple[list[Finding], list[DownloadPlan]]:
     """Findings on the hub, and the downloads that are to come as far as the hub reports them.
 
-    Sends no request if nothing is missing.
+    Sends no request if nothing is missing. `run` is what `stair reproduce --run` takes: an overlay of one's own by its path.
     """
     if not missing:
         every = len(list(_needed(config, paths)))
         text = f"all {every} models and data sets are in {config.hub.cache}" if every else "this run needs no download"
         return [Finding("hub", "ok", text)], []
     names = ", ".join(source.name for source in missing)
-    fetch = f"stair reproduce --run {config.run}{' --go' if config.expensive else ''} --target fetch"
+    fetch = f"stair reproduce --run {run}{' --go' if config.expensive else ''} --target fetch"
     # The library reads these at its import.
     os.environ["HF_HUB_OFFLINE"] = "0"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

@@ -279,6 +279,16 @@ def test_a_hub_out_of_reach_counts_until_all_is_fetched(hub: Hub, tmp_path: Path
     doctor("--run", str(folder), **away)
 
 
+def test_the_remedy_for_downloads_names_an_overlay_of_ones_own_by_its_path(tmp_path: Path) -> None:
+    overlay = tmp_path / "own.yaml"
+    overlay.write_text("extends: paper\n")
+    fault = one(
+        doctor("--run", str(overlay), code=1, HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path)),
+        "must be fetched",
+    )
+    assert f"stair reproduce --run {overlay} --go --target fetch" in fault["remedy"]
+
+
 def test_a_full_disk(hub: Hub, tmp_path: Path) -> None:
     """The lock file records files of a petabyte; the hub is out of reach, so its sizes are taken."""
     folder = run_on(tmp_path)
