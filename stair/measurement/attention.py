@@ -68,63 +68,81 @@ def attend(
     `weights_BT` are the weights of the mean over a problem's body tokens: 1 / |T_x| in the body, zero elsewhere.
     """
     problems, heads, _, head_dim = layer.q_BHTD.shape
-    kv_heads, prefix = layer.prefix_k_KPD.shape[:2]
-    groups = heads // kv_heads
-    working = torch.float64 if layer.q_BHTD.dtype == torch.float64 else torch.float32
-    tile_bytes = tile_bytes or (GPU_TILE if layer.q_BHTD.is_cuda else CPU_TILE)
-    weights = weights_BT.to(working)
-    body = weights.any(0).nonzero()[:, 0]
-    first, end = int(body[0]), int(body[-1]) + 1
-    device = layer.q_BHTD.device
-    per_token = output_projection is not None and layer.gate_BTHD is not None
-    whole = -(-(prefix + end) // _LANES) * _LANES  # what is beyond the columns has no weight
-    # Column t of a turn sees the columns up to t.
-    later = torch.ones(end, whole - prefix, dtype=torch.bool, device=device).triu(1)
-    average = torch.zeros(problems, heads, whole, dtype=working, device=device)
-    read = torch.zeros(problems, len(CATEGORIES), heads, head_dim, dtype=working, device=device)
-    slices = (*sources.slices, slice(prefix, prefix + end))
-
-    # Allocated once: fresh tiles each time would cost more in page faults than the arithmetic in them.
-    steps = list(_steps(problems, (first, end), groups * whole * weights.element_size(), tile_bytes))
-    most = max((b.stop - b.start) * (t.stop - t.start) for b, t in steps)
-    buffers = torch.empty(2, most * groups * whole, dtype=working, device=device)
-    for kv_head in range(kv_heads):
-        own = slice(kv_head * groups, (kv_head + 1) * groups)
-        keys = layer.prefix_k_KPD[kv_head].index_select(0, sources.order).to(working)
-        own_keys = layer.k_BKTD[:, kv_head, :end].to(working)
-        values = own_values = None
-        if output_projection is not None:
-            values = layer.prefix_v_KPD[kv_head].index_select(0, sources.order).to(working)
-            own_values = layer.v_BKTD[:, kv_head, :end].to(working)
-        for rows, tokens in steps:
-            queries = layer.q_BHTD[rows, own, tokens].to(working) * head_dim**-0.5
-            count, _, width, _ = queries.shape
-            shape = (count, groups, width, whole)
-            logits, alpha = (buffer[: math.prod(shape)].view(shape) for buffer in buffers)
-            torch.mm(queries.reshape(-1, head_dim), keys.mT, out=logits.view(-1, whole)[:, :prefix])
-            recent = logits.view(count, -1, whole)[..., prefix : prefix + end]
-            torch.bmm(queries.reshape(count, -1, head_dim), own_keys[rows].mT, out=recent)
-            logits[..., prefix:].masked_fill_(later[tokens], -torch.inf)
-            torch.softmax(logits, dim=-1, out=alpha)
-            share = weights[rows, None, None, tokens]
+    tiles = _Tiles(layer, sources, weights_BT, tile_bytes or (GPU_TILE if layer.q_BHTD.is_cuda else CPU_TILE))
+    average = torch.zeros(problems, heads, tiles.width, dtype=tiles.dtype, device=layer.q_BHTD.device)
+    read = average.new_zeros(problems, len(CATEGORIES), heads, head_dim)
+    for kv_head in range(layer.prefix_k_KPD.shape[0]):
+        own = tiles.heads(kv_head)
+        values = () if output_projection is None else tiles.values(kv_head)
+        for rows, tokens, share, alpha in tiles.of(kv_head):
             average[rows, own] += (share @ alpha)[:, :, 0]
-            if per_token:
-                assert layer.gate_BTHD is not None and values is not None and own_values is not None
-                gate = torch.sigmoid(layer.gate_BTHD[rows, tokens, own].to(working)).transpose(1, 2)
-                for category, span in enumerate(slices):
-                    part = alpha[..., span]
-                    met = values[span] if category != _CURRENT else own_values[rows, None]
-                    read[rows, category, own] += (share @ (gate * (part @ met)))[:, :, 0]
-        if output_projection is not None and not per_token:
-            assert values is not None and own_values is not None
-            for category, span in enumerate(slices):
-                met = values[span] if category != _CURRENT else own_values
-                read[:, category, own] = average[:, own, span] @ met
+            if layer.gate_BTHD is not None:  # A gate differs by token, so it precedes the mean.
+                gate = torch.sigmoid(layer.gate_BTHD[rows, tokens, own].to(tiles.dtype)).transpose(1, 2)
+                for category, met in enumerate(values):
+                    behind = met if category != _CURRENT else met[rows, None]
+                    part = alpha[..., tiles.slices[category]]
+                    read[rows, category, own] += (share @ (gate * (part @ behind)))[:, :, 0]
+        if layer.gate_BTHD is None:  # The read of the mean is the mean of the reads.
+            for category, met in enumerate(values):
+                read[:, category, own] = average[:, own, tiles.slices[category]] @ met
     mean = average.mean(1)
-    masses = torch.stack([mean[:, span].sum(-1) for span in slices], dim=1)
+    masses = torch.stack([mean[:, span].sum(-1) for span in tiles.slices], dim=1)
     if output_projection is None:
         return masses, None
-    return masses, read.flatten(2) @ output_projection.to(working).mT
+    return masses, read.flatten(2) @ output_projection.to(tiles.dtype).mT
+
+
+class _Tiles:
+    """Tiles of the attention probabilities of a batch's bodies, by key/value head."""
+
+    def __init__(self, layer: Layer, sources: Sources, weights_BT: Tensor, tile_bytes: int) -> None:
+        self._layer, self._sources = layer, sources
+        self.dtype = torch.float64 if layer.q_BHTD.dtype == torch.float64 else torch.float32
+        self._weights = weights_BT.to(self.dtype)
+        body = self._weights.any(0).nonzero()[:, 0]
+        first, self._end = int(body[0]), int(body[-1]) + 1
+        kv_heads, self._prefix = layer.prefix_k_KPD.shape[:2]
+        self._groups = layer.q_BHTD.shape[1] // kv_heads
+        self.slices = (*sources.slices, slice(self._prefix, self._prefix + self._end))
+        """Each category's columns of a tile."""
+        self.width = -(-(self._prefix + self._end) // _LANES) * _LANES
+        """Columns of a tile; those behind the last slice have no weight."""
+        # Column t of a turn sees the columns up to t.
+        own = (self._end, self.width - self._prefix)
+        self._later = torch.ones(own, dtype=torch.bool, device=layer.q_BHTD.device).triu(1)
+        row_bytes = self._groups * self.width * self._weights.element_size()
+        self._steps = list(_steps(len(layer.q_BHTD), (first, self._end), row_bytes, tile_bytes))
+        # Allocated once: fresh tiles each time would cost more in page faults than the arithmetic in them.
+        most = max((b.stop - b.start) * (t.stop - t.start) for b, t in self._steps)
+        self._buffers = self._weights.new_empty(2, most * self._groups * self.width)
+
+    def heads(self, kv_head: int) -> slice:
+        """The query heads of a key/value head."""
+        return slice(kv_head * self._groups, (kv_head + 1) * self._groups)
+
+    def values(self, kv_head: int) -> tuple[Tensor, ...]:
+        """By category the values [positions, D] of the prefix, then those of the current turns [B, columns, D]."""
+        prefix = self._layer.prefix_v_KPD[kv_head].index_select(0, self._sources.order).to(self.dtype)
+        current = self._layer.v_BKTD[:, kv_head, : self._end].to(self.dtype)
+        return (*(prefix[span] for span in self._sources.slices), current)
+
+    def of(self, kv_head: int) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
+        """Yield a tile's problems, columns, weights and probabilities [problems, groups, columns, width].
+
+        The next tile overwrites the probabilities.
+        """
+        keys = self._layer.prefix_k_KPD[kv_head].index_select(0, self._sources.order).to(self.dtype)
+        own_keys = self._layer.k_BKTD[:, kv_head, : self._end].to(self.dtype)
+        for rows, tokens in self._steps:
+            queries = self._layer.q_BHTD[rows, self.heads(kv_head), tokens].to(self.dtype) * keys.shape[-1] ** -0.5
+            shape = (*queries.shape[:3], self.width)
+            logits, alpha = (buffer[: math.prod(shape)].view(shape) for buffer in self._buffers)
+            torch.mm(queries.flatten(0, 2), keys.mT, out=logits.view(-1, self.width)[:, : self._prefix])
+            recent = logits.view(len(queries), -1, self.width)[..., self.slices[_CURRENT]]
+            torch.bmm(queries.flatten(1, 2), own_keys[rows].mT, out=recent)
+            logits[..., self._prefix :].masked_fill_(self._later[tokens], -torch.inf)
+            torch.softmax(logits, dim=-1, out=alpha)
+            yield rows, tokens, self._weights[rows, None, None, tokens], alpha
 
 
 def _steps(problems: int, body: tuple[int, int], row_bytes: int, tile_bytes: int) -> Iterator[tuple[slice, slice]]:

@@ -39,7 +39,7 @@ def training_numbers(config: Config, paths: RunPaths) -> Iterator[Value]:
 
 
 def gains(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
-    """STAIR's Avg@k over T2 to T4 minus Native's, of every model and benchmark, from the table of both."""
+    """STAIR's Avg@k over T2 to T4 minus Native's, of every model and benchmark, from the unrounded CSV of both."""
     if GAINS_FROM not in tables_of(config):
         return
     metric = f"Avg@{config.evaluation.samples}"
