@@ -14,7 +14,7 @@ from stair.graph.run import Run
 from stair.measurement.memory import GPU_TILE, replay_memory
 from stair.planning.assumptions import assumed, mean_tokens
 from stair.planning.sizes import problems_of, records_of, updates_of
-from stair.replay.planned_size import replay_bytes
+from stair.replay.planned_size import planned_units
 from stair.replay.units import Shapes
 from stair.training.turn_memory import Turn, turn_memory
 
@@ -161,14 +161,20 @@ class CostModel:
     def _replay(self, model: str) -> Work:
         replay, shape = self.config.replay, self.shape(model)
         assert replay is not None
-        many, few = replay.history_coverage, replay.problem_coverage
-        added = (few.current_problems - many.current_problems) * few.histories
-        shared = many.current_problems * many.histories
-        cells = len(replay.groups) * replay.depth * (shared + added) / replay.shards
-        seconds = self.prefill(shape, cells * assumed("replay_cells_tokens"))
-        seconds += cells / replay.batch_problems * shape.layers * self.layer_step(shape)
+        limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
+        response = self.response_tokens(model, replay.benchmark, replay.condition, limit)
+        units = planned_units(replay)
+        depths = [len(unit.depths(replay.depth)) for unit in units]
+        cells = sum(count * len(unit.batch.problems) for count, unit in zip(depths, units, strict=True))
+        # A history's prefixes extend one another: a pass for each depth computes its further tokens.
+        histories = len(replay.groups) * replay.history_coverage.histories
+        tokens = cells * assumed("replay_cells_tokens")
+        tokens += histories * self._history_tokens(model, replay.depth, response)
+        passes = sum(depths) + histories * replay.depth
+        seconds = self.prefill(shape, tokens / replay.shards)
+        seconds += passes / replay.shards * shape.layers * self.layer_step(shape)
         shapes = Shapes(shape.layers, shape.attention_layers, shape.hidden_size, replay.layers, replay.depth)
-        disk = replay_bytes(replay, shapes) / replay.shards
+        disk = shapes.nbytes(units) / replay.shards
         return Work(self.start(shape) + seconds, gpu_bytes=self._replay_memory(model), disk_bytes=disk)
 
     def _runtime(self, model: str) -> Work:
@@ -213,7 +219,7 @@ class CostModel:
         limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
         parts = replay_memory(
             shape.config,
-            prefix=round(replay.depth * (assumed("problem_tokens") + self.visible(model, limit))),
+            prefix=round(self._history_tokens(model, replay.depth, limit)),
             rows=replay.batch_problems,
             columns=round(assumed("replay_longest_tokens")),
             tile=GPU_TILE,
@@ -222,6 +228,10 @@ class CostModel:
             flash=self.flash,
         )
         return sum(parts.values()) + assumed("gpu_reserve")
+
+    def _history_tokens(self, model: str, depth: int, response: float) -> float:
+        """The tokens of a history of so many turns, whose responses have so many tokens each."""
+        return depth * (assumed("problem_tokens") + self.visible(model, response))
 
     def visible(self, model: str, tokens: float) -> float:
         """The tokens of a response that history shows."""

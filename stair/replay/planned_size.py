@@ -1,32 +1,27 @@
-"""The disk size of a replay's states, before its design exists."""
+"""The batches of a replay and the disk size of its states, before its design exists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from stair.config.replay import Replay
-from stair.replay.design.crossed import Batch
+from stair.replay.design.crossed import Coverage, Design, Group
 from stair.replay.design.histories import History
-from stair.replay.units import Shapes, Unit
+from stair.replay.units import Shapes, Unit, shared_histories
+
+
+def planned_units(settings: Replay) -> list[Unit]:
+    """The batches of one model's replay; problems and histories have numbers for names."""
+    many, few = settings.history_coverage, settings.problem_coverage
+    problems = tuple(map(str, range(few.current_problems)))
+    histories = tuple(History("", number, ()) for number in range(many.histories))
+    group = Group(
+        Coverage(problems[: many.current_problems], histories),
+        Coverage(problems, histories[: few.histories]),
+        settings.depth,
+        settings.batch_problems,
+    )
+    return [unit for shared in shared_histories(Design((group, group))) for unit in shared.units]
 
 
 def replay_bytes(settings: Replay, shapes: Shapes) -> int:
-    """The size of the states of one model's replay, by the sizes of its design."""
-    many, few = settings.history_coverage, settings.problem_coverage
-    history = History("", 0, ())
-
-    def batches(first: int, last: int, *, history: History | None, reads: bool) -> Iterator[Unit]:
-        for start in range(first, last, settings.batch_problems):
-            problems = ("",) * (min(start + settings.batch_problems, last) - start)
-            yield Unit(1, Batch(history, 0, problems), reads)
-
-    def size(history: History | None, reads: bool, *, whole: bool) -> int:
-        units = list(batches(0, many.current_problems, history=history, reads=reads))
-        if whole:
-            units += batches(many.current_problems, few.current_problems, history=history, reads=reads)
-        return shapes.nbytes(units)
-
-    group = size(None, True, whole=True)
-    group += few.histories * size(history, True, whole=True)
-    group += (many.histories - few.histories) * size(history, False, whole=False)
-    return group * len(settings.groups)
+    """The size of the states of one model's replay."""
+    return shapes.nbytes(planned_units(settings))

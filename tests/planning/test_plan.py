@@ -137,6 +137,18 @@ def test_a_replays_disk_is_the_size_of_its_states(tmp_path: Path) -> None:
     assert line.disk_gb == pytest.approx(shapes.nbytes(units) / 1e9)
 
 
+def test_a_replays_seconds_are_those_of_its_cells_references_and_prefixes(tmp_path: Path) -> None:
+    costs = CostModel(run_of("paper", tmp_path))
+    shards = [job for job in planned_jobs(costs) if job.stage == "replay" and job.gpu_bytes]
+    assert len(shards) == 8
+    shape, histories, response = costs.shape("qwen3-4b-instruct"), 2 * 128, 1040
+    # Of 200 tokens each, and three turns of 150 tokens and a response before them.
+    tokens = (49_152 + 12_288 + 256) * 200 + histories * 3 * (150 + response)
+    passes = (49_152 + 12_288 + 256) / 16 + histories * 3
+    seconds = costs.prefill(shape, tokens) + passes * shape.layers * costs.layer_step(shape)
+    assert sum(job.seconds for job in shards) == pytest.approx(8 * costs.start(shape) + seconds)
+
+
 def test_a_plan_at_a_site_counts_submissions_or_says_what_cannot_run(tmp_path: Path) -> None:
     config = run_of("paper", tmp_path).config
     small = Site(partitions={"gpu": Partition(minutes=2880, mem_mb=40_000, gpus=1)})
