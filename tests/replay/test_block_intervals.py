@@ -39,7 +39,7 @@ def test_medians_and_energies_are_those_of_copied_histories() -> None:
         copied = [[cells[x, h].tolist() for h in listed] for x in range(6)]
         assert fractions[row] == pytest.approx(naive.interaction_fraction(copied), rel=1e-12)
         assert medians[row] == pytest.approx(naive.median_norm(copied), rel=1e-12)
-    assert fractions[0] == pytest.approx(parts.energy.interaction_fraction, rel=1e-12)
+    assert fractions[0] == pytest.approx(parts.energy.interaction / parts.energy.total, rel=1e-12)
 
 
 def test_an_interval_is_laid_about_the_number() -> None:
@@ -72,9 +72,10 @@ def test_intervals_cover_a_planted_energy_fraction() -> None:
         own *= np.sqrt(problems * hidden / np.square(own).sum())
         parts = decompose(own + noise)
         # What the means of 12 problems and 34 histories take from the interaction is given back.
-        estimate = parts.energy.interaction_fraction / (1 - 1 / problems) / (1 - 1 / 34)
+        fraction = parts.energy.interaction / parts.energy.total
+        estimate = fraction / (1 - 1 / problems) / (1 - 1 / 34)
         energies = InteractionEnergies(parts.raw, parts.interaction)
-        scale = estimate / parts.energy.interaction_fraction
+        scale = estimate / fraction
         resamples = BlockResamples(blocks, 300, ("coverage",))
         resampled = scale * energies.percentages(resamples.copies) / 100
         ends = centered_interval(estimate, resampled, resamples.count)

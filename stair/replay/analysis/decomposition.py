@@ -30,11 +30,6 @@ class Energy:
     interaction: float
     """The sum of |e(x, H)|^2."""
 
-    @property
-    def interaction_fraction(self) -> float:
-        """The interaction's share of the total, in [0, 1]; NaN where nothing is displaced."""
-        return self.interaction / self.total if self.total else float("nan")
-
 
 @dataclass(frozen=True)
 class Decomposition:
