@@ -33,7 +33,7 @@ class ControllerUse:
 
 
 @dataclass(frozen=True)
-class Protocol:
+class SessionProtocol:
     """What all sessions of one (model, benchmark, condition) share."""
 
     model: str
@@ -102,7 +102,7 @@ class SessionChain:
         missing: the response that the configuration names as missing; it can be the reused T1.
     """
 
-    protocol: Protocol
+    protocol: SessionProtocol
     session_id: str
     sample: int
     problems: Sequence[Problem]

@@ -18,7 +18,7 @@ from stair.engines.choice import Needs
 from stair.protocol.backbone import Backbone
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Missing
-from stair.protocol.session import ControllerUse, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, SessionChain, SessionProtocol
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import adapter_digest, digest_of, file_digest
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
@@ -113,10 +113,10 @@ class Study:
         assert settings.seed is not None
         return random_reflector(layers, architecture.query_heads, architecture.head_dim, settings.seed)
 
-    def protocol(self, *, load: bool) -> Protocol:
+    def protocol(self, *, load: bool) -> SessionProtocol:
         """What all chains share; `load` reads the controller's weights too."""
         sampling = self.backbone.settings.sampling_for(self.benchmark)
-        return Protocol(
+        return SessionProtocol(
             model=self.model,
             benchmark=self.benchmark,
             condition=self.condition,

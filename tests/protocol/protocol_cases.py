@@ -20,7 +20,7 @@ from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.failures import Failed, Failures
 from stair.protocol.runner import run_chains
-from stair.protocol.session import ControllerUse, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, SessionChain, SessionProtocol
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.evaluation_sessions import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS
@@ -101,8 +101,8 @@ class Study:
     failed: list[Failed] = field(default_factory=list)
     """What the last run could not generate."""
 
-    def protocol(self, condition: str, turns: int, control: ControllerUse | None) -> Protocol:
-        return Protocol(
+    def protocol(self, condition: str, turns: int, control: ControllerUse | None) -> SessionProtocol:
+        return SessionProtocol(
             model="m",
             benchmark="b",
             condition=condition,

@@ -21,7 +21,7 @@ from stair.engines.base import SamplingSettings
 from stair.protocol.banks import BankStore
 from stair.protocol.chain import Chain
 from stair.protocol.chain_shards import sealed_rows
-from stair.protocol.session import ControllerUse, Protocol, SessionChain
+from stair.protocol.session import ControllerUse, SessionChain, SessionProtocol
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.rows import Rollout, SourceRecord
 from stair.records.schemas import RESPONSES, ROLLOUTS
@@ -95,7 +95,7 @@ def rollout(plain: Renderer) -> RolloutChain:
 
 def session(plain: Renderer, folder: Path, *, reads: bool) -> SessionChain:
     control = ControllerUse("c" * 64, (1, 3), ReadSpecification()) if reads else None
-    protocol = Protocol(
+    protocol = SessionProtocol(
         model="m",
         benchmark="b",
         condition="stair" if reads else "native",
