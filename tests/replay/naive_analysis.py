@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import stats
 
 Vector = list[float]
 
@@ -50,11 +51,40 @@ def interaction_fraction(cells: list[list[Vector]]) -> float:
     return math.fsum(squared(c) for row in e for c in row) / math.fsum(squared(c) for row in cells for c in row)
 
 
-def median_mass(masses: np.ndarray, layer: int, category: int) -> float:
+def history_masses(masses: np.ndarray, layer: int, category: int) -> Vector:
+    """Each history's median over problems."""
     problems, histories = masses.shape[:2]
-    return statistics.median(
-        statistics.median(float(masses[x, h, layer, category]) for x in range(problems)) for h in range(histories)
-    )
+    return [statistics.median(float(masses[x, h, layer, category]) for x in range(problems)) for h in range(histories)]
+
+
+def median_mass(masses: np.ndarray, layer: int, category: int) -> float:
+    return statistics.median(history_masses(masses, layer, category))
+
+
+def resampled(values: Sequence[float], blocks: Sequence[int], drawn: Sequence[int]) -> Vector:
+    """The values of a resample's histories: all those of a block, as often as it is drawn; blocks by ascending label."""
+    return [
+        value
+        for block, times in zip(sorted(set(blocks)), drawn, strict=True)
+        for _ in range(times)
+        for value, own in zip(values, blocks, strict=True)
+        if own == block
+    ]
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear between the two values beside the place `share` of the way from the least to the greatest."""
+    ordered, place = sorted(values), share * (len(values) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(values) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def percentage_interval(estimate: float, resamples: Sequence[float], blocks: int) -> tuple[float, float]:
+    """The 95% interval of a percentage: the resamples' distances from their median, wider by what few blocks lose."""
+    wider = math.sqrt(blocks / (blocks - 1)) * stats.t.ppf(0.975, blocks - 1) / stats.norm.ppf(0.975)
+    low, middle, high = (quantile(resamples, share) for share in (0.025, 0.5, 0.975))
+    return max(0.0, estimate - wider * (middle - low)), min(100.0, estimate + wider * (high - middle))
 
 
 def median_norm(cells: list[list[Vector]]) -> float:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
 
+from stair.backbones.architecture import describe
+from stair.backbones.published import CONFIGS
 from stair.config.replay_analysis import ReplayAnalysis, Whitening
+from stair.config.resolve import resolve
 from stair.measurement.categories import CATEGORIES
-from stair.replay.analysis.attention_masses import attention_statistics
+from stair.replay.analysis.attention_masses import attention_statistics, of_replay
 from stair.replay.analysis.block_intervals import LEAST_BLOCKS
 from stair.replay.analysis.crossing import Crossing
 from stair.replay.analysis.decomposition import VIEWS, decompose
@@ -20,6 +25,7 @@ from stair.replay.analysis.permutations import named_permutation
 from stair.replay.analysis.projection import gaussian_projection, project
 from stair.replay.analysis.statistic import Statistic, read_statistics, write_statistics
 from tests.replay import naive_analysis as naive
+from tests.replay.small_run import ROOT
 from tests.replay.stored_states import DEPTH, Stored, stored
 
 KEYS = ReplayAnalysis(
@@ -63,13 +69,59 @@ def test_masses_of_every_category_equal_the_loops(
 ) -> None:
     found = list(attention_statistics(crossings[place], range(3), {0, 1}, KEYS))
     assert len(found) == 3 * 4
-    # The loops have layers behind the histories.
-    masses = groups[place].tensors["masses"].transpose(1, 2, 0, 3)
     for layer in range(3):
-        for index, category in enumerate(CATEGORIES):
-            one = number(found, "attention mass", category, layer=layer)
-            assert one.value == pytest.approx(100 * naive.median_mass(masses, layer, index), rel=1e-12)
-            assert (one.ends is not None) == (category == "assistant" and layer < 2)
+        for category in CATEGORIES:
+            check_masses(found, groups[place], crossings[place], layer, category, printed=layer < 2)
+
+
+def check_masses(
+    found: list[Statistic], group: Stored, crossing: Crossing, layer: int, category: str, *, printed: bool
+) -> None:
+    """A category's mass in a layer and its interval beside the loops; the earlier assistant's alone have intervals."""
+    one = number(found, "attention mass", category, layer=layer)
+    # The loops have layers behind the histories.
+    masses = group.tensors["masses"].transpose(1, 2, 0, 3)
+    by_history = [100 * mass for mass in naive.history_masses(masses, layer, CATEGORIES.index(category))]
+    assert one.value == pytest.approx(median(by_history), rel=1e-12)
+    if category != "assistant" or not printed:
+        assert one.ends is None
+        return
+    draws = crossing.resamples(KEYS.resamples, KEYS.seed).draws.tolist()
+    medians = [median(naive.resampled(by_history, group.blocks, drawn)) for drawn in draws]
+    low, high = naive.percentage_interval(median(by_history), medians, len(set(group.blocks)))
+    assert one.ends is not None
+    assert (one.ends.low, one.ends.high) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12))
+
+
+def test_the_interval_of_a_mass_is_within_0_and_100_percent(tmp_path: Path) -> None:
+    wide = [Stored(number, blocks) for number, blocks in enumerate(BLOCKS, start=1)]
+    # Few of the second group's blocks have nearly all mass, so that its ends lie beyond both limits.
+    shares = np.array([0, 0, 0, 0.03, 0.9, 0.9, 0.9], np.float32)
+    wide[1].tensors["masses"][..., CATEGORIES.index("assistant")] = shares
+    crossing = stored(tmp_path, wide)[1]
+    found = list(attention_statistics(crossing, range(3), {0}, KEYS))
+    check_masses(found, wide[1], crossing, 0, "assistant", printed=True)
+    ends = number(found, "attention mass", "assistant", layer=0).ends
+    assert ends is not None and (ends.low, ends.high) == (0, 100)
+
+
+def test_masses_with_intervals_are_those_of_the_first_and_the_reported_layer(
+    crossings: tuple[Crossing, Crossing],
+) -> None:
+    """Masses are stored by place among the full-attention layers, and named by the model's layer."""
+    hybrid = replace(describe(CONFIGS["qwen3.5-4b"]), full_attention_layers=(3, 7, 11))
+    settings = resolve(ROOT, {"run": "paper"}).replay
+    assert settings is not None
+    settings = settings.model_copy(
+        update={"layers": (7, 3), "analysis": KEYS.model_copy(update={"reported_layer": 11})}
+    )
+    found = list(of_replay(crossings, hybrid, settings))
+    assert {(each.group, each.layer) for each in found if each.ends is not None} == {
+        (group, layer) for group in ("group 1", "group 2") for layer in (7, 11)
+    }
+    by_place = list(attention_statistics(crossings[0], range(3), {1, 2}, KEYS))
+    assert [(each.value, each.ends) for each in found[: 3 * 4]] == [(each.value, each.ends) for each in by_place]
+    assert [each.layer for each in found[: 3 * 4 : 4]] == [3, 7, 11]
 
 
 @pytest.mark.parametrize("place", [0, 1])
