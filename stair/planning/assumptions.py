@@ -41,8 +41,8 @@ ASSUMPTIONS: dict[str, Assumption] = {
     "visible_share": Assumption(0.1, "of a response", "default: the part after </think>, which history shows"),
     "pool_records": Assumption(15_528.0, "records", "appendix C.1: 1,941 updates of eight sessions; without a table"),
     "file_rows": Assumption(1000.0, "rows", "default: a local file that was not read yet"),
-    "replay_cells_tokens": Assumption(200.0, "tokens", "default: a current problem in the replay"),
-    "replay_longest_tokens": Assumption(800.0, "tokens", "default: the longest one, to which all are padded"),
+    "replay_tokens": Assumption(800.0, "tokens", "default: the longest current turn, to which all are padded"),
+    "small_replay_tokens": Assumption(60.0, "tokens", "default: the same in the tiny run"),
     "gpu_reserve": Assumption(2e9, "bytes", "default: CUDA and workspaces"),
     "bytes_a_token": Assumption(16.0, "bytes", "default: text, ids and work log of a response token"),
 }

@@ -165,10 +165,10 @@ class CostModel:
         response = self.response_tokens(model, replay.benchmark, replay.condition, limit)
         units = planned_units(replay)
         depths = [len(unit.depths(replay.depth)) for unit in units]
-        cells = sum(count * len(unit.batch.problems) for count, unit in zip(depths, units, strict=True))
         # A history's prefixes extend one another: a pass for each depth computes its further tokens.
         histories = len(replay.groups) * replay.history_coverage.histories
-        tokens = cells * assumed("replay_cells_tokens")
+        turn = assumed("small_replay_tokens" if shape.small else "replay_tokens")
+        tokens = sum(depths) * replay.batch_problems * turn
         tokens += histories * self._history_tokens(model, replay.depth, response)
         passes = sum(depths) + histories * replay.depth
         seconds = self.prefill(shape, tokens / replay.shards)
@@ -221,7 +221,7 @@ class CostModel:
             shape.config,
             prefix=round(self._history_tokens(model, replay.depth, limit)),
             rows=replay.batch_problems,
-            columns=round(assumed("replay_longest_tokens")),
+            columns=round(assumed("replay_tokens")),
             tile=GPU_TILE,
             weights=shape.parameters,
             width=shape.width,

@@ -142,8 +142,8 @@ def test_a_replays_seconds_are_those_of_its_cells_references_and_prefixes(tmp_pa
     shards = [job for job in planned_jobs(costs) if job.stage == "replay" and job.gpu_bytes]
     assert len(shards) == 8
     shape, histories, response = costs.shape("qwen3-4b-instruct"), 2 * 128, 1040
-    # Of 200 tokens each, and three turns of 150 tokens and a response before them.
-    tokens = (49_152 + 12_288 + 256) * 200 + histories * 3 * (150 + response)
+    # Padded to 800 tokens each; before them, three turns of 150 tokens and a response.
+    tokens = (49_152 + 12_288 + 256) * 800 + histories * 3 * (150 + response)
     passes = (49_152 + 12_288 + 256) / 16 + histories * 3
     seconds = costs.prefill(shape, tokens) + passes * shape.layers * costs.layer_step(shape)
     assert sum(job.seconds for job in shards) == pytest.approx(8 * costs.start(shape) + seconds)
