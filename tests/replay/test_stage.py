@@ -37,6 +37,7 @@ from stair.replay.study import ReplayStudy
 from tests.conftest import random_model
 from tests.faults.harness import Kill, forked
 from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay, run
+from tests.sealed import reseal
 
 pytestmark = pytest.mark.xdist_group("replay")
 PLACE = (MODEL, "math500", "native")
@@ -112,6 +113,7 @@ def test_a_saved_prompt_that_the_prefix_does_not_begin_is_refused(copied: RunPat
     rows = list(read_table(path, RESPONSES))
     changed = [row | {"prompt_ids_sha256": "0" * 64} if row["turn"] == 3 else row for row in rows]
     write_table(path, RESPONSES, changed)
+    reseal(path)
     with pytest.raises(ValueError, match=r"first 2 turns of s-\w+-\d with its problem .* are not the prompt of turn 3"):
         replay(copied, "--design")
 
@@ -378,6 +380,7 @@ def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
     rows = list(read_table(path, RESPONSES))
     third = [row for row in rows if row["turn"] == 3][:5]
     write_table(path, RESPONSES, [row for row in rows if row["turn"] < 3 or row in third])
+    reseal(path)
     with pytest.raises(ValueError, match=r"needs 8 histories \(paths of 3 complete turns\); there are 5: 3 too few"):
         replay(copied, "--design")
 

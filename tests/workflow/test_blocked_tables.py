@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.sealed import reseal
 from tests.workflow.conftest import SMOKE, run_in, snakemake
-from tests.workflow.test_verify import reseal
 
 pytestmark = pytest.mark.xdist_group("workflow")
 
@@ -24,7 +24,7 @@ def test_a_check_that_fails_blocks_the_tables(copied_run: Path) -> None:
     field = table.schema.get_field_index("seed")
     other = pa.array([seeds[0] + 1, *seeds[1:]], type=table.schema.field(field).type)
     pq.write_table(table.set_column(field, table.schema.field(field), other), path)
-    reseal(results, name)  # otherwise the check refuses the file before it reads it
+    reseal(path)  # otherwise the check refuses the file before it reads it
 
     failed = run_in(copied_run, "stair", "check", "--run", "results/smoke", check=False)
     assert failed.returncode == 2

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stair.records.worklog import WorkLog
+from tests.sealed import reseal
 from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_of, run_in, snakemake, timings
-from tests.workflow.test_verify import reseal
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
@@ -138,7 +138,7 @@ def test_another_answer_in_a_benchmark_changes_verdicts_and_generates_nothing(co
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     rows[0]["answer"] = "123456789"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    reseal(results, "raw/math500.jsonl")
+    reseal(source)
     jobs = jobs_of(snakemake(copied_run, "-n"))
     assert (jobs["benchmark"], jobs["score_condition"]) == (1, 3)
     assert not {"raw", "backbone"} & jobs.keys()
@@ -162,7 +162,7 @@ def test_another_problem_in_a_benchmark_generates_that_problems_responses(copied
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     rows[0]["problem"] = "What is 11 + 22?"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    reseal(results, "raw/math500.jsonl")
+    reseal(source)
     log = results / "work/evaluation" / MODEL / "math500/vanilla/log"
     before = set(WorkLog(log).keys())
     run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), "--target", "evaluation")

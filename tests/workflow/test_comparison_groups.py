@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.sealed import reseal
 from tests.workflow.conftest import run_in
-from tests.workflow.test_verify import changed_settings, reseal
+from tests.workflow.test_verify import changed_settings
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 RUN = ("--run", "results/smoke")
@@ -19,13 +20,12 @@ PLACE = ("--model", "qwen3-4b-instruct", "--benchmark", "math500", "--condition"
 
 def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path) -> None:
     results = copied_run / "results" / "smoke"
-    name = "responses/qwen3-4b-instruct/math500/vanilla.parquet"
-    vanilla = results / name
+    vanilla = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"
     table = pq.read_table(vanilla)
     column = table.schema.get_field_index("device")
     elsewhere = pa.array(["Another GPU"] * len(table), table.schema.field("device").type)
     pq.write_table(table.set_column(column, table.schema.field("device"), elsewhere), vanilla)
-    reseal(results, name)
+    reseal(vanilla)
     work = results / "work/evaluation/qwen3-4b-instruct/math500/native"
     shutil.rmtree(work)
 

@@ -20,6 +20,7 @@ from stair.graph.outputs import OUTPUTS
 from stair.graph.recorded_origin import name_in_run
 from stair.graph.verify import Verification
 from tests.privileges import give_up_capabilities
+from tests.sealed import reseal
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in, snakemake
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -109,20 +110,10 @@ def swap(one: str, other: str) -> Callable[[Path], None]:
     return swapped
 
 
-def reseal(folder: Path, name: str) -> None:
-    """Makes a manifest agree with a changed file, so that only what is in the file can betray it."""
-    import hashlib
-
-    path = folder / f"{name}.manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["origin"]["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    path.write_text(json.dumps(manifest))
-
-
 def other_columns(folder: Path) -> None:
     name = f"evaluation/{PLACE}/native.parquet"
     pq.write_table(pq.read_table(folder / name).drop(["verdict"]), folder / name)
-    reseal(folder, name)
+    reseal(folder / name)
 
 
 def other_model(folder: Path) -> None:
@@ -130,13 +121,13 @@ def other_model(folder: Path) -> None:
     table = pq.read_table(folder / name)
     index = table.schema.get_field_index("model")
     pq.write_table(table.set_column(index, table.schema.field(index), [["another"] * len(table)]), folder / name)
-    reseal(folder, name)
+    reseal(folder / name)
 
 
 def other_manifest(folder: Path) -> None:
     """The manifest of another output, made to agree with the file."""
     shutil.copy(folder / f"{STAIR}.manifest.json", folder / f"{NATIVE}.manifest.json")
-    reseal(folder, NATIVE)
+    reseal(folder / NATIVE)
 
 
 def another_kind(path: Path) -> None:
