@@ -9,7 +9,7 @@ from typing import Any
 
 from stair.graph.artifacts import Artifact
 from stair.graph.recorded_origin import COPIED_FROM, missing_note, name_in_run, read_manifest
-from stair.graph.settings import CODE
+from stair.graph.result_settings import CODE
 from stair.graph.verify import Finding, Verification
 
 

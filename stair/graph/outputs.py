@@ -12,7 +12,7 @@ from stair.config.paths import BACKBONE_FILES
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.training import CONTROLLER_FILES
 from stair.core import SHARED_T1_STUDY
-from stair.graph import made_from, settings
+from stair.graph import made_from, result_settings, settings
 from stair.graph.needed_jobs import NeededJobs, drawn_costs, drawn_curves, replayed_models, timed_models
 from stair.graph.output_kind import OutputKind, Shards
 from stair.graph.run import manifest_beside
@@ -128,7 +128,7 @@ OUTPUTS |= {
                 run.paths.near_duplicates,
             ],
             made_from=made_from.data_report,
-            settings=lambda run: settings.data_report(run.config),
+            settings=lambda run: result_settings.data_report(run.config),
             manifest=lambda run: manifest_beside(run.paths.data_report(".md")),
         ),
         OutputKind(
@@ -191,7 +191,7 @@ OUTPUTS |= {
             jobs=lambda run: [(model,) for model in NEEDED.trained_models(run)],
             files=lambda run, model: [run.paths.data_card(model)],
             made_from=made_from.pool_and_rollouts,
-            settings=lambda run, model: settings.data_card(run.config, model),
+            settings=lambda run, model: result_settings.data_card(run.config, model),
         ),
         OutputKind(
             "controller",
@@ -242,7 +242,7 @@ OUTPUTS |= {
                 "responses": [run.paths.responses(model, benchmark, condition)],
                 "benchmark": [run.paths.benchmark(benchmark)],
             },
-            settings=lambda run, model, benchmark, condition: settings.scores(run.config, benchmark),
+            settings=lambda run, model, benchmark, condition: result_settings.scores(run.config, benchmark),
             schema=schemas.SCORED,
             constant=("model", "benchmark", "condition"),
             restorable=True,
@@ -284,7 +284,7 @@ OUTPUTS |= {
                 "responses": [run.paths.shared_t1.responses(model, benchmark, condition)],
                 "benchmark": [run.paths.benchmark(benchmark)],
             },
-            settings=lambda run, model, benchmark, condition: settings.scores(run.config, benchmark),
+            settings=lambda run, model, benchmark, condition: result_settings.scores(run.config, benchmark),
             schema=schemas.SCORED,
             constant=("model", "benchmark", "condition"),
             restorable=True,
@@ -302,7 +302,7 @@ OUTPUTS |= {
             made_from=lambda run, model: {
                 "responses": [run.paths.responses(*job) for job in run.evaluated if job[0] == model]
             },
-            settings=lambda run, model: settings.response_card(run.config, model),
+            settings=lambda run, model: result_settings.response_card(run.config, model),
         ),
         OutputKind(
             "replay_design",
@@ -346,7 +346,7 @@ OUTPUTS |= {
                 "cells": [run.paths.replay_cells(model)],
                 "histories": [run.paths.replay_histories(model)],
             },
-            settings=lambda run, model, part: settings.replay_statistics(run.config, part),
+            settings=lambda run, model, part: result_settings.replay_statistics(run.config, part),
             schema=schemas.REPLAY_STATISTICS,
             restorable=True,
             restorable_alone=True,
@@ -375,7 +375,7 @@ OUTPUTS |= {
             jobs=lambda run: [()],
             files=lambda run: [run.paths.checks],
             made_from=lambda run: made_from.check(run, NEEDED.checked_models(run)),
-            settings=lambda run: settings.checks(run.config),
+            settings=lambda run: result_settings.checks(run.config),
             stage_writes_manifest=False,
             restorable=True,
             restorable_alone=True,
@@ -392,7 +392,7 @@ OUTPUTS |= {
             ],
             files=lambda run, table: [run.paths.table(table, suffix) for suffix in TABLE_SUFFIXES],
             made_from=lambda run, table: made_from.table(run, OUTPUTS, table),
-            settings=lambda run, table: settings.table(run.config, table),
+            settings=lambda run, table: result_settings.table(run.config, table),
             manifest=lambda run, table: run.paths.table(table, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -406,7 +406,9 @@ OUTPUTS |= {
             made_from=lambda run, figure: {
                 "curves": list(run.paths.curves(run.config, figure.removeprefix(TRAINING_FIGURE)).values())
             },
-            settings=lambda run, figure: settings.training_figure(run.config, figure.removeprefix(TRAINING_FIGURE)),
+            settings=lambda run, figure: result_settings.training_figure(
+                run.config, figure.removeprefix(TRAINING_FIGURE)
+            ),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -418,7 +420,9 @@ OUTPUTS |= {
             jobs=drawn_costs,
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=lambda run, figure: {"runtime": [run.paths.runtime(figure.removeprefix(BANK_COST_FIGURE))]},
-            settings=lambda run, figure: settings.runtime_figure(run.config, figure.removeprefix(BANK_COST_FIGURE)),
+            settings=lambda run, figure: result_settings.runtime_figure(
+                run.config, figure.removeprefix(BANK_COST_FIGURE)
+            ),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -430,7 +434,7 @@ OUTPUTS |= {
             jobs=lambda run: [(name,) for name in DIAGRAMS if diagram_models(run.config)],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=made_from.diagram,
-            settings=lambda run, figure: settings.diagram(run.config, figure),
+            settings=lambda run, figure: result_settings.diagram(run.config, figure),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -442,7 +446,7 @@ OUTPUTS |= {
             jobs=lambda run: [(name,) for name in figures_of(run.config)],
             files=lambda run, figure: [run.paths.figure(figure, suffix) for suffix in FIGURE_SUFFIXES],
             made_from=made_from.figure,
-            settings=lambda run, figure: settings.figure(run.config, figure),
+            settings=lambda run, figure: result_settings.figure(run.config, figure),
             manifest=lambda run, figure: run.paths.figure(figure, ".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -453,7 +457,7 @@ OUTPUTS |= {
             jobs=lambda run: [()],
             files=lambda run: [run.paths.comparison(".csv"), run.paths.comparison(".md")],
             made_from=lambda run: made_from.every_number(run, OUTPUTS),
-            settings=lambda run: settings.comparison(run.config),
+            settings=lambda run: result_settings.comparison(run.config),
             manifest=lambda run: run.paths.comparison(".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -464,7 +468,7 @@ OUTPUTS |= {
             jobs=lambda run: [()],
             files=lambda run: [run.paths.claims(".csv"), run.paths.claims(".md")],
             made_from=lambda run: made_from.every_number(run, OUTPUTS),
-            settings=lambda run: settings.claims(run.config),
+            settings=lambda run: result_settings.claims(run.config),
             manifest=lambda run: run.paths.claims(".manifest.json"),
             stage_writes_manifest=False,
         ),
@@ -475,7 +479,7 @@ OUTPUTS |= {
             jobs=lambda run: [()],
             files=lambda run: [run.paths.provenance],
             made_from=lambda run: made_from.every_result(run, OUTPUTS),
-            settings=lambda run: settings.provenance(run.config),
+            settings=lambda run: result_settings.provenance(run.config),
             stage_writes_manifest=False,
         ),
         OutputKind(
@@ -485,7 +489,7 @@ OUTPUTS |= {
             jobs=lambda run: [()],
             files=lambda run: [run.paths.report],
             made_from=lambda run: made_from.report(run, OUTPUTS),
-            settings=lambda run: settings.report(run.config),
+            settings=lambda run: result_settings.report(run.config),
             stage_writes_manifest=False,
         ),
     )

@@ -17,7 +17,7 @@ from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.recorded_origin import missing_note, name_in_run, read_manifest, revision
-from stair.graph.settings import CODE
+from stair.graph.result_settings import CODE
 from stair.records.keys import file_digest
 from stair.records.manifest import package_versions, source_fingerprint
 

@@ -11,7 +11,7 @@ import yaml
 from stair.config.model import Config
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ConditionName, ReadSpecification
-from stair.graph import settings
+from stair.graph import result_settings, settings
 
 ROOT = Path(__file__).parents[2]
 READS = {"first_turn": "vanilla", "controller": "stair"}
@@ -79,8 +79,8 @@ def test_an_intervention_is_part_of_its_rules_settings_and_of_no_other(config: C
         "conditions.kv_permutation-7.randomised": "values",
         "conditions.kv_permutation-7.seed": 7,
     }
-    assert settings.tables(config)["conditions.stair_prefix-100.prefix"] == 100
-    assert not [key for key in settings.tables(plain) if key.endswith((".family", ".prefix", ".seed"))]
+    assert result_settings.tables(config)["conditions.stair_prefix-100.prefix"] == 100
+    assert not [key for key in result_settings.tables(plain) if key.endswith((".family", ".prefix", ".seed"))]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ReadSpecification
-from stair.graph import settings
+from stair.graph import result_settings, settings
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("qwen3.5-4b", "aime2025")
@@ -168,4 +168,4 @@ def test_the_study_changes_no_params_of_the_evaluation() -> None:
     for condition in config.conditions:
         for place in config.evaluated(condition):
             assert settings.evaluation(config, *place, condition) == settings.evaluation(without, *place, condition)
-    assert settings.tables(config) == settings.tables(without)
+    assert result_settings.tables(config) == result_settings.tables(without)

@@ -101,14 +101,15 @@ import subprocess
 import sys
 from pathlib import Path
 from stair.config import resolve
-from stair.graph import settings
+from stair.graph import result_settings as of
+from stair.graph.settings import digest
 config = resolve(Path({root!r}), {{"run": "tiny"}})
 first = next(iter(config.models))
 for rule, name in (
-    (settings.scores, (next(iter(config.benchmarks)),)), (settings.checks, ()), (settings.tables, ()), (settings.data_report, ()),
-    (settings.training_figure, (first,)), (settings.data_card, (first,)), (settings.response_card, (first,)),
+    (of.scores, (next(iter(config.benchmarks)),)), (of.checks, ()), (of.tables, ()), (of.data_report, ()),
+    (of.training_figure, (first,)), (of.data_card, (first,)), (of.response_card, (first,)),
 ):
-    print(rule.__name__, settings.digest(rule(config, *name)))
+    print(rule.__name__, digest(rule(config, *name)))
 """
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from stair.config.model import Config
 from stair.config.resolve import dump, merge, resolve, validate
-from stair.graph import settings
+from stair.graph import result_settings, settings
 
 ROOT = Path(__file__).parents[2]
 INSTRUCT = "qwen3-4b-instruct"
@@ -157,11 +157,11 @@ def test_a_change_runs_what_uses_it_and_nothing_else(
 def test_tables_follow_labels_and_scores_follow_how_answers_are_compared(values: dict[str, Any]) -> None:
     before = validate(values, "before")
     labelled = validate(merge(values, {"models": {INSTRUCT: {"label": "Another"}}}), "after")
-    assert settings.tables(before) != settings.tables(labelled)
-    assert settings.scores(before, "math500") == settings.scores(labelled, "math500")
+    assert result_settings.tables(before) != result_settings.tables(labelled)
+    assert result_settings.scores(before, "math500") == result_settings.scores(labelled, "math500")
     compared = validate(merge(values, {"benchmarks": {"math500": {"kind": "integer"}}}), "after")
-    assert settings.scores(before, "math500") != settings.scores(compared, "math500")
-    assert settings.scores(before, "amc23") == settings.scores(compared, "amc23")
+    assert result_settings.scores(before, "math500") != result_settings.scores(compared, "math500")
+    assert result_settings.scores(before, "amc23") == result_settings.scores(compared, "amc23")
 
 
 def test_a_missing_response_concerns_its_condition_and_those_that_reuse_it(values: dict[str, Any]) -> None:
@@ -220,7 +220,7 @@ def test_a_key_of_the_analysis_computes_the_parts_that_use_it(values: dict[str, 
     parts = {
         part
         for part in ("attention", "geometry", "read_prediction")
-        if settings.replay_statistics(before, part) != settings.replay_statistics(after, part)
+        if result_settings.replay_statistics(before, part) != result_settings.replay_statistics(after, part)
     }
     assert parts == ANALYSIS[key]
     # What was measured stays.
