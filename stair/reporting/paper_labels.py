@@ -90,6 +90,11 @@ _TURNS = {
 }
 
 
+def evaluated_as(condition: str) -> str:
+    """The condition whose rows a condition's numbers come from: the full bank among the prefixes is `stair`."""
+    return "stair" if condition == FULL_BANK else condition
+
+
 def history(model: str) -> str:
     """The artifact of `history_<model>`; a model that the paper does not have goes by its key."""
     return f"tab:history-{_HISTORY.get(model, model)}"

@@ -134,7 +134,7 @@ def spread_key(place: Place) -> Key:
     return (
         paper_labels.MODEL_KEYS.get(place.model, place.model),
         paper_labels.BENCHMARK_KEYS.get(place.benchmark, place.benchmark),
-        "stair" if condition == paper_labels.FULL_BANK else condition,
+        paper_labels.evaluated_as(condition),
         place.turn,
         place.group,
         place.metric.removesuffix(" over Native"),

@@ -119,7 +119,7 @@ class RunFacts:
         if self._config.controls is None:
             return "the run has no study with a shared T1 history"
         study = self._config.shared_t1()
-        family = "stair" if condition == paper_labels.FULL_BANK else condition
+        family = paper_labels.evaluated_as(condition)
         members = [key for key, item in study.conditions.items() if item.name(key).averaged == family]
         if any(pair in study.evaluated(key) for key in members):
             return None
