@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from stair.config.model import Config
@@ -22,6 +23,19 @@ _BYTES_IN_FILES = 2
 """Bytes of a weight on the hub, where models are in bfloat16."""
 _SPARE = 5_000_000_000
 """Bytes for work logs, captured states, tables and figures, and for the system."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A folder that the run writes to."""
+
+    key: str
+    """Its key in the configuration."""
+    folder: Path
+    needed: int
+    """The bytes that the run still adds to it."""
+    contents: str
+    """What they are, in words; empty for too little to show."""
 
 
 def free_bytes(folder: Path) -> tuple[int, int]:
@@ -47,42 +61,55 @@ def disk_findings(
     Args:
         responses: planned bytes of the run's responses and their work logs.
     """
-    downloads = _download_bytes(config, paths, missing, plans)
-    there = _bytes_in(paths.folder)
-    states = 0
+    places = [_results(config, paths, responses)]
+    if downloads := _download_bytes(config, paths, missing, plans):
+        places.append(_Place("hub.cache", Path(config.hub.cache), downloads, f"{gigabytes(downloads)} of downloads"))
+    for place in places:
+        if not os.access(existing := _existing(place.folder), os.W_OK):
+            remedy = f"chmod u+w {existing}, or set {place.key} in the overlay to a folder of yours"
+            yield Finding("disk", "error", f"{existing} cannot be written", remedy)
+    disks: dict[int, list[_Place]] = {}
+    for place in places:
+        disks.setdefault(free_bytes(place.folder)[1], []).append(place)
+    for together in disks.values():
+        yield _room(together)
+
+
+def _results(config: Config, paths: RunPaths, responses: int) -> _Place:
+    """The run's folder, and what of the planned replayed states and responses is not in it yet."""
+    planned = _planned_states(config, paths)
+    present = {model: _bytes_in(paths.replay_states(model)) for model in planned}
+    states_to_come = sum(max(0, size - present[model]) for model, size in planned.items())
+    responses_to_come = max(0, responses - (_bytes_in(paths.folder) - sum(present.values())))
+    # Less than a hundredth of a gigabyte is not shown.
+    shown = {"replayed states": states_to_come, "responses": responses_to_come if responses_to_come > 10_000_000 else 0}
+    contents = ", ".join(f"{gigabytes(size)} of {name}" for name, size in shown.items() if size)
+    return _Place("results", paths.folder, states_to_come + responses_to_come, contents)
+
+
+def _planned_states(config: Config, paths: RunPaths) -> dict[str, int]:
+    """The bytes of every model's replayed states, where its architecture is known."""
+    planned: dict[str, int] = {}
     for model in config.replay.models if config.replay else ():
         architecture = architecture_of(config, paths, model)
         if config.replay is not None and architecture is not None:
             shapes = Shapes.of_model(architecture, config.replay.layers, config.replay.depth)
-            present = _bytes_in(paths.replay_states(model))
-            there -= present
-            states += max(0, replay_bytes(config.replay, shapes) - present)
-    responses = max(0, responses - there)
-    # Less than a hundredth of a gigabyte is not shown.
-    named = {"replayed states": states, "responses": responses if responses > 10_000_000 else 0}
-    made = ", ".join(f"{gigabytes(size)} of {name}" for name, size in named.items() if size)
-    places = {"results": (paths.folder, states + responses, made)}
-    if downloads:
-        places["hub.cache"] = (Path(config.hub.cache), downloads, f"{gigabytes(downloads)} of downloads")
-    for key, (folder, _, _) in places.items():
-        if not os.access(existing := _existing(folder), os.W_OK):
-            remedy = f"chmod u+w {existing}, or set {key} in the overlay to a folder of yours"
-            yield Finding("disk", "error", f"{existing} cannot be written", remedy)
-    disks: dict[int, list[str]] = {}
-    for key, (folder, _, _) in places.items():
-        disks.setdefault(free_bytes(folder)[1], []).append(key)
-    for keys in disks.values():
-        folder = places[keys[0]][0]
-        free, needed = free_bytes(folder)[0], sum(places[key][1] for key in keys) + _SPARE
-        parts = [part for key in keys if (part := places[key][2])] + [f"{gigabytes(_SPARE)} for logs and tables"]
-        text = f"{folder}: {gigabytes(free)} free, {gigabytes(needed)} needed ({', '.join(parts)})"
-        if needed <= free:
-            yield Finding("disk", "ok", text)
-        else:
-            short = needed - _SPARE > free
-            key = keys[-1] if short else keys[0]
-            remedy = f"make room, or set {key} in the overlay to a folder on a larger disk"
-            yield Finding("disk", "error" if short else "warning", text, remedy)
+            planned[model] = replay_bytes(config.replay, shapes)
+    return planned
+
+
+def _room(places: list[_Place]) -> Finding:
+    """Whether what the places of one disk need fits on it."""
+    folder = places[0].folder
+    free, needed = free_bytes(folder)[0], sum(place.needed for place in places) + _SPARE
+    parts = [place.contents for place in places if place.contents] + [f"{gigabytes(_SPARE)} for logs and tables"]
+    text = f"{folder}: {gigabytes(free)} free, {gigabytes(needed)} needed ({', '.join(parts)})"
+    if needed <= free:
+        return Finding("disk", "ok", text)
+    short = needed - _SPARE > free
+    key = places[-1 if short else 0].key
+    remedy = f"make room, or set {key} in the overlay to a folder on a larger disk"
+    return Finding("disk", "error" if short else "warning", text, remedy)
 
 
 def _download_bytes(config: Config, paths: RunPaths, missing: list[Source], plans: list[DownloadPlan]) -> int:
