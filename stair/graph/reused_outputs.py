@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
@@ -15,6 +17,10 @@ from stair.graph.outputs import NEEDED
 from stair.graph.recorded_origin import name_in_run, revision
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
+
+
+class _Unusable(Exception):
+    """The reason against an existing output."""
 
 
 def copy_existing(config: Config, paths: RunPaths, output: str, *name: str, runs: bool = True) -> str | None:
@@ -36,22 +42,25 @@ def copy_existing(config: Config, paths: RunPaths, output: str, *name: str, runs
     run = artifacts[0].run
     if run.archive is not None and NEEDED.is_restored(run, output, *name):
         store = run.archive.paths
-        candidates = [_match(artifact, paths, store, _origin(artifact, config, paths), True) for artifact in artifacts]
-        for artifact, manifest in zip(artifacts, candidates, strict=True):
-            if isinstance(manifest, str):
+        manifests = []
+        for artifact in artifacts:
+            try:
+                manifests.append(_matching_manifest(artifact, paths, store, _origin(artifact, config, paths), True))
+            except _Unusable as reason:
                 restored = store.folder / artifact.files[0].relative_to(paths.folder)
                 folder = restored if artifact.manifest.parent == paths.folder else restored.parent
                 raise ValueError(
-                    f"{restored} was restored and cannot be used: {manifest}; delete {folder} to have it computed here"
-                )
-        _place(artifacts, paths, store, [manifest for manifest in candidates if not isinstance(manifest, str)])
+                    f"{restored} was restored and cannot be used: {reason}; delete {folder} to have it computed here"
+                ) from None
+        _place(artifacts, paths, store, manifests)
         return "an archive"
     for reused, other in paths.reused(config).items() if runs else ():
-        candidates = [_match(artifact, paths, other, _origin(artifact, config, paths), False) for artifact in artifacts]
-        manifests = [
-            manifest | {"reused_from": str(other.folder)} for manifest in candidates if not isinstance(manifest, str)
-        ]
-        if len(manifests) == len(artifacts):
+        with suppress(_Unusable):
+            manifests = [
+                _matching_manifest(artifact, paths, other, _origin(artifact, config, paths), False)
+                | {"reused_from": str(other.folder)}
+                for artifact in artifacts
+            ]
             _place(artifacts, paths, other, manifests)
             return f"the run '{reused}'"
     return None
@@ -71,35 +80,48 @@ def _origin(artifact: Artifact, config: Config, paths: RunPaths) -> dict[str, An
     return recorded
 
 
-def _match(
+def _matching_manifest(
     artifact: Artifact, paths: RunPaths, other: RunPaths, now: dict[str, Any], absent_is_equal: bool
-) -> dict[str, Any] | str:
-    """The other run's manifest if its output is whole and has the same origin; else the reason against it.
+) -> dict[str, Any]:
+    """The other run's manifest of an output, which is whole and has the same origin.
 
     With `absent_is_equal`, inputs and models that do not exist here count as equal.
+
+    Raises:
+        _Unusable: the output is not whole or has another origin.
     """
     if not all(file.is_relative_to(paths.folder) for file in (*artifact.files, artifact.manifest)):
-        return "it lies outside of the run"
+        raise _Unusable("it lies outside of the run")
+    manifest = _read_manifest(other.folder / artifact.manifest.relative_to(paths.folder))
+    recorded = manifest[ORIGIN]
+    if recorded["settings"] != now["settings"]:
+        raise _Unusable("it was made under other settings")
+    for part in ("inputs", "models"):
+        if recorded[part].keys() != now[part].keys():
+            raise _Unusable(f"it was made from other {part}")
+        for name, digest in now[part].items():
+            if recorded[part][name] != digest and not (digest is None and absent_is_equal):
+                raise _Unusable(f"it was made from another {name}")
+    for file in artifact.files:
+        try:
+            digest = file_digest(other.folder / file.relative_to(paths.folder))
+        except OSError as error:
+            raise _Unusable(f"{file.name} cannot be read ({type(error).__name__})") from None
+        if digest != recorded["files"].get(name_in_run(file, paths)):
+            raise _Unusable(f"{file.name} does not match its sealed checksum")
+    return manifest
+
+
+def _read_manifest(file: Path) -> dict[str, Any]:
+    """A manifest with all parts of an origin; others are unusable."""
     try:
-        text = (other.folder / artifact.manifest.relative_to(paths.folder)).read_text(encoding="utf-8")
-        manifest: dict[str, Any] = json.loads(text)
-        recorded = manifest[ORIGIN]
-        if recorded["settings"] != now["settings"]:
-            return "it was made under other settings"
-        for part in ("inputs", "models"):
-            if recorded[part].keys() != now[part].keys():
-                return f"it was made from other {part}"
-            for name, digest in now[part].items():
-                if recorded[part][name] != digest and not (digest is None and absent_is_equal):
-                    return f"it was made from another {name}"
-        for file in artifact.files:
-            if (
-                file_digest(other.folder / file.relative_to(paths.folder))
-                != recorded["files"][name_in_run(file, paths)]
-            ):
-                return f"{file.name} does not match its sealed checksum"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"it cannot be read ({type(error).__name__})"
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _Unusable(f"its manifest cannot be read ({type(error).__name__})") from None
+    origin = manifest.get(ORIGIN) if isinstance(manifest, dict) else None
+    parts = ("settings", "inputs", "models", "files")
+    if not isinstance(origin, dict) or not all(isinstance(origin.get(part), dict) for part in parts):
+        raise _Unusable("its manifest does not say what it was made from")
     return manifest
 
 
