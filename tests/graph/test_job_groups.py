@@ -55,7 +55,7 @@ def test_a_small_site_gets_smaller_groups(minutes: int, mem_mb: int) -> None:
 
 def test_a_scheduler_sees_hundreds_of_jobs() -> None:
     said = (ROOT / "docs" / "cluster.md").read_text().replace("\n", " ")
-    assert f"The scheduler sees {submissions(run_of('paper'), SITE)} at the site of `site.example.yaml`" in said
+    assert f"Slurm sees {submissions(run_of('paper'), SITE)} jobs at the site of `site.example.yaml`" in said
 
 
 def test_a_group_that_does_not_fit_the_partition_of_its_jobs_is_not_formed() -> None:
