@@ -22,6 +22,8 @@ from stair.runtime.units import Unit
 def run(config: Config, paths: RunPaths, model: str) -> None:
     """Measure a model and write runtime/MODEL.csv. Finished units are in the work log and are never measured again.
 
+    A unit that the device's memory does not suffice for is a gap of this run's table, and open for the next run.
+
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.
         HeldError: another process measures the same model.
@@ -36,14 +38,19 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         missing = [unit for unit in units if keys[unit] not in log]
         done = len(units) - len(missing)
         progress = Progress(paths.progress, f"runtime/{model}", len(units), "measurements", done)
+        gaps: dict[Unit, dict[str, Any]] = {}
         if missing:
             with WorkLogWriter(folder, "measurements", lease.check) as writer:
                 for unit, record in _measured(study, missing, progress):
-                    writer.append(keys[unit], record)
+                    if "gap" in record:
+                        gaps[unit] = record
+                    else:
+                        writer.append(keys[unit], record)
                     progress.advance()
                     interruption.check(f"{progress.done} of {progress.total} measurements are kept")
         log = WorkLog(folder)
-        write_lines(output, _lines(study, model, units, keys, log))
+        records = {unit: gaps.get(unit) or log.get(keys[unit]) for unit in units}
+        write_lines(output, _lines(study, model, records))
     write_manifest(
         output,
         stage="runtime",
@@ -80,7 +87,7 @@ def _measured(study: Study, missing: list[Unit], progress: Progress) -> Iterator
         yield unit, {**measurer.measure(unit, history, segments), "memory": measurer.memory}
 
 
-def _lines(study: Study, model: str, units: list[Unit], keys: dict[Unit, str], log: WorkLog) -> Iterator[Line]:
+def _lines(study: Study, model: str, records: dict[Unit, dict[str, Any] | None]) -> Iterator[Line]:
     engine = study.identity["engine"]
     about = {
         "model": model,
@@ -94,9 +101,8 @@ def _lines(study: Study, model: str, units: list[Unit], keys: dict[Unit, str], l
     if study.gap is not None:
         yield Line(**about, gap=study.gap)
     prompts = {history.name: len(history.prompt) for history in study.histories}
-    for unit in units:
-        record = log.get(keys[unit])
-        assert record is not None, "every unit is in the log by now"
+    for unit, record in records.items():
+        assert record is not None, "every unit is measured by now"
         shared = {name: value for name, value in asdict(unit).items() if name != "segments"}
         shared |= about | {"prompt_tokens": prompts[unit.history], "memory": record["memory"]}
         if "gap" in record:

@@ -16,6 +16,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.records.worklog import WorkLog
 from stair.runtime import stage
+from stair.runtime.measure import Measurer
 from stair.runtime.repetitions import read_lines, write_lines
 from stair.runtime.study import Study
 from stair.runtime.units import resolved_sizes
@@ -95,6 +96,28 @@ def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths) -> None
     assert len(WorkLog(folder)) == UNITS
 
 
+def test_what_memory_did_not_suffice_for_is_measured_by_the_next_run(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {
+        "models": [MODEL], "variants": ["printed-serial"], "curve": [4096], "growth": None,
+        "synthetic": {"on_cpu": {"divisor": 256, "histories": 1, "tokens": 4}},
+    }  # fmt: skip
+    config = resolve(
+        ROOT,
+        {"run": "shapes", "results": str(paths.folder.parent), "runtime": changes, "transformers": {"device": "cpu"}},
+    )
+    with monkeypatch.context() as full:
+        full.setattr(Measurer, "_free_bytes", lambda measurer: 1 << 12)
+        stage.run(config, paths, MODEL)
+    lines = read_lines(paths.runtime(MODEL))
+    assert {line.variant for line in lines if line.gap} == {"printed-serial"}
+    kept = len(WorkLog(paths.work("runtime", MODEL)))
+    stage.run(config, paths, MODEL)
+    assert not any(line.gap for line in read_lines(paths.runtime(MODEL)))
+    assert len(WorkLog(paths.work("runtime", MODEL))) == kept + sum(bool(line.gap) for line in lines)
+
+
 def test_too_few_long_banks_are_one_line_with_the_count(tmp_path: Path) -> None:
     settings = resolve(ROOT, {"run": "paper"}).runtime
     assert settings is not None
@@ -109,6 +132,6 @@ def test_too_few_long_banks_are_one_line_with_the_count(tmp_path: Path) -> None:
     )
     assert study.gap == reason
     assert study.units() == []
-    write_lines(tmp_path / "m.csv", stage._lines(study, "m", [], {}, WorkLog(tmp_path)))
+    write_lines(tmp_path / "m.csv", stage._lines(study, "m", {}))
     (line,) = read_lines(tmp_path / "m.csv")
     assert (line.gap, line.part, line.benchmark, line.device, line.prefill_s) == (reason, "", "math500", "GPU", None)
