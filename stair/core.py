@@ -144,7 +144,7 @@ class ReadSpecification:
         variant: `differential` (Eq. 9), `direct` (the reflected read alone), `zero` (the readout times zero).
         limit: read the first `limit` entries only, in historical order; None reads all. Queries keep position M + p, M
             being the full length; the softmax and epsilon / M run over the entries read.
-        permutation_seed: pair each key with the value of another entry, by layer and K/V head; None leaves the pairs.
+        permutation_seed: permute the values over the entries read, by layer and K/V head; None leaves the pairs.
         smoothing: the paper's epsilon (Eq. 6), from 1e-12 to 1.
 
     Raises:

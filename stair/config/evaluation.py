@@ -32,7 +32,7 @@ class Condition(Strict):
     randomised: Literal["reflector", "values"] | None = Field(
         None,
         description="What a test-time seed draws: reflector replaces the trained normals by fixed unit directions; values "
-        "pairs each key of the bank with another entry's value, by layer, K/V head and answer. Null is nothing.",
+        "permutes the bank's values, by layer, K/V head and answer; keys stay. Null is nothing.",
     )
     seed: int | None = Field(None, ge=0, description="The test-time seed of what is randomised.")
     prefix: Positive | None = Field(
