@@ -58,6 +58,18 @@ def test_the_gradient_of_a_session_is_that_of_the_objective_as_printed(
         assert (found.view(len(LAYERS), 4, 16).norm(dim=-1) > 0).all()
 
 
+def test_the_reference_has_the_controllers_smoothing(backbone: tuple[PreTrainedModel, Renderer]) -> None:
+    model, renderer = backbone
+    turns = session(renderer)
+    with student_of(model, "stair", smoothing=0.3) as student:
+        value, found = gradient_of(replaying(student, renderer), turns)
+        expected = naive_objective(student, renderer, turns, smoothing=0.3)
+        expected.backward()
+        wanted = taken_gradient(student)
+    assert value == pytest.approx(float(expected.detach()), rel=1e-9)
+    assert float((found - wanted).norm() / wanted.norm()) < 1e-8
+
+
 def test_an_update_is_adamws_step_on_the_mean_over_its_responses(backbone: tuple[PreTrainedModel, Renderer]) -> None:
     model, renderer = backbone
     sessions = [session(renderer, seed) for seed in (0, 1)]

@@ -115,6 +115,17 @@ def test_the_curve_has_a_line_an_update_and_the_validation_loss_where_it_was_mea
     assert measured["validation"]["after"]["loss"] == pytest.approx(float(curve[-1]["validation_loss"]))
 
 
+def test_the_objective_has_the_configured_coefficients_and_epochs(make: Make, tmp_path: Path) -> None:
+    paths = make(tmp_path, {"training": {"cross_entropy": 0.5, "kl": 3.0, "epochs": 2, "sessions_per_update": 8}})
+    run(paths)
+    assert [row["sessions"] for row in curve_of(paths, "stair")] == ["", "8", "8", "4", "8", "8", "4"]
+    before = json.loads((paths.controller(MODEL, "stair") / "manifest.json").read_text())["objective"]["training"][
+        "before"
+    ]
+    assert before["loss"] == pytest.approx(0.5 * before["cross_entropy"] + 3.0 * before["kl"], rel=1e-6)
+    assert before["kl"] > 1e-6
+
+
 GOLDEN = Path(__file__).parent / "golden_losses.json"
 
 

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from stair.config.training import Controller
 from stair.conversation.renderer import Exchange, Renderer
+from stair.core import SMOOTHING, ReadSpecification
 from stair.method import Attachment, Bank, BankFree, RowControl, Segment
 from stair.training.loop import Training
 from stair.training.objective import ObjectiveParts
@@ -88,7 +89,7 @@ def kept(ids: tuple[int, ...], renderer: Renderer) -> int:
     return min(len(body), len(ids) - 1)
 
 
-def naive_objective(student: Student, renderer: Renderer, turns: Session) -> Tensor:
+def naive_objective(student: Student, renderer: Renderer, turns: Session, smoothing: float = SMOOTHING) -> Tensor:
     """The mean over T2 to T4 of w (CE + KL): no chunks, no cache, no checkpoints."""
     model, controller = student.model, student.controller
     bank, history, losses = Bank(LAYERS), [], []
@@ -111,7 +112,11 @@ def naive_objective(student: Student, renderer: Renderer, turns: Session) -> Ten
                 with keep:
                     logits()
             else:
-                rows = [None if controller is None else RowControl(controller, bank, (start, len(prompt)))]
+                rows = [
+                    None
+                    if controller is None
+                    else RowControl(controller, bank, (start, len(prompt)), ReadSpecification(smoothing=smoothing))
+                ]
                 with attachment.controlling(rows, torch.arange(ids.shape[1])[None]), keep:
                     answer = logits()
                 ce = torch.nn.functional.nll_loss(answer, ids[0, len(prompt) :])
