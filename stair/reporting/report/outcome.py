@@ -63,11 +63,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class MissingNumbers:
-    """Numbers of one artifact that the run lacks for one reason."""
+    """Printed values that the run lacks for one reason."""
 
-    where: str
     reason: str
     count: int
+    artifacts: tuple[str, ...]
+    """The paper's labels of where it prints them."""
 
 
 def structure_note(config: Config) -> str:
@@ -116,12 +117,18 @@ def comparison_of(paths: RunPaths, names: Collection[str]) -> Comparison | None:
 
 
 def gaps_of(paths: RunPaths) -> tuple[MissingNumbers, ...]:
-    """Printed values that the run lacks, by artifact and reason."""
+    """Printed values that the run lacks, by reason; the reason of most values first."""
     if not paths.comparison().is_file():
         return ()
-    missing = [line for line in _lines(paths.comparison()) if line["verdict"] == Verdict.NOT_RUN]
-    counts = Counter((line["artifact"], line["reason"]) for line in missing)
-    return tuple(MissingNumbers(artifact, reason, count) for (artifact, reason), count in counts.items())
+    by_reason: dict[str, list[str]] = {}
+    for line in _lines(paths.comparison()):
+        if line["verdict"] == Verdict.NOT_RUN:
+            by_reason.setdefault(line["reason"], []).append(line["artifact"])
+    gaps = [
+        MissingNumbers(reason, len(artifacts), tuple(dict.fromkeys(artifacts)))
+        for reason, artifacts in by_reason.items()
+    ]
+    return tuple(sorted(gaps, key=lambda gap: -gap.count))
 
 
 def _lines(path: Path) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from stair.reporting.comparison.kinds import SAMPLED
 from stair.reporting.comparison.printed import Place
 from stair.reporting.comparison.run_facts import RunFacts
 from stair.reporting.comparison.stage import write
-from stair.reporting.report.outcome import comparison_of
+from stair.reporting.report.outcome import comparison_of, gaps_of
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import gains, turn_metrics
@@ -78,6 +78,17 @@ def test_the_report_counts_each_part_of_the_paper_once(compared: list[Compared],
     assert artifacts == list(dict.fromkeys(each.printed.place.artifact for each in compared))
     anchors = {artifact: anchor for artifact, anchor, _ in counted.rows if anchor}
     assert anchors == {"tab:turns-qwen35_4b_thinking": "table-turns_qwen3.5-4b"}
+
+
+def test_the_report_says_each_reason_of_missing_values_once(compared: list[Compared], tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    write(compared, paper_config(), paths.comparison())
+    missing = [each for each in compared if each.verdict is Verdict.NOT_RUN]
+    gaps = gaps_of(paths)
+    assert [gap.count for gap in gaps] == sorted(Counter(each.reason for each in missing).values(), reverse=True)
+    for gap in gaps:
+        where = [each.printed.place.artifact for each in missing if each.reason == gap.reason]
+        assert (gap.count, gap.artifacts) == (len(where), tuple(dict.fromkeys(where)))
 
 
 def test_another_truth_differs(tmp_path: Path) -> None:
