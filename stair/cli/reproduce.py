@@ -24,6 +24,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.site import read_site
 from stair.graph.artifacts import Artifacts
+from stair.graph.job_inputs import target_files
 from stair.graph.origin import as_recorded, read_origin
 from stair.graph.outputs import OUTPUTS
 from stair.graph.resources import check_fits
@@ -100,8 +101,8 @@ def reproduce(
         tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
 
     def words(*options: str) -> list[str]:
-        """Snakemake's command now. Forced files become targets, so a single stage goes without."""
-        changed = _with_other_settings(config, paths) if target == "all" else []
+        """Snakemake's command now. Forced files become targets, so they are those that the target needs."""
+        changed = _with_other_settings(config, paths, target)
         return [*command, *options, *(["--forcerun", *changed] if changed else []), *tail]
 
     if config.expensive and not go:
@@ -171,11 +172,16 @@ def _check_tables(config: Config, paths: RunPaths) -> None:
         raise ConfigError(f"an output was changed after it was made: {edited}")
 
 
-def _with_other_settings(config: Config, paths: RunPaths) -> list[str]:
-    """Outputs whose settings have changed. Without the records in .snakemake, as in a copy, Snakemake does not see it."""
+def _with_other_settings(config: Config, paths: RunPaths, target: str) -> list[str]:
+    """Outputs that a target needs and whose settings have changed.
+
+    Without the records in .snakemake, as in a copy, Snakemake does not see the change.
+    """
+    run = Run(config, paths)
+    files = [Path(target)] if "/" in target else target_files(run, *(() if target == "all" else (target,)))
     return [
         str(artifact.files[0])
-        for artifact in Artifacts(config, paths).all
+        for artifact in Artifacts(config, paths).behind(files)
         if (origin := read_origin(artifact.manifest)) and origin["settings"] != as_recorded(artifact.settings)
     ]
 

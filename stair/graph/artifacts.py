@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,6 +92,17 @@ class Artifacts:
     def by_file(self) -> dict[Path, Artifact]:
         """The output that a file belongs to, manifests included."""
         return {file: artifact for artifact in self.all for file in (*artifact.files, artifact.manifest)}
+
+    def behind(self, files: Iterable[Path]) -> list[Artifact]:
+        """The outputs that files belong to, and all outputs that these are made from, directly or through others."""
+        found: dict[Artifact, None] = {}
+        waiting = list(files)
+        while waiting:
+            artifact = self.by_file.get(waiting.pop())
+            if artifact is not None and artifact not in found:
+                found[artifact] = None
+                waiting += artifact.inputs
+        return list(found)
 
     def of(self, output: str, *name: str) -> list[Artifact]:
         """The outputs of one job. Raises ValueError where the configuration asks for none."""
