@@ -18,10 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from stair.config.paths import RunPaths
-from stair.config.resolve import load_run, resolve
-from stair.data import stage as data_stage
-from stair.preflight import stage as preflight_stage
+from stair.config.resolve import resolve
 from stair.records.worklog import WorkLog
 from tests.sglang.conftest import ENVIRONMENT
 from tests.workflow.conftest import ROOT, SMOKE, environment, run_in
@@ -77,10 +74,8 @@ def new_run(folder: Path, overlay: Path) -> Path:
     if not ready.exists():
         ready.mkdir()
         run_in(ready, "stair", "config", "--run", str(overlay), "--write")
-        config, paths = load_run(ready / place), RunPaths(ready / place)
-        data_stage.training_pool(config, paths, MODEL)
-        preflight_stage.run(config, paths, MODEL)
-        preflight_stage.limits(config, paths, MODEL, "training_pool")
+        for words in (("data",), ("preflight",), ("preflight", "--limits", "training_pool")):
+            run_in(ready, "stair", *words, "--run", str(place), "--model", MODEL)
     shutil.copytree(ready / place, folder / place)
     return folder / place
 
