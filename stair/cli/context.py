@@ -27,8 +27,8 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
     """The configuration and paths of a job's run.
 
     Raises:
-        ValueError: the run has no such job, or an input of the job that the run makes does not exist or is not as it was made.
-            Stages check files from outside.
+        ValueError: the run has no such job, or an input of the job that the run makes does not exist or differs from its
+            checksum. Stages check files from outside.
     """
     from stair.graph.artifacts import Artifacts
     from stair.graph.verify import damage  # imports PyArrow
