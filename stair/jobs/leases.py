@@ -22,6 +22,7 @@ from types import TracebackType
 
 import psutil
 
+from stair.jobs.interruption import deferred
 from stair.records.files import partial_path
 
 _RENEWAL_SECONDS = 15.0
@@ -87,29 +88,23 @@ class Lease:
 
     def __enter__(self) -> Lease:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._acquire()
         try:
-            now = self._path.stat().st_mtime
-            for path in sorted(self._folder.glob(f".*{_SUFFIX}")):
-                holder = living(path, now)
-                if path == self._path:
-                    continue
-                if holder is None:
-                    remove_dead(path, now)
-                elif self._conflicts(path.name.removeprefix(".").removesuffix(_SUFFIX)):
-                    raise HeldError(self._refusal(path, holder))
+            with deferred():  # a stop in the middle would leave the lease behind
+                self._acquire()
+                self._refuse_conflicts()
+                threading.Thread(target=self._renew, daemon=True, name=f"lease {self._work}").start()
+                return self
         except BaseException:
-            self._path.unlink(missing_ok=True)
+            self._release()
             raise
-        threading.Thread(target=self._renew, daemon=True, name=f"lease {self._work}").start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        if self._holds():
-            self._path.unlink(missing_ok=True)
+        try:
+            self._release()
+        finally:  # again, should a stop have interrupted it
+            self._release()
 
     def check(self) -> None:
         """Raises HeldError if another process has replaced the lease because this one seemed dead."""
@@ -120,9 +115,9 @@ class Lease:
             )
 
     def _acquire(self) -> None:
-        self._text = json.dumps(asdict(Holder.here(self._work)), indent=2) + "\n"
+        text = json.dumps(asdict(Holder.here(self._work)), indent=2) + "\n"
         partial = partial_path(self._path)
-        partial.write_text(self._text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
         try:
             deadline = time.monotonic() + _KILL_SECONDS
             while not self._create(partial):
@@ -135,6 +130,29 @@ class Lease:
                 os.utime(partial)
         finally:
             partial.unlink(missing_ok=True)
+        self._text = text
+
+    def _refuse_conflicts(self) -> None:
+        """Removes dead leases of the folder.
+
+        Raises:
+            HeldError: conflicting work holds a living one.
+        """
+        now = self._path.stat().st_mtime
+        for path in sorted(self._folder.glob(f".*{_SUFFIX}")):
+            holder = living(path, now)
+            if path == self._path:
+                continue
+            if holder is None:
+                remove_dead(path, now)
+            elif self._conflicts(path.name.removeprefix(".").removesuffix(_SUFFIX)):
+                raise HeldError(self._refusal(path, holder))
+
+    def _release(self) -> None:
+        """Removes the lease if this process has it; it may be called again."""
+        self._stop.set()
+        if self._text and self._holds():
+            self._path.unlink(missing_ok=True)
 
     def _create(self, partial: Path) -> bool:
         """Creates the lease from the finished file; False if a lease exists."""
@@ -146,7 +164,7 @@ class Lease:
             except OSError:  # no hard links here
                 descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
                 try:
-                    os.write(descriptor, self._text.encode())
+                    os.write(descriptor, partial.read_bytes())
                 finally:
                     os.close(descriptor)
         except FileExistsError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import signal
 import subprocess
@@ -11,11 +12,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from stair.jobs import leases
+from stair.jobs import interruption, leases
+from stair.jobs.interruption import Interrupted
 from stair.jobs.leases import HeldError, Holder, Lease
 from stair.jobs.shards import Shard
 
@@ -65,6 +68,46 @@ def test_a_lease_that_the_file_system_made_and_denied_is_held(tmp_path: Path, mo
         with pytest.raises(HeldError), Lease(tmp_path, "shard-0-of-1"):
             pass
     assert list(tmp_path.iterdir()) == []
+
+
+def stopped_at(line: int, folder: Path) -> int:
+    """Holds a lease while SIGTERM comes at a line of the leases' code, counted as they run; returns how many ran."""
+    ran = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal ran
+        if frame.f_code.co_filename != leases.__file__:
+            return None
+        # Python handles signals where something is called, and `try:` calls nothing.
+        if event == "line" and linecache.getline(leases.__file__, frame.f_lineno).strip() != "try:":
+            ran += 1
+            if ran == line:
+                os.kill(os.getpid(), signal.SIGTERM)
+        return trace
+
+    interruption.listen()
+    sys.settrace(trace)
+    try:
+        with Lease(folder, "shard-0-of-1"):
+            pass
+    finally:
+        sys.settrace(None)
+    return ran
+
+
+def test_a_stop_at_any_line_leaves_no_lease_behind(tmp_path: Path) -> None:
+    before = {number: signal.getsignal(number) for number in interruption.SIGNALS}
+    try:
+        lines = stopped_at(0, tmp_path)
+        assert list(tmp_path.iterdir()) == []
+        for line in range(1, lines + 1):
+            with pytest.raises(Interrupted, match="SIGTERM"):
+                stopped_at(line, tmp_path)
+            assert list(tmp_path.iterdir()) == [], f"stopped at line {line} of {lines}"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        interruption._received = None
 
 
 def test_a_killed_process_leaves_no_lease_that_counts(tmp_path: Path) -> None:
