@@ -12,6 +12,8 @@
 - The submission of a group of jobs raises an exception: the executor's own handler fails, and the group never ends. It now
   counts as failed.
 - A group of jobs fails: Snakemake loses the executor's message, such as sbatch's refusal. The display now gets it.
+- A group of jobs begins: the executor starts its jobs one after another, each in a Snakemake of its own, within the time of
+  jobs that run side by side. One Snakemake now runs them side by side (`graph.job_groups`).
 - Accounting does not answer: the executor asks it about the account before each submission, and gives up. The start of a run
   asks once (`graph.slurm_account`); sbatch still refuses a wrong account.
 """
@@ -39,6 +41,7 @@ _MAY_BE_REQUEUED = ("NODE_FAIL", "PREEMPTED")
 def mend_answers() -> None:
     """Makes these changes to the executor of this process."""
     ask, submit, report = executor.query_job_status, executor.Executor.run_job, executor.Executor.print_job_error
+    command_of = executor.Executor.format_job_exec
     if ask.__module__ == __name__:
         return
     seen: dict[str, float] = {}
@@ -71,8 +74,16 @@ def mend_answers() -> None:
     def reported(self: executor.Executor, job_info: SubmittedJobInfo, msg: str | None = None, **more: Any) -> None:
         report(self, job_info, msg, **more, **({GROUP_MESSAGE: msg or ""} if job_info.job.is_group() else {}))
 
+    def command(self: executor.Executor, job: Any) -> str:
+        words: str = command_of(self, job)
+        step = self.additional_general_args()
+        if not job.is_group():
+            return words
+        assert step in words, f"Snakemake's command for a group has no `{step}`: {words}"
+        return words.replace(step, "")
+
     executor.query_job_status, executor.Executor.run_job = asked, submitted
-    executor.Executor.print_job_error = reported
+    executor.Executor.print_job_error, executor.Executor.format_job_exec = reported, command
     executor.validate_account = lambda account, logger: account
 
 

@@ -38,7 +38,7 @@ REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
 
 @pytest.fixture(autouse=True)
 def _own_executor(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("run_job", "print_job_error"):
+    for name in ("run_job", "print_job_error", "format_job_exec"):
         monkeypatch.setattr(executor.Executor, name, getattr(executor.Executor, name))
     for name in ("validate_account", "query_job_status"):
         monkeypatch.setattr(executor, name, getattr(executor, name))
@@ -73,6 +73,22 @@ def test_a_group_whose_submission_raises_has_failed(tmp_path: Path, monkeypatch:
     submitter.run_job(group)
     assert len(told) == 1
     assert refusal(told[0]).startswith("it was not submitted: [Errno 17] File exists")
+
+
+def test_one_snakemake_runs_the_jobs_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other job is a step of its Slurm job, to which Slurm's warnings go."""
+    submitter = executor.Executor.__new__(executor.Executor)
+    settings = SimpleNamespace(executor_settings=SimpleNamespace(pass_command_as_script=False))
+    monkeypatch.setattr(submitter, "workflow", settings, raising=False)
+    step = submitter.additional_general_args()
+    assert "--executor slurm-jobstep" in step
+    monkeypatch.setattr(
+        executor.Executor, "format_job_exec", lambda self, job: f"snakemake --cores 4 {step} --mode remote"
+    )
+    mend_answers()
+    group, job = SimpleNamespace(is_group=lambda: True), SimpleNamespace(is_group=lambda: False)
+    assert submitter.format_job_exec(group).split() == ["snakemake", "--cores", "4", "--mode", "remote"]
+    assert submitter.format_job_exec(job) == f"snakemake --cores 4 {step} --mode remote"
 
 
 def test_accounts_are_asked_for_once_and_not_with_each_job() -> None:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class DrivenRun:
                 f"the driver ended before {what}\n{self.output}"
             )
             assert time.monotonic() < deadline, f"in {seconds:.0f} s it did not happen: {what}\n{self.output[-3000:]}"
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def end(self) -> None:
         """Waits for the driver's success."""
@@ -192,9 +193,21 @@ class DrivenRun:
         return found[0]
 
     def _processes_of(self, job: str, command: str) -> Iterator[int]:
+        return (process for of, process in self._processes(command) if of == job)
+
+    def side_by_side(self, command: str) -> int:
+        """The most processes that run a stair command in one job at this moment."""
+        return max(Counter(job for job, _ in self._processes(command)).values(), default=0)
+
+    def _processes(self, command: str) -> Iterator[tuple[str, int]]:
+        """The processes that run a stair command, each with its job."""
         for process in self.cluster.members():
             with suppress(OSError):
                 words = (process / "cmdline").read_bytes().split(b"\0")
-                started = f"SLURM_JOB_ID={job}".encode() in (process / "environ").read_bytes().split(b"\0")
-                if started and len(words) > 2 and words[1].endswith(b"/stair") and words[2] == command.encode():
-                    yield int(process.name)
+                if len(words) > 2 and words[1].endswith(b"/stair") and words[2] == command.encode():
+                    variables = (process / "environ").read_bytes().split(b"\0")
+                    yield from (
+                        (word.partition(b"=")[2].decode(), int(process.name))
+                        for word in variables
+                        if word.startswith(b"SLURM_JOB_ID=")
+                    )

@@ -57,6 +57,7 @@ def stop_and_reach_time_limits(run: DrivenRun) -> None:
         else:
             run.freeze(process)
     run.until("the warned job is back in the queue", lambda: run.show(warned)["Restarts"] == "1")
+    run.start_requeued()
     run.until("Slurm ends the other job at its limit", lambda: stuck in run.ended("TIMEOUT"))
     run.end()
 
@@ -97,6 +98,7 @@ def go_through_faults(run: DrivenRun) -> None:
         time.sleep(2)
         run.cluster.start_node(node)  # it reports itself, and then Slurm uses it again
     assert cancelled in run.ended("CANCELLED")
+    run.until("jobs of a group run side by side", lambda: run.side_by_side("tables") > 1)
     run.end()
 
 
@@ -105,7 +107,7 @@ Story = tuple[DrivenRun, "Future[None]"]
 
 @pytest.fixture(scope="module")
 def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Story]]:
-    """Both runs at the same time, because the limited one waits for minutes."""
+    """Both runs at the same time, because the limited one waits for minutes, and while the first tests go on."""
     folder = tmp_path_factory.mktemp("stories")
     told: dict[str, tuple[DrivenRun, Callable[[DrivenRun], None]]] = {
         "limited": (limited_run(cluster, local_run, folder / "limited"), stop_and_reach_time_limits),
@@ -115,6 +117,36 @@ def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPath
         yield {name: (run, pool.submit(happens, run)) for name, (run, happens) in told.items()}
         for run, _ in told.values():
             run.stop()
+
+
+@pytest.mark.usefixtures("stories")
+def test_an_account_that_slurm_does_not_know_is_refused_before_the_run(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text(yaml.safe_dump({"account": "another", "partitions": {"main": NODE}}))
+    for command, code in ((ON_SLURM, 2), (("stair", "doctor"), 1)):
+        done = subprocess.run(
+            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "site.yaml: account: The given account another appears to be invalid." in said
+        assert "Available accounts:" in said and ACCOUNT in said
+    assert not list(tmp_path.glob("results/*/logs"))
+
+
+@pytest.mark.usefixtures("stories")
+def test_a_refusal_of_a_group_of_jobs_is_shown(cluster: Cluster, tmp_path: Path) -> None:
+    """Each attempt says it, and so does the run's status."""
+    soon = ["--slurm-init-seconds-before-status-checks", "1"]
+    site = {"account": ACCOUNT, "partitions": {"another": NODE}, "snakemake": soon}
+    (tmp_path / "site.yaml").write_text(yaml.safe_dump(site))
+    for command, code in (((*ON_SLURM, "--target", "data"), 1), (("stair", "status", "--run", "results/smoke"), 0)):
+        done = subprocess.run(
+            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
+        )
+        said = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == code, said
+        assert "math500" in said and "Slurm refused the job: invalid partition specified: another" in said
+        assert "no message in its log" not in said
 
 
 def test_jobs_at_their_time_limit_go_on(stories: dict[str, Story], local_run: Path) -> None:
@@ -132,31 +164,3 @@ def test_a_whole_run_goes_through_its_faults(stories: dict[str, Story], local_ru
     assert sorted(here) == sorted(there)
     assert [name for name in here if here[name] != there[name]] == []
     assert run.repeated() == 0
-
-
-def test_an_account_that_slurm_does_not_know_is_refused_before_the_run(cluster: Cluster, tmp_path: Path) -> None:
-    (tmp_path / "site.yaml").write_text(yaml.safe_dump({"account": "another", "partitions": {"main": NODE}}))
-    for command, code in ((ON_SLURM, 2), (("stair", "doctor"), 1)):
-        done = subprocess.run(
-            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        said = " ".join((done.stdout + done.stderr).split())
-        assert "site.yaml: account: The given account another appears to be invalid." in said
-        assert "Available accounts:" in said and ACCOUNT in said
-    assert not list(tmp_path.glob("results/*/logs"))
-
-
-def test_a_refusal_of_a_group_of_jobs_is_shown(cluster: Cluster, tmp_path: Path) -> None:
-    """Each attempt says it, and so does the run's status."""
-    soon = ["--slurm-init-seconds-before-status-checks", "1"]
-    site = {"account": ACCOUNT, "partitions": {"another": NODE}, "snakemake": soon}
-    (tmp_path / "site.yaml").write_text(yaml.safe_dump(site))
-    for command, code in (((*ON_SLURM, "--target", "data"), 1), (("stair", "status", "--run", "results/smoke"), 0)):
-        done = subprocess.run(
-            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
-        )
-        said = " ".join((done.stdout + done.stderr).split())
-        assert done.returncode == code, said
-        assert "math500" in said and "Slurm refused the job: invalid partition specified: another" in said
-        assert "no message in its log" not in said
