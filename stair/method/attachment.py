@@ -71,13 +71,15 @@ class Attachment:
                 row.controller.check(self.architecture)
         handles = self._handles["control"] = []
         try:
-            self._readouts = [None if row is None else RowReadout(row, self.rotary, self.backend) for row in rows]
+            weight = next(self._modules[0].parameters())
+            self._readouts = [
+                None if row is None else RowReadout(row, self.rotary, self.backend, weight.device) for row in rows
+            ]
             self._chunk = -1
             self.positions = positions
-            weight = next(self._modules[0].parameters())
             for readout in self._readouts:
                 if readout is not None:
-                    readout.prefetch(weight.device, weight.dtype)
+                    readout.prefetch(weight.dtype)
             for index, module in enumerate(self._modules):
                 handles.extend(self._control_hooks(index, module))
             yield [Receipt() if readout is None else readout.receipt for readout in self._readouts]

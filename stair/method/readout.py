@@ -14,35 +14,40 @@ from stair.method.rope import Rotary
 
 
 class RowReadout:
-    """A RowControl at work, chunk after chunk of its row's prompt. The bank is taken as it is when this is made."""
+    """A RowControl at work, chunk after chunk of its row's prompt. The bank is taken as it is when this is made.
 
-    def __init__(self, control: RowControl, rotary: Rotary, backend: Backend) -> None:
-        self.control, self.rotary, self.backend = control, rotary, backend
+    What a layer needs of the host is brought to `device` before the layers run. A copy behind the bank's
+    transfer would hold up the host until the transfer is done.
+    """
+
+    def __init__(self, control: RowControl, rotary: Rotary, backend: Backend, device: torch.device) -> None:
+        self.control, self.rotary, self.backend, self.device = control, rotary, backend, device
         bank = control.bank if not isinstance(control.controller, BankFree) else None
         self.receipt = Receipt.begun(bank)
         self.bank_tokens = self.receipt.bank_tokens
         self.columns: slice | Tensor = slice(0)
         self.controlled = 0
+        self._weights = control.controller.weights.to(device)
         self._positions = torch.empty(0, dtype=torch.long)
         self._chunk = 0
         self._orders: dict[int, Tensor] = {}
 
-    def prefetch(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Start bringing the bank to where the model is, while the layers before the first controlled one run."""
-        if self.bank_tokens and device.type == "cuda":
+    def prefetch(self, dtype: torch.dtype) -> None:
+        """Start bringing the bank to a GPU, while the layers before the first controlled one run."""
+        if self.bank_tokens and self.device.type == "cuda":
             assert self.control.bank is not None
-            self.control.bank.resident(device, dtype, self.rotary)
+            self.control.bank.resident(self.device, dtype, self.rotary)
 
     def enter_chunk(self, chunk: int, positions: Tensor) -> None:
         """Find the controlled columns among `positions` [tokens] of this chunk (CPU)."""
         start, end = self.control.span
         columns = torch.nonzero((positions >= start) & (positions < end))[:, 0]
         self._chunk, self.controlled = chunk, len(columns)
-        self._positions = positions[columns]
+        self._positions = positions[columns].to(self.device)
         self.receipt.controlled_tokens += self.controlled
         first = int(columns[0]) if self.controlled else 0
         consecutive = self.controlled and int(columns[-1]) - first + 1 == self.controlled
-        self.columns = slice(first, first + self.controlled) if consecutive else columns
+        self.columns = slice(first, first + self.controlled) if consecutive else columns.to(self.device)
 
     @property
     def scales(self) -> bool:
@@ -55,9 +60,7 @@ class RowReadout:
         `attention` [controlled, query_heads * head_dim] is that input as the model has it, after the
         gate. The arithmetic is float32 or wider; the result is rounded once to the dtype of `attention`.
         """
-        controller = self.control.controller
-        assert isinstance(controller, BankFree)
-        scales = controller.scales[index].flatten().to(attention.device)
+        scales = self._weights[index].flatten()
         self.receipt.add_readout(self._chunk, index, attention * scales)
         return (attention * (1.0 + scales)).to(attention.dtype)
 
@@ -97,7 +100,7 @@ class RowReadout:
             rotated[None],
             keys,
             values,
-            control.controller.normals[index].to(queries.device),
+            self._weights[index],
             smoothing=read.smoothing,
             backend=self.backend,
             variant=read.readout,

@@ -79,6 +79,8 @@ class Passes:
         ids = torch.zeros(self.width, columns, dtype=torch.long)
         for number, row in enumerate(rows):
             ids[number, paddings[number] :] = torch.tensor(row)
+        # Before a bank's transfer, behind which these copies would wait.
+        ids, places = ids.to(self.device), positions.to(self.device)
         cache = DynamicCache(config=self.model.config) if keep or columns > self.chunk else None
         receipts: Sequence[Receipt | None] = [None] * len(rows)
         with ExitStack() as stack:
@@ -96,7 +98,7 @@ class Passes:
                 if start and any(reads):
                     assert self.attachment is not None
                     self.attachment.positions = positions[:, chunk]
-                logits = self._forward(ids, positions, chunk, cache, sink)
+                logits = self._forward(ids, places, chunk, cache, sink)
         row_receipts = tuple(
             None if read is None else receipt for read, receipt in zip(reads, receipts[: len(rows)], strict=True)
         )
@@ -111,7 +113,7 @@ class Passes:
         sink: ChunkSink | None,
     ) -> torch.Tensor:
         """One chunk; logits `[rows, vocabulary]` behind its last column."""
-        visible = positions[:, : chunk.stop].to(self.device)
+        visible = positions[:, : chunk.stop]
         with ExitStack() as stack:
             if sink is not None:
                 assert self.attachment is not None, "a capture needs controlled layers"
@@ -119,7 +121,7 @@ class Passes:
                     self.attachment.capturing(lambda index, keys, values: sink(index, chunk.start, keys, values))
                 )
             logits: torch.Tensor = self.model(
-                input_ids=ids[:, chunk].to(self.device),
+                input_ids=ids[:, chunk],
                 attention_mask=_masks(visible, chunk, self.model) if self.width > 1 else torch.ones_like(visible),
                 position_ids=visible[:, chunk].clamp_min(0),
                 past_key_values=cache,
