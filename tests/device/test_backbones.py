@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from stair.backbones.architecture import describe
 from stair.backbones.published import CONFIGS
 from stair.engines.base import Capture, Completion, Read, Replay, Request, SamplingSettings
-from stair.engines.transformers import TransformersEngine
+from stair.engines.transformers import TransformersEngine, step_graph
 from stair.method import Attachment, Bank, Reflector, RowControl, Segment, deviation
 from stair.method.differential import Backend
 from stair.training.activations import checkpointed
@@ -98,6 +98,42 @@ def test_a_saved_model_loads_decodes_and_captures_in_bf16_with_sdpa(config: dict
     assert {key: len(done.response_ids) for key, done in (first | second).items()} == dict.fromkeys("0123", 24)
     again = Replay("2", tuple(prompts[2]), second["2"].response_ids, (), Capture(LAYERS, None), read)
     assert deviation(engine.replay([again])[0], captured(second["2"])) < 2e-2
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records steps")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_a_recorded_step_gives_the_bits_of_the_step_itself(
+    config: dict[str, Any], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows come, grow beyond the cache's blocks and go; some capture, some do not."""
+    model = random_model(config, dtype, DEVICE)
+    generator = torch.Generator().manual_seed(4)
+    prompts = torch.randint(0, 500, (6, 40), generator=generator).tolist()
+    lengths = (9, 90, 30, 61, 44, 17)
+    replays = 0
+    replay = torch.cuda.CUDAGraph.replay
+
+    def counted(graph: torch.cuda.CUDAGraph) -> None:
+        nonlocal replays
+        replays += 1
+        replay(graph)
+
+    def responses() -> dict[str, Completion]:
+        engine = TransformersEngine(model, tokens=500, layers=LAYERS, batch_width=3, cache_block=32)
+        requests = [
+            Request(str(n), tuple(prompts[n]), SAMPLING, n, lengths[n], stop_ids=(), capture=Capture(LAYERS, None))
+            for n in range(len(prompts))
+        ]
+        return {done.key: done for done in engine.run(requests)}
+
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", counted)
+    recorded = responses()
+    assert replays > 60
+    monkeypatch.setattr(step_graph, "FORWARDS", 1000)
+    plain = responses()
+    for key, done in recorded.items():
+        assert done.response_ids == plain[key].response_ids
+        assert captured(done).digest == captured(plain[key]).digest
 
 
 def captured(completion: Completion) -> Segment:

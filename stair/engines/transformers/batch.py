@@ -14,6 +14,7 @@ from stair.engines.transformers.decode_capture import DecodeCapture
 from stair.engines.transformers.layer_masks import layer_masks
 from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
+from stair.engines.transformers.step_graph import StepGraph
 from stair.method import Attachment, Receipt
 
 
@@ -84,6 +85,9 @@ class Batch:
             heads = (facts.kv_heads, facts.head_dim)
             self._capture = DecodeCapture(attachment.layers, width, block, heads, parameter.dtype, self._device)
         self._logits = torch.zeros(width, facts.vocabulary, dtype=parameter.dtype, device=self._device)
+        # FlashAttention2 waits for the device to count the tokens that the mask shows.
+        recordable = self._device.type == "cuda" and model.config._attn_implementation != "flash_attention_2"
+        self._graph = StepGraph(recordable, self._cache.recording)
         self._active = torch.zeros(width, dtype=torch.bool, device=self._device)
         self._drawn: list[int] = []
 
@@ -178,16 +182,26 @@ class Batch:
         ids = torch.tensor(self._drawn, device=self._device).masked_fill(~self._active, 0)[:, None]
         mask = self._cache.prepare(max(row.length for row in rows))
         wanted = self._capture is not None and any(row.request.capture is not None for row in rows)
+        forward, kind = self._forward, (mask.shape[-1], self._cache.capacity, 0)
         if wanted:
-            assert self._capture is not None and self._attachment is not None
+            assert self._capture is not None
             self._capture.prepare(max(len(row.ids) - 1 for row in rows))
-            with self._attachment.capturing(self._capture.sink):
-                logits = self._forward(ids, mask)
-            self._capture.advance(self._active)
+            forward, kind = self._capturing_forward, (*kind[:2], self._capture.capacity)
+        if self._graph.prepare(kind, forward, ids, mask):
+            logits = self._graph.replay(ids, mask)
         else:
-            logits = self._forward(ids, mask)
+            self._cache.begin()
+            logits = forward(ids, mask)
+        if wanted:
+            assert self._capture is not None
+            self._capture.advance(self._active)
         self._cache.advance(self._active)
         self._logits, self._drawn = logits, []
+
+    def _capturing_forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        assert self._capture is not None and self._attachment is not None
+        with self._attachment.capturing(self._capture.sink):
+            return self._forward(ids, mask)
 
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self._model(

@@ -37,13 +37,18 @@ class DecodeCapture:
         self._keys = torch.zeros(len(layers), rows, block, *heads, dtype=dtype, device=device)
         self._values = torch.zeros_like(self._keys)
 
+    @property
+    def capacity(self) -> int:
+        """Positions that a row has room for. While it stays, so do the tensors."""
+        return self._keys.shape[2]
+
     def start(self, row: int) -> None:
         """A new response begins in a row, or the row is free."""
         self._processed[row] = 0
 
     def prepare(self, longest: int) -> None:
         """Before a step: room for one position more than `longest`, the most processed tokens of any row."""
-        if longest < self._keys.shape[2]:
+        if longest < self.capacity:
             return
         # Half as much again, so that growing stays rare; whole blocks.
         capacity = -(-max(longest + 1, longest * 3 // 2) // self._block) * self._block

@@ -7,6 +7,8 @@ whole blocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -79,6 +81,7 @@ class _LinearSlots(LinearAttentionLayer):
 
     def __init__(self) -> None:
         super().__init__()
+        self.recording = False
         self._before: tuple[torch.Tensor | None, torch.Tensor | None] | None = None
 
     def begin(self) -> None:
@@ -91,7 +94,12 @@ class _LinearSlots(LinearAttentionLayer):
         self._before = None
 
     def update_recurrent_state(self, recurrent_states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
-        """Replaces the state, which Transformers would overwrite: so `begin` keeps the earlier one without a copy."""
+        """Replaces the state, which Transformers would overwrite: so `begin` keeps the earlier one without a copy.
+
+        A recorded step overwrites it, because the next one reads it at the same place.
+        """
+        if self.recording:
+            return super().update_recurrent_state(recurrent_states, state_idx, **kwargs)
         self.recurrent_states[state_idx] = recurrent_states
         return recurrent_states
 
@@ -165,9 +173,6 @@ class SlotCache(Cache):
 
         `[rows, 1, 1, visible]`, additive; for FlashAttention2 `[rows, visible]`, True where a position is seen.
         """
-        for slots in self.layers:
-            if isinstance(slots, _LinearSlots):
-                slots.begin()
         if longest > self._capacity:
             self._reserve(None, longest)
         self.frontier.visible = min(self._capacity, -(-longest // self._block) * self._block)
@@ -179,6 +184,29 @@ class SlotCache(Cache):
         assert first.keys is not None
         mask = torch.zeros(hidden.shape, dtype=first.keys.dtype, device=hidden.device)
         return mask.masked_fill(hidden, -torch.inf)[:, None, None, :]
+
+    @property
+    def capacity(self) -> int:
+        """Positions that a row has room for. While it stays, so do the tensors."""
+        return self._capacity
+
+    def begin(self) -> None:
+        """Before a step that is not recorded, so that `take_back` can undo it."""
+        for slots in self.layers:
+            if isinstance(slots, _LinearSlots):
+                slots.begin()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Steps inside write every state where it is."""
+        linear = [slots for slots in self.layers if isinstance(slots, _LinearSlots)]
+        for slots in linear:
+            slots.recording = True
+        try:
+            yield
+        finally:
+            for slots in linear:
+                slots.recording = False
 
     def advance(self, rows: torch.Tensor) -> None:
         """After a decoding step: the given rows (bool `[rows]`) have one token more."""

@@ -1,0 +1,72 @@
+"""A decoding step recorded as a CUDA graph: the host launches one graph instead of about 900 kernels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor
+
+Forward = Callable[[Tensor, Tensor], Tensor]
+"""The model's pass over one token a row: (ids, mask) to logits. All else that it reads and writes keeps its place in memory."""
+
+FORWARDS = 3
+"""Steps of one kind that are run before the next one is recorded: they choose and compile kernels, and many kinds end sooner."""
+
+
+class StepGraph:
+    """Runs decoding steps; on a GPU it records a step that repeats, and replays it.
+
+    A recorded step has the kernels of the step that was recorded, in their order, on the same tensors, so it
+    gives the same bits. A step that cannot be recorded runs as it is, after one warning.
+
+    Args:
+        usable: whether steps can be recorded at all.
+        recording: is open while a step is recorded.
+    """
+
+    def __init__(self, usable: bool, recording: Callable[[], AbstractContextManager[None]]) -> None:
+        self._usable, self._recording = usable, recording
+        self._kind: Hashable = None
+        self._forwards = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._inputs: tuple[Tensor, ...] = ()
+        self._logits: Tensor | None = None
+
+    def prepare(self, kind: Hashable, forward: Forward, ids: Tensor, mask: Tensor) -> bool:
+        """Return whether `replay` can run this step; record it first if it has repeated often enough.
+
+        Steps of one `kind` have equal shapes and the same tensors behind them.
+        """
+        if kind != self._kind:
+            self._kind, self._forwards = kind, 0
+            self._graph = self._logits = None
+        if self._graph is None and self._usable and self._forwards >= FORWARDS:
+            self._record(forward, ids, mask)
+        self._forwards += 1
+        return self._graph is not None
+
+    def replay(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Return the step's logits. They are written again by the next replay."""
+        assert self._graph is not None and self._logits is not None
+        for ours, theirs in zip(self._inputs, (ids, mask), strict=True):
+            ours.copy_(theirs)
+        self._graph.replay()
+        return self._logits
+
+    def _record(self, forward: Forward, ids: Tensor, mask: Tensor) -> None:
+        inputs, graph = (ids.clone(), mask.clone()), torch.cuda.CUDAGraph()
+        try:
+            # Other threads may go on using the GPU.
+            with self._recording(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                logits = forward(*inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            self._usable = False
+            reason = str(error.__context__ or error).splitlines()[0]  # the end of a broken recording raises too
+            print(f"warning: decoding goes on without a CUDA graph, slower: {reason}", file=sys.stderr, flush=True)
+            return
+        self._graph, self._inputs, self._logits = graph, inputs, logits
