@@ -6,8 +6,10 @@ its kernels compute, and in BF16, is seen on a GPU alone.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -58,6 +60,18 @@ def flash_attn_varlen_func(
     return out
 
 
+def flash_attn_with_kvcache(
+    q: Tensor, k_cache: Tensor, v_cache: Tensor, *, cache_seqlens: Tensor, softmax_scale: float | None = None
+) -> Tensor:
+    """Attention of `[rows, tokens, heads, width]` to the first `cache_seqlens` `[rows]` positions of each row's cache."""
+    assert cache_seqlens.dtype == torch.int32 and cache_seqlens.shape == q.shape[:1], "the kernels take no other"
+    assert q.stride(-1) == k_cache.stride(-1) == v_cache.stride(-1) == 1
+    lengths = cache_seqlens.tolist()
+    assert all(0 < length <= k_cache.shape[1] for length in lengths)
+    rows = zip(q, k_cache, v_cache, lengths, strict=True)
+    return torch.stack([_attention(one, k[:length], v[:length], softmax_scale, False) for one, k, v, length in rows])
+
+
 def _attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None, causal: bool) -> Tensor:
     """One row. The causal mask is aligned to the last query and the last key; a query that sees no key gives zeros."""
     k, v = (states.repeat_interleave(q.shape[1] // states.shape[1], dim=1) for states in (k, v))
@@ -69,7 +83,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None, causal: boo
 
 
 def use_flash_attention(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Makes Transformers take these functions for the package's. Returns the number of calls of each, which grows."""
+    """Makes Transformers and the engine take these functions. Returns the number of calls of each, which grows."""
     calls: Counter[str] = Counter()
 
     def counted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -89,6 +103,9 @@ def use_flash_attention(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     }
     for name, function in functions.items():
         monkeypatch.setattr(used, name, function)
+    package: Any = ModuleType("flash_attn")
+    package.flash_attn_with_kvcache = counted(flash_attn_with_kvcache)
+    monkeypatch.setitem(sys.modules, "flash_attn", package)
     return calls
 
 

@@ -11,6 +11,7 @@ from stair.backbones.architecture import Architecture
 from stair.engines.base import Completion, FinishReason, Request, Usage
 from stair.engines.sampling import BatchSampler, unsound
 from stair.engines.transformers.decode_capture import DecodeCapture
+from stair.engines.transformers.flash_step import stepping
 from stair.engines.transformers.layer_masks import layer_masks
 from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
@@ -85,9 +86,7 @@ class Batch:
             heads = (facts.kv_heads, facts.head_dim)
             self._capture = DecodeCapture(attachment.layers, width, block, heads, parameter.dtype, self._device)
         self._logits = torch.zeros(width, facts.vocabulary, dtype=parameter.dtype, device=self._device)
-        # FlashAttention2 waits for the device to count the tokens that the mask shows.
-        recordable = self._device.type == "cuda" and model.config._attn_implementation != "flash_attention_2"
-        self._graph = StepGraph(recordable, self._cache.recording)
+        self._graph = StepGraph(self._device.type == "cuda", self._cache.recording)
         self._active = torch.zeros(width, dtype=torch.bool, device=self._device)
         self._drawn: list[int] = []
 
@@ -182,7 +181,7 @@ class Batch:
         ids = torch.tensor(self._drawn, device=self._device).masked_fill(~self._active, 0)[:, None]
         mask = self._cache.prepare(max(row.length for row in rows))
         wanted = self._capture is not None and any(row.request.capture is not None for row in rows)
-        forward, kind = self._forward, (mask.shape[-1], self._cache.capacity, 0)
+        forward, kind = self._forward, (self._cache.frontier.visible, self._cache.capacity, 0)
         if wanted:
             assert self._capture is not None
             self._capture.prepare(max(len(row.ids) - 1 for row in rows))
@@ -204,13 +203,14 @@ class Batch:
             return self._forward(ids, mask)
 
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self._model(
-            input_ids=ids,
-            attention_mask=layer_masks(self._model, mask, None),
-            position_ids=self._cache.frontier.positions[:, None],
-            past_key_values=self._cache,
-            use_cache=True,
-        ).logits[:, -1]
+        with stepping(self._model.config):
+            logits: torch.Tensor = self._model(
+                input_ids=ids,
+                attention_mask=layer_masks(self._model, mask, None),
+                position_ids=self._cache.frontier.positions[:, None],
+                past_key_values=self._cache,
+                use_cache=True,
+            ).logits[:, -1]
         return logits
 
     def _complete(self, row: Row, number: int, reason: FinishReason) -> Completion:
@@ -226,8 +226,7 @@ class Batch:
 def seen_as_invariant(dtype: torch.dtype) -> bool | None:
     """Return whether a response has the same tokens alone and in a batch; None where nobody has compared them.
 
-    Tests compare them in FP32 and FP64. In 16 bits near ties are frequent, and FlashAttention2 divides a row's keys by the
-    longest row of its batch.
+    Tests compare them in FP32 and FP64. In 16 bits near ties are frequent.
     """
     return True if dtype.itemsize >= 4 else None
 

@@ -171,15 +171,15 @@ class SlotCache(Cache):
     def prepare(self, longest: int) -> torch.Tensor:
         """Before a decoding step: room for every row's next token, and the mask over the visible positions.
 
-        `[rows, 1, 1, visible]`, additive; for FlashAttention2 `[rows, visible]`, True where a position is seen.
+        The mask is `[rows, 1, 1, visible]`, additive; for FlashAttention2 `[rows, 1, 1, 1]`, how many positions a row sees.
         """
         if longest > self._capacity:
             self._reserve(None, longest)
         self.frontier.visible = min(self._capacity, -(-longest // self._block) * self._block)
+        if self._config._attn_implementation == "flash_attention_2":
+            return (self.frontier.positions + 1).to(torch.int32)[:, None, None, None]
         places = torch.arange(self.frontier.visible, device=self.frontier.rows.device)
         hidden = places > self.frontier.positions[:, None]
-        if self._config._attn_implementation == "flash_attention_2":
-            return ~hidden
         first = next(layer for layer in self.layers if isinstance(layer, _AttentionSlots))
         assert first.keys is not None
         mask = torch.zeros(hidden.shape, dtype=first.keys.dtype, device=hidden.device)
