@@ -44,7 +44,7 @@ def main() -> None:
     options.add_argument("--layers", type=int, default=2, help="of the small shapes")
     options.add_argument("--vocabulary", type=int, default=1024, help="of the small shapes")
     options.add_argument("--dtype", choices=["float32", "bfloat16"], help="BF16 on a GPU, else FP32")
-    options.add_argument("--attention", choices=["sdpa", "flash_attention_2"], default="sdpa")
+    options.add_argument("--attention", choices=["auto", "sdpa", "flash_attention_2"], default="auto")
     options.add_argument("--rounds", type=int, default=2, help="each time is the least of so many")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--no-bars", action="store_true", help="set no limits; for sizes that are too small for them")
@@ -79,7 +79,8 @@ def record(shape: str, chosen: argparse.Namespace, measured: dict[str, Any], fig
     """Print and record what was measured."""
     size = f", hidden {chosen.hidden}, {chosen.layers} layers" if shape in SMALL else ""
     where = (
-        f"{shape}{size}, {chosen.dtype}, {chosen.problems} problems of {chosen.tokens} behind {chosen.prefix:,} tokens"
+        f"{shape}{size}, {chosen.dtype}, {measured['attention']}, {chosen.problems} problems of {chosen.tokens} behind "
+        f"{chosen.prefix:,} tokens"
     )
     seconds = measured["seconds"]
     print(where)
@@ -183,9 +184,10 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     estimate = replay_memory(
         model.config.to_dict(), prefix=chosen.prefix, rows=chosen.problems, columns=chosen.tokens, weights=0,
         tile=CPU_TILE if chosen.device == "cpu" else GPU_TILE, width=model.dtype.itemsize,
-        flash=chosen.attention == "flash_attention_2",
+        flash=model.config._attn_implementation == "flash_attention_2",
     )  # fmt: skip
-    return {"seconds": seconds, "measured": above, "estimate": sum(estimate.values()), "parts": estimate}
+    attention = str(model.config._attn_implementation)
+    return {"attention": attention, "seconds": seconds, "measured": above, "estimate": sum(estimate.values())}
 
 
 def _now(clock: Callable[[], float], device: str) -> float:

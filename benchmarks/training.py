@@ -167,7 +167,7 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     texts = ["user\n", "assistant\n", *(f"What is {a} + {b}? {a + b}" for a in range(20) for b in range(20))]
     tokenizer: Any = train_tokenizer(texts, vocabulary=300, thinking=thinking)
     renderer = Renderer(tokenizer, thinking=thinking, stop_ids=tokenizer.convert_tokens_to_ids(["<|im_end|>"]))
-    model = random_model(config, device, getattr(torch, chosen.dtype))
+    model = random_model(config, device, getattr(torch, chosen.dtype), "sdpa")
     student = Student.new(model, cast(Any, Settings(kind, layers)), "benchmark")
     # Real text, so that decoding and encoding an answer gives its own ids and the native model's states of it are reused.
     turns = []

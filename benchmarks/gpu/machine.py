@@ -14,6 +14,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from stair.engines.identity import attention_path
+
 PACKAGES = (
     *("torch", "triton", "transformers", "numpy", "safetensors", "tokenizers", "peft", "pytest"),
     *("flash-attn", "flash-linear-attention", "causal-conv1d"),
@@ -42,6 +44,7 @@ def facts(device: str) -> dict[str, str]:
             "GPU memory": f"{total / 2**30:.1f} GiB, {free / 2**30:.1f} GiB free at the start",
             "driver": _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
             "CUDA of torch": str(torch.version.cuda),
+            "attention in BF16": attention_path("auto", "bfloat16", device),
         }
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found |= {

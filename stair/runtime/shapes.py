@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
+from stair.engines.identity import attention_path
 
 _REDUCED: dict[str, Any] = {
     "vocab_size": 1024,
@@ -50,10 +51,14 @@ def controlled_layers(*, reduced: bool) -> tuple[int, ...]:
     return _REDUCED_LAYERS if reduced else CONTROLLED_LAYERS
 
 
-def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attention: str = "sdpa") -> Any:
-    """Return a frozen Transformers model of this configuration in eval mode, its weights drawn on the device."""
+def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attention: str = "auto") -> Any:
+    """Return a frozen Transformers model of this configuration in eval mode, its weights drawn on the device.
+
+    `attention` as in `transformers.attention`.
+    """
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    attention = attention_path(attention, str(dtype).removeprefix("torch."), device)
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.device(device):
         torch.manual_seed(0)

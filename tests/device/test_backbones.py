@@ -5,6 +5,8 @@ Small models with the published heads. Needs torch, Transformers and pytest; `ma
 
 from __future__ import annotations
 
+from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,13 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from stair.backbones.architecture import describe
+from stair.backbones.prefix import Prefix
 from stair.backbones.published import CONFIGS
 from stair.engines.base import Capture, Completion, Read, Replay, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine, step_graph
+from stair.measurement.categories import Turn
+from stair.measurement.probe import Probe
+from stair.measurement.turns import Turns
 from stair.method import Attachment, Bank, Reflector, RowControl, Segment, deviation
 from stair.method.differential import Backend
 from stair.training.activations import checkpointed
@@ -40,10 +46,11 @@ def no_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
-def random_model(config: dict[str, Any], dtype: torch.dtype, device: str) -> Any:
+def random_model(config: dict[str, Any], dtype: torch.dtype, device: str, attention: str = "sdpa") -> Any:
     """A model whose attention is not uniform; drawn on the CPU, so that devices agree."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float64)
+    model.config._attn_implementation = attention
     for parameter in model.parameters():
         if parameter.dim() == 2:
             torch.nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
@@ -69,13 +76,25 @@ def relative(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
-def test_a_saved_model_loads_decodes_and_captures_in_bf16_with_sdpa(config: dict[str, Any], tmp_path: Path) -> None:
+flash = pytest.param(
+    "flash_attention_2",
+    marks=pytest.mark.skipif(
+        DEVICE == "cpu" or find_spec("flash_attn") is None,
+        reason="FlashAttention2 needs a GPU and the package flash-attn",
+    ),
+)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", flash])
+def test_a_saved_model_loads_decodes_and_captures_in_bf16(
+    config: dict[str, Any], attention: str, tmp_path: Path
+) -> None:
     """Two turns in a batch: the second reads the bank of the first, and replay gives its states."""
     random_model(config, torch.bfloat16, "cpu").save_pretrained(tmp_path)
     engine = TransformersEngine.load(
-        tmp_path, dtype="bfloat16", device=DEVICE, attention="sdpa", tokens=500, layers=LAYERS, batch_width=3
+        tmp_path, dtype="bfloat16", device=DEVICE, attention=attention, tokens=500, layers=LAYERS, batch_width=3
     )
-    assert (engine.identity.dtype, engine.identity.attention) == ("bfloat16", "sdpa")
+    assert (engine.identity.dtype, engine.identity.attention) == ("bfloat16", attention)
     generator = torch.Generator().manual_seed(2)
     prompts = torch.randint(0, 500, (4, 70), generator=generator).tolist()
 
@@ -101,12 +120,15 @@ def test_a_saved_model_loads_decodes_and_captures_in_bf16_with_sdpa(config: dict
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records steps")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("dtype", "attention"),
+    [(torch.float32, "sdpa"), (torch.bfloat16, "sdpa"), pytest.param(torch.bfloat16, *flash.values, marks=flash.marks)],
+)
 def test_a_recorded_step_gives_the_bits_of_the_step_itself(
-    config: dict[str, Any], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], dtype: torch.dtype, attention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows come, grow beyond the cache's blocks and go; some capture, some do not."""
-    model = random_model(config, dtype, DEVICE)
+    model = random_model(config, dtype, DEVICE, attention)
     generator = torch.Generator().manual_seed(4)
     prompts = torch.randint(0, 500, (6, 40), generator=generator).tolist()
     lengths = (9, 90, 30, 61, 44, 17)
@@ -139,6 +161,37 @@ def test_a_recorded_step_gives_the_bits_of_the_step_itself(
 def captured(completion: Completion) -> Segment:
     assert completion.bank is not None
     return completion.bank
+
+
+def measured_cells(config: dict[str, Any], dtype: torch.dtype, device: str, attention: str) -> dict[str, Tensor]:
+    """Three problems of the crossed replay behind a history that grows from turn to turn."""
+    model = random_model({**config, "num_hidden_layers": 5}, dtype, device, attention)
+    generator = torch.Generator().manual_seed(6)
+
+    def drawn(count: int) -> tuple[int, ...]:
+        return tuple(torch.randint(0, 500, (count,), generator=generator).tolist())
+
+    history = drawn(300)
+    prefix = Prefix.empty(model)
+    for end in (70, 230, 300):
+        prefix = prefix.extended(history[:end])
+    problems = [Turn(drawn(count), (3, count - 5)) for count in (40, 60, 51)]
+    turns = Turns.pad(problems, rows=4, columns=60, device=device)
+    measured = Probe(model, LAYERS).measure(prefix, [position // 50 % 3 for position in range(300)], turns)
+    return {part.name: getattr(measured, part.name) for part in fields(measured)}
+
+
+@pytest.mark.parametrize("attention", ["sdpa", flash])
+def test_a_replayed_cell_in_bf16_errs_at_most_twice_as_much_as_eager_attention_on_a_cpu(
+    config: dict[str, Any], attention: str
+) -> None:
+    exact = measured_cells(config, torch.float64, "cpu", "eager")
+    plain = measured_cells(config, torch.bfloat16, "cpu", "eager")
+    found = measured_cells(config, torch.bfloat16, DEVICE, attention)
+    torch.testing.assert_close(found["masses"].sum(-1), torch.ones_like(found["masses"].sum(-1)))
+    for name, wanted in exact.items():
+        if name != "embedding":  # a mean of given numbers, of which BF16 rounds none away
+            assert relative(found[name], wanted) <= 2.0 * relative(plain[name], wanted), name
 
 
 def turn_with_gradient(
