@@ -9,7 +9,7 @@
 # make test-reproduced   checks the finished tiny run against docs/tiny.md, and its seconds against docs/budget.md
 # make test-slurm        a real Slurm cluster on this machine: the smoke run through faults, compared with a local run (root; installs Debian's Slurm where it is absent)
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
-# make gpu         tests and measurements on one GPU in 11 minutes (MINUTES), with the torch of PYTHON; writes OUT (docs/gpu.md)
+# make gpu         tests and measurements on one GPU in 11 minutes (MINUTES; PARTS="read decode": these alone), with the torch of PYTHON; writes OUT (docs/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
 # make lint        formatting, types, imports, the workflow's style
 # make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); all targets but gpu and sglang-env build it first
@@ -109,7 +109,7 @@ test-slurm: $(READY)
 gpu:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: %s is Python %s, expected 3.11 or later; name another \
 	interpreter with PYTHON=" % (sys.executable, sys.version.split()[0]))'
-	@$(PYTHON) -m benchmarks.gpu --device "$(GPU_DEVICE)" $(if $(OUT),--out "$(OUT)") $(if $(MINUTES),--minutes "$(MINUTES)")
+	@$(PYTHON) -m benchmarks.gpu --device "$(GPU_DEVICE)" $(if $(OUT),--out "$(OUT)") $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(PARTS),--only $(PARTS))
 
 test-faults: $(READY)
 	$(VENV)/bin/python -m pytest -m faults -n 2 --dist loadfile

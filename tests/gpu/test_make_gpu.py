@@ -25,7 +25,7 @@ NO_TIME = "MINUTES=0.1"
 
 def environment(**variables: str) -> dict[str, str]:
     # A make that runs these tests would hand its variables and its level on.
-    own = ("OUT", "DEVICE", "MINUTES", "PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
+    own = ("OUT", "DEVICE", "MINUTES", "PARTS", "PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
     inherited = {key: value for key, value in os.environ.items() if key not in own}
     return {**inherited, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables}
 
@@ -54,7 +54,7 @@ def test_every_part_runs_on_a_cpu_and_writes_the_page(bare_python: Path, tmp_pat
     for part in PARTS:
         assert f"| {part.name} | {part.what} | ran | " in text
     kernels = 4 if find_spec("triton") else 0
-    backbones, objective = 4, 2  # of the objective's tests, as many more wait for a GPU
+    backbones, objective = 6, 2  # of the objective's tests, as many more wait for a GPU
     assert f"| tests passed | {kernels + backbones + objective} | tests |" in text
     assert "| tests failed | 0 | tests |" in text
     for figure in (
@@ -101,6 +101,12 @@ def test_the_page_goes_into_a_folder_that_the_environment_names(bare_python: Pat
     assert done.stdout.splitlines()[-1].endswith(f"the page is {tmp_path / 'gpu.md'}")
     assert "of 0:06]" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["gpu.md"]
+
+
+def test_some_of_the_parts_are_chosen_by_name(bare_python: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.md"
+    done = make_gpu(NO_TIME, "DEVICE=cpu", "PARTS=read 'loss, 9B'", f"PYTHON={bare_python}", f"OUT={out}")
+    assert done.stdout.splitlines()[-1].endswith(f"0 of 2 parts ran, not whole: read, loss, 9B; the page is {out}")
 
 
 def test_a_python_without_torch_is_one_line(tmp_path: Path) -> None:
