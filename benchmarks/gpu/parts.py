@@ -32,7 +32,7 @@ PARTS = (
         "The kernels against the equations; the objective in BF16; each architecture loaded in BF16 with SDPA, decoded, "
         "replayed and trained.",
         "benchmarks.gpu.device_tests",
-        95,
+        150,
         cuda="",
         cpu="--select 'plain or launches or one_pass or bf16 or bfloat16'",
     ),
@@ -40,7 +40,7 @@ PARTS = (
         "read",
         "The differential read beside one flash read of the same bank, and the prefill that it adds to a model.",
         "benchmarks.read",
-        100,
+        95,
         cuda="--device cuda --banks 8192 80700 --prompts 64 256 1024 --least-seconds 0.5 "
         "--prefill qwen3.5-4b qwen3-4b-instruct",
         cpu="--shapes qwen3-4b --banks 128 256 --prompts 8 16 --rounds 1 --least-seconds 0 --backward "
@@ -50,7 +50,7 @@ PARTS = (
         "decode",
         "Decoding one response and a batch, natively and with STAIR and capture.",
         "benchmarks.decode",
-        90,
+        55,
         cuda="--device cuda --shapes qwen3-4b-instruct --batch 1 64 --prompt 128 --tokens 48 --rounds 1 --loop 1",
         cpu="--shapes tiny-qwen3 --batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
     ),
@@ -58,7 +58,7 @@ PARTS = (
         "decode, Qwen3.5",
         "The same of a model with linear attention, which needs flash-linear-attention for its speed.",
         "benchmarks.decode",
-        45,
+        40,
         cuda="--device cuda --shapes qwen3.5-4b --batch 16 --prompt 128 --tokens 48 --rounds 1 --loop 1",
         cpu="--shapes tiny-qwen3.5 --batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
     ),
@@ -67,7 +67,7 @@ PARTS = (
         "The runtime study's own measurements at Qwen3.5-4B's shape: transfer, prefill and decoding behind a bank of the "
         "paper's median length.",
         "benchmarks.runtime",
-        75,
+        65,
         cuda="--device cuda",
         cpu="--entries 300 --prefix 100 --tokens 4 --repetitions 1",
     ),

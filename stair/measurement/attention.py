@@ -9,6 +9,7 @@ category is one slice. All problems meet the prefix's keys in the same product.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,21 +27,20 @@ _CURRENT = CATEGORIES.index("current")
 
 @dataclass(frozen=True)
 class Sources:
-    """A prefix's positions by category: `order` sorts them, `slices` are the categories in that order."""
+    """A prefix's positions by category: `order` sorts them, `slices` are the categories in that order, `ends` their ends."""
 
     order: Tensor
     slices: tuple[slice, ...]
+    ends: Tensor
 
     @classmethod
     def of(cls, categories: Sequence[int], device: torch.device) -> Sources:
         """From the index in CATEGORIES of every position of a prefix."""
         assert all(0 <= category < _CURRENT for category in categories), "a prefix has no current turn"
         of_positions = torch.tensor(categories, dtype=torch.long, device=device)
-        ends = torch.bincount(of_positions, minlength=_CURRENT).cumsum(0).tolist()
-        return cls(
-            of_positions.argsort(stable=True),
-            tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False)),
-        )
+        ends = torch.bincount(of_positions, minlength=_CURRENT).cumsum(0)
+        bounds = [0, *ends.tolist()]
+        return cls(of_positions.argsort(stable=True), tuple(map(slice, bounds, bounds[1:])), ends)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,12 @@ def attend(
     """Return the masses [B, 4], and the reads [B, 4, hidden] where an output projection is given.
 
     `weights_BT` are the weights of the mean over a problem's body tokens: 1 / |T_x| in the body, zero elsewhere.
+    On a GPU with Triton, masses alone come from `mass_kernel`.
     """
+    if output_projection is None and _has_kernel(layer):
+        from stair.measurement import mass_kernel
+
+        return mass_kernel.masses(layer, sources, weights_BT), None
     problems, heads, _, head_dim = layer.q_BHTD.shape
     tiles = _Tiles(layer, sources, weights_BT, tile_bytes or (GPU_TILE if layer.q_BHTD.is_cuda else CPU_TILE))
     average = torch.zeros(problems, heads, tiles.width, dtype=tiles.dtype, device=layer.q_BHTD.device)
@@ -90,6 +95,14 @@ def attend(
     if output_projection is None:
         return masses, None
     return masses, read.flatten(2) @ output_projection.to(tiles.dtype).mT
+
+
+def _has_kernel(layer: Layer) -> bool:
+    if not layer.q_BHTD.is_cuda or importlib.util.find_spec("triton") is None:
+        return False
+    from stair.measurement import mass_kernel
+
+    return mass_kernel.takes(layer)
 
 
 class _Tiles:
