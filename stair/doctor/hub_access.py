@@ -12,7 +12,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.doctor.finding import Finding
 from stair.graph.artifacts import Artifacts
-from stair.hub.fetch import DownloadPlan, bytes_text, download_plans
+from stair.hub.download_plan import DownloadPlan, bytes_text, download_plans
 from stair.hub.revisions import Source, hub_sources, read_lock, read_mark
 
 _SECONDS = 2.0

@@ -1,71 +1,21 @@
-"""Fetching models and data sets from the hub: the only code that uses the network."""
+"""Fetching models and data sets from the hub: downloads, completion marks, and the lock file of commits."""
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.hub.download import download, incomplete_path
+from stair.hub.download import download
+from stair.hub.download_plan import DownloadPlan, bytes_text, check_space, download_plans, first_line, print_sizes
 from stair.hub.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
 from stair.jobs.progress import Progress
 from stair.records.files import write_json, write_json_if_changed
-
-_MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
-_SPARE_BYTES = 1 << 30
-"""Bytes that must stay free on the disk."""
-
-
-@dataclass(frozen=True)
-class HubFile:
-    """A file of a repository at a commit."""
-
-    name: str
-    bytes: int
-    sha256: str | None
-    """Known for large files."""
-    git_sha1: str | None
-    """Git's digest of the content, known for small files."""
-
-    @property
-    def digest(self) -> str:
-        """Names the content."""
-        return self.sha256 or self.git_sha1 or hashlib.sha256(self.name.encode()).hexdigest()
-
-    def bytes_present(self, folder: Path) -> int:
-        """The bytes on this disk, of the complete file or of a partial download."""
-        if _has_size(folder / self.name, self):
-            return self.bytes
-        incomplete = incomplete_path(folder, self.digest)
-        return min(incomplete.stat().st_size, self.bytes) if incomplete.is_file() else 0
-
-
-@dataclass
-class DownloadPlan:
-    """The files to download from one source."""
-
-    source: Source
-    commit: str
-    files: list[HubFile] = field(default_factory=list)
-
-    @property
-    def bytes(self) -> int:
-        """The size of all files."""
-        return sum(file.bytes for file in self.files)
-
-    @property
-    def missing_bytes(self) -> int:
-        """The bytes that are not on this disk yet."""
-        return sum(file.bytes - file.bytes_present(self.source.folder) for file in self.files)
 
 
 def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
@@ -117,8 +67,8 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     plans, faults = download_plans(incomplete, lock, lock_path)
     if faults:
         raise ValueError("; ".join(faults))
-    _print_sizes(plans)
-    _check_space(plans, Path(config.hub.cache))
+    print_sizes(plans)
+    check_space(plans, Path(config.hub.cache))
     total, fetched = sum(plan.missing_bytes for plan in plans), 0
     progress = Progress(paths.progress, "fetch", _megabytes(total), "MB")
     for plan in plans:
@@ -129,15 +79,6 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
         _write_mark(plan.source, plan.commit, files)
         fetched += missing
         print(f"{plan.source.name}: complete, {bytes_text(fetched)} of {bytes_text(total)} fetched", flush=True)
-
-
-def bytes_text(count: int) -> str:
-    """A size for people, such as 24.1 MB."""
-    size, units = float(count), iter(("B", "KB", "MB", "GB", "TB"))
-    unit = next(units)
-    while size >= 1000 and unit != "TB":
-        size, unit = size / 1000, next(units)
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def _megabytes(count: int) -> int:
@@ -211,102 +152,6 @@ def _set_times(source: Source, files: Files) -> None:
             os.utime(source.folder / name, ns=(marked, marked))
 
 
-def download_plans(
-    sources: list[Source], lock: dict[str, dict[str, Any]], lock_path: Path
-) -> tuple[list[DownloadPlan], list[str]]:
-    """The files of each source at its locked or configured commit, and one line for every source without access."""
-    from huggingface_hub import HfApi
-
-    api, plans, faults = HfApi(), [], []
-    for source in sources:
-        entry = lock.get(source.locked_as)
-        locked = entry["commit"] if entry else None
-        revision = f"{locked}, which {lock_path} has recorded" if locked else str(source.revision or "main")
-        try:
-            plans.append(_one_line_errors(source, revision, lambda: _plan(api, source, locked)))  # noqa: B023
-        except ValueError as error:
-            faults.append(str(error))
-    return plans, faults
-
-
-def _plan(api: Any, source: Source, locked: str | None) -> DownloadPlan:
-    kind = "dataset" if source.dataset else "model"
-    api.auth_check(source.repository, repo_type=kind)
-    info = api.repo_info(source.repository, repo_type=kind, revision=locked or source.revision, files_metadata=True)
-    if locked and info.sha != locked:
-        raise ValueError(f"{source.name}: the hub gives {info.sha} of {source.repository} where {locked} was recorded")
-    files = [
-        HubFile(entry.rfilename, entry.size or 0, entry.lfs.sha256 if entry.lfs else None, entry.blob_id)
-        for entry in info.siblings
-    ]
-    if source.file is not None:
-        chosen = [file for file in files if file.name == source.file]
-        if not chosen:
-            names = ", ".join(file.name for file in files)
-            raise ValueError(
-                f"{source.name}.file: {source.repository} has no {source.file} at {info.sha} (it has: {names})"
-            )
-    else:
-        chosen = [file for file in files if any(fnmatch(file.name, pattern) for pattern in _MODEL_FILES)]
-        chosen = [file for file in chosen if "/" not in file.name]
-        if not any(file.name == "config.json" for file in chosen):
-            raise ValueError(f"{source.name}: {source.repository} holds no model (there is no config.json)")
-    return DownloadPlan(source, str(info.sha), chosen)
-
-
-def _one_line_errors(source: Source, revision: str, request: Callable[[], DownloadPlan]) -> DownloadPlan:
-    """Sends a request to the hub; turns each of its errors into one line with the remedy."""
-    from huggingface_hub import constants
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    try:
-        return request()
-    except GatedRepoError:
-        page = f"{constants.ENDPOINT}/{source.page}"
-        raise ValueError(
-            f"{source.name}: {source.repository} is gated and this account has no access: accept its conditions at {page}, "
-            "then give a token (run 'hf auth login', or set HF_TOKEN) and fetch again"
-        ) from None
-    except RevisionNotFoundError:
-        raise ValueError(f"{source.name}.revision: {source.repository} has no {revision}") from None
-    except RepositoryNotFoundError:
-        raise ValueError(
-            f"{source.name}.repository: {constants.ENDPOINT}/{source.page} does not exist, or is private and needs a token"
-        ) from None
-    except HfHubHTTPError as error:
-        raise ValueError(f"{source.name}: the hub refused {source.repository}: {_line(error)}") from None
-    except ValueError:
-        raise
-    except Exception as error:  # the HTTP client's own exceptions share no base with the library's
-        raise ValueError(f"{source.name}: {constants.ENDPOINT} does not answer ({_line(error)})") from error
-
-
-def _print_sizes(plans: list[DownloadPlan]) -> None:
-    print("To fetch:")
-    for plan in plans:
-        files = plan.source.file or f"{len(plan.files)} files"
-        present = plan.bytes - plan.missing_bytes
-        note = f", {bytes_text(present)} of it here" if present else ""
-        print(f"  {bytes_text(plan.bytes):>9}  {plan.source.repository} at {plan.commit[:12]}: {files}{note}")
-    print(f"  {bytes_text(sum(plan.bytes for plan in plans)):>9}  in all", flush=True)
-
-
-def _check_space(plans: list[DownloadPlan], cache: Path) -> None:
-    needed = sum(plan.missing_bytes for plan in plans)
-    existing = next(folder for folder in (cache.absolute(), *cache.absolute().parents) if folder.is_dir())
-    free = shutil.disk_usage(existing).free
-    if needed + _SPARE_BYTES > free:
-        raise ValueError(
-            f"hub.cache: {cache} needs {bytes_text(needed)} more, beside {bytes_text(_SPARE_BYTES)} that stay free, and "
-            f"{existing} has {bytes_text(free)} free; make room, or set hub.cache to a larger disk"
-        )
-
-
 def _download(plan: DownloadPlan, progress: Callable[[int], None]) -> Files:
     """Downloads the files of one source; returns their sizes and SHA-256. `progress` is called with the bytes received."""
     source, fetched, received = plan.source, {}, 0
@@ -314,7 +159,7 @@ def _download(plan: DownloadPlan, progress: Callable[[int], None]) -> Files:
         path = source.folder / file.name
         missing = file.bytes - file.bytes_present(source.folder)
         offset = received - (file.bytes - missing)
-        if (sha256 := _digest(path, file)) is not None:
+        if (sha256 := file.checked_sha256(source.folder)) is not None:
             fetched[file.name] = {"bytes": file.bytes, "sha256": sha256}
             continue
         path.unlink(missing_ok=True)
@@ -331,10 +176,10 @@ def _download(plan: DownloadPlan, progress: Callable[[int], None]) -> Files:
             )
         except Exception as error:  # the HTTP client's own exceptions share no base with the library's
             raise ValueError(
-                f"{source.name}: {file.name} of {source.repository} broke off ({_line(error)}); the partial download is kept, "
-                "fetch again to resume it"
+                f"{source.name}: {file.name} of {source.repository} broke off ({first_line(error)}); the partial download is "
+                "kept, fetch again to resume it"
             ) from error
-        if (sha256 := _digest(path, file)) is None:
+        if (sha256 := file.checked_sha256(source.folder)) is None:
             path.unlink()
             raise ValueError(
                 f"{source.name}: {path} is not what {source.repository} holds; it was removed, fetch again"
@@ -342,24 +187,6 @@ def _download(plan: DownloadPlan, progress: Callable[[int], None]) -> Files:
         fetched[file.name] = {"bytes": file.bytes, "sha256": sha256}
         received += missing
     return fetched
-
-
-def _digest(path: Path, file: HubFile) -> str | None:
-    """The SHA-256 of a file in the cache; None if it is absent or differs from the hub's."""
-    if not _has_size(path, file):
-        return None
-    sha256, git = hashlib.sha256(), hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
-    with open(path, "rb") as handle:
-        while block := handle.read(1 << 22):
-            sha256.update(block)
-            if file.sha256 is None:
-                git.update(block)
-    expected, actual = (file.sha256, sha256.hexdigest()) if file.sha256 else (file.git_sha1, git.hexdigest())
-    return sha256.hexdigest() if expected in (None, actual) else None
-
-
-def _has_size(path: Path, file: HubFile) -> bool:
-    return path.is_file() and path.stat().st_size == file.bytes
 
 
 def _record(lock_path: Path, source: Source, commit: str, files: Files) -> None:
@@ -392,7 +219,3 @@ def _locked_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

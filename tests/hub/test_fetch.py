@@ -18,7 +18,8 @@ from stair.backbones.revision import revision_digests, revision_files
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
 from stair.data import stage
-from stair.hub.fetch import _record, bytes_text
+from stair.hub.download_plan import bytes_text
+from stair.hub.fetch import _record
 from stair.hub.revisions import check_contents, hub_sources
 from stair.jobs.interruption import EXIT_AGAIN
 from stair.workflow.input_checks import check_inputs
