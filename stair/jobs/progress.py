@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from stair.records.files import replacing
 
@@ -117,3 +119,41 @@ class Progress:
                     }
                 )
             )
+
+
+@dataclass(frozen=True)
+class ProgressFile:
+    """The content of a job's progress file."""
+
+    done: int
+    total: int
+    unit: str
+    note: str
+    seconds: float
+    """Since the job started this time."""
+    updated: float
+    """When it was written, in seconds since the epoch."""
+    fresh: int = 0
+    """Units finished since this start."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers of `Progress.beat`."""
+
+    @property
+    def share(self) -> float:
+        """The finished share of the work, 0 to 1."""
+        return min(1.0, self.done / self.total) if self.total else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The estimate at the pace of this start; None before its first finished unit."""
+        return self.seconds / self.fresh * (self.total - self.done) if self.fresh else None
+
+
+def read_progress(path: Path) -> ProgressFile | None:
+    """A progress file's content; None if there is none that can be read."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    known = {each.name for each in fields(ProgressFile)}
+    return ProgressFile(**{name: value for name, value in content.items() if name in known})

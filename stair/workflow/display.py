@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -18,7 +17,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from stair.graph.outputs import OUTPUTS
-from stair.jobs.progress import duration
+from stair.jobs.progress import duration, read_progress
 from stair.workflow import driven_run
 from stair.workflow.driver_lease import holds_run
 from stair.workflow.job_logs import GROUP_MESSAGE, NOT_STARTED, explain, full_disk, logs_since, refusal
@@ -238,13 +237,11 @@ class LogHandler(LogHandlerBase):
         name = _PROGRESS.get(job.rule)
         if name is None or driven_run.current is None:
             return 0.0
-        path = driven_run.current.paths.progress_of(name.format(**job.wildcards))
-        try:
-            state = json.loads(path.read_text())
-        except (OSError, ValueError):
+        progress = read_progress(driven_run.current.paths.progress_of(name.format(**job.wildcards)))
+        if progress is None:
             return 0.0
-        fresh = state["updated"] >= time.time() - (time.monotonic() - job.started) - 1
-        return min(1.0, state["done"] / state["total"]) if fresh and state["total"] else 0.0
+        fresh = progress.updated >= time.time() - (time.monotonic() - job.started) - 1
+        return progress.share if fresh else 0.0
 
     def _time_left(self) -> str:
         done, total = self._seconds_done()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -16,6 +15,7 @@ from stair.graph import job_inputs
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 from stair.jobs.leases import living
+from stair.jobs.progress import read_progress
 from stair.workflow.driver_lease import run_holder
 from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
 from stair.workflow.journal import Entry, JobName, job_name, read_journal
@@ -150,25 +150,20 @@ class _States:
 
     def _progress(self, place: _Place) -> Job | None:
         """A job by its progress file; None without one."""
-        if place.progress is None:
+        progress = read_progress(place.progress) if place.progress is not None else None
+        if progress is None:
             return None
-        try:
-            progress: dict[str, Any] = json.loads(place.progress.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        done, total, fresh = progress["done"], progress["total"], progress.get("fresh", 0)
-        alive = self._now - progress["updated"] < QUIET_SECONDS
-        state: State = "done" if done >= total else "running" if alive else "quiet"
-        job = Job(place.name, state, done, total, progress["unit"], seconds=progress["seconds"])
+        alive = self._now - progress.updated < QUIET_SECONDS
+        state: State = "done" if progress.done >= progress.total else "running" if alive else "quiet"
+        job = Job(place.name, state, progress.done, progress.total, progress.unit, seconds=progress.seconds)
         if state != "running":
             return job
-        numbers = progress.get("facts", {})
         return replace(
             job,
-            tokens_per_s=numbers.get("tokens_per_s"),
-            running=numbers.get("running"),
-            seconds_left=progress["seconds"] / fresh * (total - done) if fresh else None,
-            note=progress["note"],
+            tokens_per_s=progress.facts.get("tokens_per_s"),
+            running=progress.facts.get("running"),
+            seconds_left=progress.seconds_left,
+            note=progress.note,
         )
 
     def _in_queue(self, place: _Place, entry: Entry, queued: QueueEntry) -> Job:

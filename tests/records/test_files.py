@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stair.jobs.progress import Progress, duration
+from stair.jobs.progress import Progress, duration, read_progress
 from stair.records.files import replacing, write_text_if_changed
 from stair.records.manifest import manifest_path, write_manifest
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
@@ -226,8 +226,11 @@ def test_progress_counts_from_what_was_done_before(tmp_path: Path, capsys: pytes
     assert "6 of 10" in progress.line()
     assert " left · 50 tokens/s" in progress.line()
     progress.set(10)
-    told = json.loads((tmp_path / "evaluation.m.b.c.0.json").read_text())
-    assert (told["done"], told["total"], told["unit"]) == (10, 10, "responses")
+    written = read_progress(progress.path)
+    assert written is not None
+    assert (written.done, written.total, written.unit, written.fresh) == (10, 10, "responses", 6)
+    assert (written.share, written.seconds_left) == (1.0, 0.0)
+    assert read_progress(tmp_path / "absent.json") is None
     assert "10 of 10 responses (100%)" in capsys.readouterr().err
 
 
