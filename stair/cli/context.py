@@ -31,7 +31,7 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
             checksum. Stages check files from outside.
     """
     from stair.graph.artifacts import Artifacts
-    from stair.graph.verify import damage  # imports PyArrow
+    from stair.graph.integrity import damage  # imports PyArrow
 
     settings, paths = open_run(run)
     # An unneeded job may be run too. Inputs are those of the graph that leaves unneeded jobs out: a table of a restored

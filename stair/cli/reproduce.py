@@ -165,7 +165,7 @@ def _run_to_the_end(words: Callable[[], list[str]], paths: RunPaths, cluster: Cl
 
 def _check_tables(config: Config, paths: RunPaths) -> None:
     """Refuses CSVs that were edited: the comparison and the claims are made from them."""
-    from stair.graph.verify import damage
+    from stair.graph.integrity import damage
 
     files = (file for file in Artifacts(config, paths).by_file if file.suffix == ".csv")
     if edited := damage(config, paths, files):

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from stair.graph.artifacts import Artifact
+from stair.graph.integrity import Finding
 from stair.graph.recorded_origin import COPIED_FROM, missing_note, name_in_run, read_manifest
 from stair.graph.result_settings import CODE
-from stair.graph.verify import Finding, Verification
+from stair.graph.verify import Verification
 
 
 @dataclass

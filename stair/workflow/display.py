@@ -297,7 +297,7 @@ def _damage(job: _Job | None) -> str:
     """The damaged input that a job failed on; libraries may not even name the file."""
     if job is None or driven_run.current is None:
         return ""
-    from stair.graph.verify import damage  # imports PyArrow
+    from stair.graph.integrity import damage  # imports PyArrow
 
     return damage(driven_run.current.config, driven_run.current.paths, map(Path, job.inputs))
 
