@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from stair.cli.reproduce import project_root, reproduce
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
 from stair.graph.outputs import NEEDED, OUTPUTS
-from stair.graph.restore import restore
+from stair.graph.restore import Outcome, restore
 from stair.graph.run import Run
 from stair.records.files import write_text_if_changed
 from stair.records.unpacking import opened
@@ -36,20 +37,7 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
             raise ConfigError(f"{archive} is an archive of the run '{archived}', not of '{config.run}'")
         write_text_if_changed(paths.resolved, dump(config))
         outcomes = restore(config, paths, folder)
-        rejected: dict[str, list[str]] = {}
-        for outcome in outcomes:
-            if outcome.reason:
-                rejected.setdefault(outcome.reason, []).append(outcome.name)
-        for reason, names in rejected.items():
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            print(f"not restored: {names[0]}{more}: {reason}", file=sys.stderr)
-        if rejected:
-            print(
-                "to use them, check out the version of the project that made the archive, or fetch a damaged archive again; "
-                f"to compute them instead: stair restore {archive} --run {paths.folder}, then stair reproduce --run {name}",
-                file=sys.stderr,
-            )
-            raise SystemExit(1)
+        _refuse_rejected(outcomes, archive, paths, name)
         print(f"{sum(outcome.restored for outcome in outcomes)} outputs of {archive} restored in {paths.folder}")
         restored = Run(config, paths)
         if lacking := [*NEEDED.used_models(restored), *NEEDED.trained_models(restored)]:
@@ -58,7 +46,26 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
                 f"make reproduce RUN={name}"
             )
         reproduce(name, go=True, target="all", cores=cores, settings=[])
-        _compare(restored, RunPaths(folder))
+        report(compare(restored, RunPaths(folder)), paths.folder)
+
+
+def _refuse_rejected(outcomes: list[Outcome], archive: Path, paths: RunPaths, name: str) -> None:
+    """Prints the rejected outputs by their reasons, with the remedies; exits with 1 if there are any."""
+    rejected: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.reason:
+            rejected.setdefault(outcome.reason, []).append(outcome.name)
+    if not rejected:
+        return
+    for reason, names in rejected.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        print(f"not restored: {names[0]}{more}: {reason}", file=sys.stderr)
+    print(
+        "to use them, check out the version of the project that made the archive, or fetch a damaged archive again; "
+        f"to compute them instead: stair restore {archive} --run {paths.folder}, then stair reproduce --run {name}",
+        file=sys.stderr,
+    )
+    raise SystemExit(1)
 
 
 def _run_of(folder: Path, archive: Path) -> str:
@@ -83,17 +90,43 @@ def compared_files(run: Run) -> list[Path]:
     ]
 
 
-def _compare(run: Run, archive: RunPaths) -> None:
-    """Compares tables, figures, comparison and claims with the archive's, byte for byte; exits with 1 if a file differs."""
-    names = compared_files(run)
-    known = [name for name in names if (archive.folder / name).is_file()]
-    other = [name for name in known if (archive.folder / name).read_bytes() != (run.paths.folder / name).read_bytes()]
-    print(f"{len(known) - len(other)} of {len(known)} files of tables, figures and comparison are those of the archive")
-    if absent := sorted(set(names) - set(known)):
+class Comparison(NamedTuple):
+    """The compared files of a run beside those of its archive, below their folders."""
+
+    equal: list[Path]
+    different: list[Path]
+    absent: list[Path]
+    """Not in the archive."""
+
+
+def compare(run: Run, archive: RunPaths) -> Comparison:
+    """Compares the tables, figures, comparison and claims of a run with the archive's, byte for byte."""
+    comparison = Comparison([], [], [])
+    for name in compared_files(run):
+        here, archived = run.paths.folder / name, archive.folder / name
+        if not archived.is_file():
+            comparison.absent.append(name)
+        elif here.read_bytes() == archived.read_bytes():
+            comparison.equal.append(name)
+        else:
+            comparison.different.append(name)
+    return comparison
+
+
+def report(comparison: Comparison, folder: Path) -> None:
+    """Prints the result of a comparison with the run in `folder`.
+
+    Raises:
+        SystemExit: 1 where a file differs.
+    """
+    equal, different, absent = comparison
+    total = len(equal) + len(different)
+    print(f"{len(equal)} of {total} files of tables, figures and comparison are those of the archive")
+    if absent:
         more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-        listed = ", ".join(map(str, absent[:3]))
+        listed = ", ".join(map(str, sorted(absent)[:3]))
         print(f"not in the archive, so not compared: {listed}{more}", file=sys.stderr)
-    for name in other:
-        print(f"differs from the archive's: {run.paths.folder / name}", file=sys.stderr)
-    if other:
+    for name in different:
+        print(f"differs from the archive's: {folder / name}", file=sys.stderr)
+    if different:
         raise SystemExit(1)
