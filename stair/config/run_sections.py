@@ -1,0 +1,174 @@
+"""The sections of a run's configuration, and the facts that follow from several of them."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field
+
+from stair.config.backbones import Model
+from stair.config.claim_bounds import ClaimBounds
+from stair.config.controls import Controls
+from stair.config.datasets import Benchmark, Hub, TrainingPool
+from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
+from stair.config.evaluation import Condition, Evaluation, Overview, Transitions
+from stair.config.field_types import Key, Strict, Text, Texts
+from stair.config.replay import Replay
+from stair.config.runtime import Runtime
+from stair.config.sessions import Rollouts, Sessions
+from stair.config.training import Controller, Training
+from stair.core import ReadSpecification
+
+
+class RunSections(Strict):
+    """The sections of a run; `Config` adds the checks that need several of them."""
+
+    run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
+    results: Text = Field("results", description="The folder that holds all runs.")
+    hub: Hub = Field(default_factory=Hub, description="Models and data sets from the hub.")
+    reuse: Texts = Field(
+        (), description="Runs, by name or folder, whose finished work is taken where it is the same as this run's."
+    )
+    expensive: bool = Field(True, description="Whether `make reproduce` asks for GO=1 before it starts this run.")
+    note: str | None = Field(None, description="A sentence that stands under every table of this run.")
+    models: dict[Key, Model] = Field(min_length=1, description="The backbones.")
+    prompts: dict[Key, str] = Field(description="User messages; {problem} is replaced by the problem's text.")
+    training_pool: TrainingPool = Field(description="The training problems.")
+    benchmarks: dict[Key, Benchmark] = Field(min_length=1, description="The evaluation sets.")
+    rollouts: Rollouts = Field(description="Training responses.")
+    sessions: Sessions = Field(default_factory=Sessions, description="Orders of sessions.")
+    controllers: dict[Key, Controller] = Field(description="What is trained.")
+    training: Training = Field(description="Settings that all controllers share.")
+    conditions: dict[Key, Condition] = Field(description="What is evaluated; none in a run that only measures.")
+    evaluation: Evaluation = Field(description="Continuous evaluation.")
+    # Optional, so that runs that were resolved before it existed are still read.
+    replay: Replay | None = Field(None, description="The crossed replay; null is none.")
+    runtime: Runtime | None = Field(None, description="The runtime study; null is none.")
+    controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
+    transitions: Transitions = Field(description="Where answer transitions are counted.")
+    overview: Overview = Field(description="Figure overview.")
+    claims: ClaimBounds = Field(
+        default_factory=ClaimBounds, description="Bounds of the paper's claims that the paper states without a number."
+    )
+    transformers: TransformersEngine = Field(description="The Transformers engine.")
+    sglang: SGLangEngine = Field(default_factory=SGLangEngine, description="The SGLang engine.")
+    expected_seconds: dict[str, float] = Field(
+        default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
+    )
+
+    def shared_t1(self) -> Self:
+        """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.
+
+        `conditions`, and the evaluation's `seed`, `shards` and `missing`, are the study's. Everything that works on the
+        conditions of a configuration works on the study's.
+        """
+        controls = self.controls
+        if controls is None:
+            return self.model_copy(update={"conditions": {}})
+        conditions = {
+            key: item.model_copy(
+                update={
+                    "models": tuple(name for name in controls.models if item.models is None or name in item.models),
+                    "benchmarks": tuple(
+                        name for name in (controls.benchmark,) if item.benchmarks is None or name in item.benchmarks
+                    ),
+                }
+            )
+            for key, item in controls.conditions.items()
+        }
+        own = {"seed": controls.seed, "shards": controls.shards, "missing": controls.missing}
+        return self.model_copy(update={"conditions": conditions, "evaluation": self.evaluation.model_copy(update=own)})
+
+    @property
+    def only_measures(self) -> bool:
+        """Whether the run has no stage but the runtime study of random weights: no data, training or responses."""
+        synthetic = self.runtime is not None and self.runtime.synthetic is not None
+        return synthetic and not self.conditions and not self.controllers and self.controls is None
+
+    def missing_from(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], tuple[int, str]]:
+        """The entries of `evaluation.missing` for one condition: (turn, reason) by (session, sample)."""
+        return {
+            (gap.session, gap.sample): (gap.turn, gap.reason)
+            for gap in self.evaluation.missing
+            if (gap.model, gap.benchmark, gap.condition) == (model, benchmark, condition)
+        }
+
+    def cut_trajectories(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], int]:
+        """The first turn that may be missing in a condition, by (session, sample).
+
+        A missing T1 that the condition reuses takes all turns.
+        """
+        source = self.conditions[condition].first_turn
+        own = {place: turn for place, (turn, _) in self.missing_from(model, benchmark, condition).items()}
+        reused = dict.fromkeys(self.missing_from(model, benchmark, source), 1) if source is not None else {}
+        return own | reused
+
+    def engine_for(self, model: str, benchmark: str) -> EngineName:
+        """The engine of all conditions of a model on a benchmark."""
+        return self.evaluation.engine_changes.get(model, {}).get(benchmark, self.evaluation.engine)
+
+    def reads_bank(self, condition: str) -> bool:
+        """Whether a condition's controller reads a bank."""
+        controller = self.conditions[condition].controller
+        return controller is not None and self.controllers[controller].reads
+
+    def acts(self, condition: str) -> bool:
+        """Whether a condition's controller acts during prefill: it reads a bank, or scales the attention output."""
+        controller = self.conditions[condition].controller
+        return controller is not None and self.controllers[controller].controls
+
+    def read_specification(self, condition: str) -> ReadSpecification:
+        """How a condition reads its bank.
+
+        Raises:
+            ValueError: its controller's smoothing is out of range.
+        """
+        settings = self.conditions[condition]
+        assert settings.controller is not None
+        return ReadSpecification(
+            settings.variant,
+            limit=settings.prefix,
+            permutation_seed=settings.seed if settings.randomised == "values" else None,
+            smoothing=self.controllers[settings.controller].smoothing,
+        )
+
+    def shards_of(self, condition: str) -> int:
+        """How many jobs share a condition."""
+        return self.conditions[condition].shards or self.evaluation.shards
+
+    def evaluated(self, condition: str) -> list[tuple[str, str]]:
+        """The (model, benchmark) pairs that a condition is run for."""
+        settings = self.conditions[condition]
+        return [
+            (model, benchmark)
+            for model in self.models
+            for benchmark in self.benchmarks
+            if (settings.models is None or model in settings.models)
+            and (settings.benchmarks is None or benchmark in settings.benchmarks)
+        ]
+
+    def benchmarks_of(self, model: str) -> list[str]:
+        """The benchmarks that a model answers."""
+        evaluated_pairs = {pair for condition in self.conditions for pair in self.evaluated(condition)}
+        return [benchmark for benchmark in self.benchmarks if (model, benchmark) in evaluated_pairs]
+
+    def engine_section(self, engine: EngineName) -> TransformersEngine | SGLangEngine:
+        """The settings of an engine."""
+        sections: dict[EngineName, TransformersEngine | SGLangEngine] = {
+            "transformers": self.transformers,
+            "sglang": self.sglang,
+        }
+        return sections[engine]
+
+    def gpus_for(self, engine: EngineName) -> int:
+        """How many GPUs a job of an engine may use."""
+        return self.engine_section(engine).gpus
+
+    def rollout_engine(self, model: str) -> EngineName:
+        """The engine of a model's training responses."""
+        return self.models[model].rollout_engine or self.rollouts.engine
+
+    def trained(self, controller: str) -> list[str]:
+        """The models that a controller is trained for."""
+        models = self.controllers[controller].models
+        return [model for model in self.models if models is None or model in models]
