@@ -6,11 +6,11 @@ The scheduler keeps the job's id, so the driver waits for it as before and count
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 from stair.jobs.interruption import time_limit_nears
 from stair.jobs.progress import finished_units
+from stair.jobs.slurm_commands import SlurmError, slurm_output
 
 JOB = "SLURM_JOB_ID"
 
@@ -29,9 +29,6 @@ def requeue_own_job() -> None:
         flush=True,
     )
     try:
-        done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        print(f"stair: it cannot: {error}; the workflow submits it again", file=sys.stderr)
-        return
-    if done.returncode:
-        print(f"stair: it cannot: {' '.join(done.stderr.split())}; the workflow submits it again", file=sys.stderr)
+        slurm_output("scontrol", "requeue", job, seconds=60.0)
+    except SlurmError as error:
+        print(f"stair: it cannot: {' '.join(str(error).split())}; the workflow submits it again", file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from stair.config.resolve import ConfigError
 from stair.config.site import Site
 from stair.graph.job_groups import group_arguments
 from stair.graph.run import Run
+from stair.jobs.slurm_commands import SlurmError, SlurmSilentError, slurm_output
 from stair.workflow.driver_lease import lease_file, run_holder
 from stair.workflow.journal import read_journal
 
@@ -23,6 +23,7 @@ _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
 """How often a start says which jobs it waits for."""
 _SILENCE_SECONDS = 10.0
+_ANSWER_SECONDS = 120.0
 _SILENT = ("Unable to contact slurm controller", "Socket timed out")
 """What sbatch says when Slurm's controller does not answer."""
 
@@ -140,11 +141,12 @@ def _keeps_no_accounts() -> bool:
 def ask_slurm(*words: str) -> str:
     """The output of one of Slurm's commands. Raises ConfigError if it fails."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return slurm_output(*words, seconds=_ANSWER_SECONDS)
+    except SlurmSilentError as error:
         raise ConfigError(
             f"--profile slurm: {words[0]} does not answer ({error}); start on a machine that submits"
         ) from None
-    if done.returncode and words[0] != "scancel":  # a job may have ended by itself
-        raise ConfigError(f"--profile slurm: {words[0]} failed: {' '.join(done.stderr.split())}")
-    return done.stdout
+    except SlurmError as error:
+        if words[0] == "scancel":  # a job may have ended by itself
+            return ""
+        raise ConfigError(f"--profile slurm: {words[0]} failed: {' '.join(str(error).split())}") from None

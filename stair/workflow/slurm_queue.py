@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from stair.jobs.slurm_commands import SlurmError, SlurmSilentError, slurm_output
 
 _SECONDS = 10.0
 _FORMAT = "%i|%T|%r|%M|%N|%Z|%k"
@@ -69,12 +70,11 @@ def slurm_queue(folder: Path) -> Queue:
         return EMPTY
     command = ["squeue", "--me", "--noheader", "--states=all", "--format", _FORMAT]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
+        return parse_queue(slurm_output(*command, seconds=_SECONDS), folder)
+    except SlurmSilentError:
         raise QueueError(f"squeue gave no answer within {_SECONDS:.0f} s") from None
-    if done.returncode:
-        raise QueueError((done.stderr.strip().splitlines() or [f"squeue ended with {done.returncode}"])[0])
-    return parse_queue(done.stdout, folder)
+    except SlurmError as error:
+        raise QueueError(str(error).splitlines()[0]) from None
 
 
 def parse_queue(listed: str, folder: Path) -> Queue:
