@@ -59,47 +59,55 @@ class _UnitPhraseParser:
         self.position = 0
         self.unit: Unit | None = None
         self.multiplier = 1
+        self.inverse = False
+        """Whether the next unit is divided by."""
+        self.exponent_before = 1
+        """The next unit's exponent by a word before it (`square`)."""
 
     def read(self) -> UnitPhrase | None:
-        inverse = False
-        exponent_before = 1
         while self.position < len(self.tokens):
             token = self.tokens[self.position]
-            word = token.text.lower()
-            if token.is_sign("/") or (token.is_wordlike and word == "per"):
-                inverse = True
-            elif token.is_sign(".", "(", ")"):
-                pass
-            elif token.is_command("frac"):
-                if not self._add_fraction():
-                    return None
-                continue
-            elif token.is_command("cdot", "times") or token.is_sign("*", "-"):
-                if self.unit is None:
-                    return None
-            elif token.is_wordlike and word in _DIMENSION_WORDS and not (word.endswith("ed") and self.unit is None):
-                if word.endswith("ed"):
-                    return None  # taken with its unit below
-                exponent_before = _DIMENSION_WORDS[word]
-            elif token.is_wordlike and word in MULTIPLIERS and self.unit is None:
-                self.multiplier *= MULTIPLIERS[word]
-            elif token.is_wordlike and word in _FILLERS and self.tokens[self.position].kind is TokenKind.WORD:
-                if word == "in" and self.unit is None and self._is_last():
-                    self.position += 1
-                    self._add(UNITS["in"], inverse, exponent_before)
-                    inverse, exponent_before = False, 1
-                    continue
+            if token.is_command("frac"):
+                accepted = self._add_fraction()
             else:
-                unit = self._same_with_one_unit(token)
-                if unit is None:
-                    return None
-                self._add(unit, inverse, exponent_before)
-                inverse, exponent_before = False, 1
-                continue
-            self.position += 1
-        if inverse or exponent_before != 1:
+                accepted = self._accept_connective(token) or self._add_unit(token)
+            if not accepted:
+                return None
+        if self.inverse or self.exponent_before != 1:
             return None
         return UnitPhrase(self.unit, self.multiplier)
+
+    def _accept_connective(self, token: Token) -> bool:
+        """Advances past a token beside units: an operator, `square`, `million`, a filler, punctuation."""
+        word = token.text.lower() if token.is_wordlike else ""
+        if token.is_sign("/") or word == "per":
+            self.inverse = True
+        elif token.is_command("cdot", "times") or token.is_sign("*", "-"):
+            if self.unit is None:
+                return False
+        elif word in _DIMENSION_WORDS:
+            if word.endswith("ed"):
+                return False  # taken with its unit by `_exponent_after`
+            self.exponent_before = _DIMENSION_WORDS[word]
+        elif word in MULTIPLIERS and self.unit is None:
+            self.multiplier *= MULTIPLIERS[word]
+        elif not (token.is_sign(".", "(", ")") or self._is_filler(token)):
+            return False
+        self.position += 1
+        return True
+
+    def _is_filler(self, token: Token) -> bool:
+        word = token.text.lower()
+        # As the first unit, and without a word after it, `in` is the inch.
+        is_inch = word == "in" and self.unit is None and self._is_last()
+        return token.kind is TokenKind.WORD and word in _FILLERS and not is_inch
+
+    def _add_unit(self, token: Token) -> bool:
+        unit = self._same_with_one_unit(token)
+        if unit is None:
+            return False
+        self._multiply_by(unit)
+        return True
 
     def _add_fraction(self) -> bool:
         r"""`\frac{\text{miles}}{\text{hour}}`"""
@@ -161,9 +169,11 @@ class _UnitPhraseParser:
                 return unit
         return None
 
-    def _add(self, unit: Unit, inverse: bool, exponent_before: int) -> None:
-        exponent = exponent_before * self._exponent_after()
-        self._multiply(power(unit, -exponent if inverse else exponent))
+    def _multiply_by(self, unit: Unit) -> None:
+        """Multiplies by a unit, with the exponents and the division around it."""
+        exponent = self.exponent_before * self._exponent_after()
+        self._multiply(power(unit, -exponent if self.inverse else exponent))
+        self.inverse, self.exponent_before = False, 1
 
     def _exponent_after(self) -> int:
         if self.position < len(self.tokens) and self.tokens[self.position].text.lower() in ("squared", "cubed"):
