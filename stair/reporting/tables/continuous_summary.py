@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import Cell, Layout, Row
+from stair.reporting.layout import Cell, Layout, Row, grouped_header
 from stair.reporting.tables.table import (
     SHOWN,
     Table,
@@ -58,10 +58,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         "Continuous reasoning results (%). Vanilla reports T1; Native and STAIR average T2--T4. Bold marks the better "
         "Native/STAIR score for each metric, including ties. Underlined STAIR scores exceed the corresponding Vanilla reference."
     )
-    header = (
-        (("", 1), *((benchmark_title(labels, benchmark), len(metrics)) for benchmark in benchmarks)),
-        (("Condition", 1), *((metric, 1) for _ in benchmarks for metric in metrics)),
-    )
+    header = grouped_header("Condition", [benchmark_title(labels, benchmark) for benchmark in benchmarks], metrics)
     layout = Layout(
         ARTIFACT,
         caption,

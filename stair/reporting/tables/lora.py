@@ -9,7 +9,7 @@ from stair.backbones.parameters import controller_parameters, lora_parameters
 from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row, signed
+from stair.reporting.layout import DASH, Cell, Layout, Row, grouped_header, signed
 from stair.reporting.tables.table import Table, comparison_title, condition_row, notes, number_cells, sources, stacked
 from stair.statistics.grid import Gap, Responses, TurnKey
 from stair.statistics.metrics import LATER_TURNS, MEAN, at_turn, gains, metric_names, over_later_turns
@@ -157,11 +157,7 @@ def build_turns(responses: Responses, labels: Labels) -> Table | None:
                     lines[condition].append(cell)
         rows = [condition_row(labels, condition, cells, BASES) for condition, cells in lines.items()]
         blocks.append((comparison_title(labels, model, benchmark), rows))
-    titles = ("T2", "T3", "T4", "Mean")
-    header = (
-        (("", 1), *((title, len(metrics)) for title in titles)),
-        (("Condition", 1), *((metric, 1) for _ in titles for metric in metrics)),
-    )
+    header = grouped_header("Condition", ("T2", "T3", "T4", "Mean"), metrics)
     several = len(pairs) > 1
     subject = "Standalone" if several else f"{blocks[0][0]}: standalone"
     caption = (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell, Layout, Row
+from stair.reporting.layout import DASH, Cell, Layout, Row, grouped_header
 from stair.reporting.tables.table import (
     SHOWN,
     Table,
@@ -55,11 +55,7 @@ def build(responses: Responses, labels: Labels, model: str) -> Table | None:
         blocks.append((benchmark_title(labels, benchmark), block))
     if not blocks:
         return None
-    titles = ("T1", "T2", "T3", "T4", "Mean")
-    header = (
-        (("", 1), *((title, len(metrics)) for title in titles)),
-        (("Condition", 1), *((metric, 1) for _ in titles for metric in metrics)),
-    )
+    header = grouped_header("Condition", ("T1", "T2", "T3", "T4", "Mean"), metrics)
     artifact = paper_labels.turns(model)
     caption = f"{labels.printed_model(model)}: results by turn (%). Mean averages T2--T4."
     layout = Layout(
