@@ -20,6 +20,10 @@ from stair.records.keys import file_digest
 from stair.records.unpacking import opened
 
 
+class _Mismatch(Exception):
+    """The reason against restoring an output."""
+
+
 @dataclass
 class Outcome:
     """The result for one output of the archive."""
@@ -105,7 +109,9 @@ class _Restorer:
     def _compare(self, artifact: Artifact) -> Outcome:
         outcome = Outcome(name_in_run(artifact.files[0], self._paths), False)
         try:
-            outcome.reason = self._mismatch(artifact, self._manifest(artifact)[ORIGIN], outcome)
+            outcome.notes = self._check(artifact, self._manifest(artifact)[ORIGIN])
+        except _Mismatch as reason:
+            outcome.reason = str(reason)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             outcome.reason = f"its manifest cannot be read ({type(error).__name__})"
         return outcome
@@ -125,53 +131,69 @@ class _Restorer:
             write_json(target, manifest | {"restored_from": str(self._archive)})
             outcome.restored = True
 
-    def _mismatch(self, artifact: Artifact, recorded: dict[str, Any], outcome: Outcome) -> str:
-        """Why an output cannot be restored; empty if it can."""
+    def _check(self, artifact: Artifact, recorded: dict[str, Any]) -> list[str]:
+        """Compares an output of the archive with the one that the run would make.
+
+        Returns:
+            Notes on models and inputs that could not be compared.
+
+        Raises:
+            _Mismatch: they differ.
+        """
         if [recorded["rule"], *recorded["name"]] != [artifact.output.name, *artifact.name]:
-            return f"it is the output of {recorded['rule']} {' '.join(recorded['name'])}"
+            raise _Mismatch(f"it is the output of {recorded['rule']} {' '.join(recorded['name'])}")
+        self._check_files(artifact, recorded["files"])
+        self._check_settings(artifact, recorded)
+        return [*self._check_models(artifact, recorded["models"]), *self._check_inputs(artifact, recorded["inputs"])]
+
+    def _check_files(self, artifact: Artifact, recorded: dict[str, str]) -> None:
         for file in artifact.files:
             name, source = name_in_run(file, self._paths), self._in_archive(file)
             if not source.is_file():
-                return f"{name} is not in the archive"
-            if file_digest(source) != recorded["files"][name]:
-                return f"{name} does not match its sealed checksum"
-        now = as_recorded(artifact.settings)
-        for key in sorted(recorded["settings"].keys() | now.keys()):
-            if changes := differences(key, recorded["settings"].get(key), now.get(key)):
-                return f"made under other settings: {changes[0]}"
+                raise _Mismatch(f"{name} is not in the archive")
+            if file_digest(source) != recorded[name]:
+                raise _Mismatch(f"{name} does not match its sealed checksum")
+
+    def _check_settings(self, artifact: Artifact, recorded: dict[str, Any]) -> None:
+        """Compares the settings of the output and of the jobs behind it."""
+        was, now = recorded["settings"], as_recorded(artifact.settings)
+        for key in sorted(was.keys() | now.keys()):
+            if changes := differences(key, was.get(key), now.get(key)):
+                raise _Mismatch(f"made under other settings: {changes[0]}")
         if (job := NEEDED.other_job_behind(artifact.run, recorded)) is not None:
-            return f"{job}, behind it, was made under other settings"
+            raise _Mismatch(f"{job}, behind it, was made under other settings")
+
+    def _check_models(self, artifact: Artifact, recorded: dict[str, str]) -> list[str]:
+        notes = []
         for model in artifact.models:
             contents = self._contents(model)
             if contents is None:
-                outcome.notes.append(f"the contents of the model {model} were not compared, as it does not exist here")
-            elif contents != recorded["models"][model]:
-                return f"made by other contents of the model {model}"
-        return self._inputs(artifact, recorded["inputs"], outcome)
+                notes.append(f"the contents of the model {model} were not compared, as it does not exist here")
+            elif contents != recorded[model]:
+                raise _Mismatch(f"made by other contents of the model {model}")
+        return notes
 
-    def _inputs(self, artifact: Artifact, recorded: dict[str, str], outcome: Outcome) -> str:
+    def _check_inputs(self, artifact: Artifact, recorded: dict[str, str]) -> list[str]:
         current = {name_in_run(file, self._paths): file for file in artifact.inputs}
         if current.keys() != recorded.keys():
-            return f"made from other files: {', '.join(sorted(current.keys() ^ recorded.keys()))}"
+            raise _Mismatch(f"made from other files: {', '.join(sorted(current.keys() ^ recorded.keys()))}")
         absent = []
         for name, file in current.items():
             if file.is_file():
                 if file_digest(file) != recorded[name]:
-                    return f"made from another {name} than the one here"
+                    raise _Mismatch(f"made from another {name} than the one here")
             elif name in self._restored:
                 if self._restored[name] != recorded[name]:
-                    return f"made from another {name} than the archive's"
+                    raise _Mismatch(f"made from another {name} than the archive's")
             else:
                 absent.append(name)
         required = [name for name in absent if self._needs_model(current[name])]
         # Any other input would be generated, and differ.
         if required and not artifact.output.restorable_alone:
-            return f"its input {required[0]} exists neither here nor in the archive"
-        if absent:
-            outcome.notes.append(
-                f"inputs not compared, as they exist neither here nor in the archive: {', '.join(absent)}"
-            )
-        return ""
+            raise _Mismatch(f"its input {required[0]} exists neither here nor in the archive")
+        if not absent:
+            return []
+        return [f"inputs not compared, as they exist neither here nor in the archive: {', '.join(absent)}"]
 
     def _needs_model(self, file: Path) -> bool:
         """Whether generating an input needs a model."""
