@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.runtime import Runtime
+from stair.config.runtime import Runtime, Synthetic
 from stair.core import ReadSpecification
 from stair.protocol.backbone import Backbone, sampling_settings
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest, ids_digest
@@ -173,14 +173,7 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
     divisor, count, tokens = (
         (small.divisor, small.histories, small.tokens) if reduced else (1, settings.histories, settings.tokens)
     )
-    lengths = settings.synthetic
-    histories = synthetic_histories(
-        synthetic_lengths(lengths.median_entries // divisor, lengths.most_entries // divisor, count),
-        prompt=max(lengths.prompt_tokens // divisor, 1),
-        question=max(lengths.question_tokens // divisor, 1),
-        vocabulary=facts.vocabulary,
-        seed=settings.seed,
-    )
+    histories = _random_histories(settings.synthetic, divisor, count, facts.vocabulary, settings.seed)
     sizes = resolved_sizes(settings, [history.entries for history in histories], divisor=divisor, tokens=tokens)
     dtype = "float32" if reduced else config.models[model].dtype
     engine = engine_choice(config, "transformers").identity(dtype)
@@ -197,11 +190,9 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
         warmups=settings.warmups,
         repetitions=settings.repetitions,
     )
-    label = "random weights" + (
-        f", reduced shape: {facts.layers} layers of width {facts.hidden_size}, lengths divided by {divisor}"
-        if reduced
-        else ""
-    )
+    label = "random weights"
+    if reduced:
+        label += f", reduced shape: {facts.layers} layers of width {facts.hidden_size}, lengths divided by {divisor}"
     identity = {
         "model": digest_of(shape),
         "controller": list(layers),
@@ -215,3 +206,14 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
         return model, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0)
 
     return Study(settings, label, "", tuple(histories), count, sizes, method, name, identity, load)
+
+
+def _random_histories(lengths: Synthetic, divisor: int, count: int, vocabulary: int, seed: str) -> list[History]:
+    """Histories of random tokens with the configured lengths, divided by `divisor`."""
+    return synthetic_histories(
+        synthetic_lengths(lengths.median_entries // divisor, lengths.most_entries // divisor, count),
+        prompt=max(lengths.prompt_tokens // divisor, 1),
+        question=max(lengths.question_tokens // divisor, 1),
+        vocabulary=vocabulary,
+        seed=seed,
+    )
