@@ -1,0 +1,48 @@
+"""Links between the project's pages lead to files and headings that exist; the page of experiments keeps its form."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md"), *ROOT.glob("backbones/*.md")])
+
+
+def prose(page: Path) -> str:
+    """A page without its code blocks."""
+    return re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to a page's headings: lower case, words joined by hyphens, no punctuation."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    checked, broken = 0, []
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+            if re.match(r"https?:", link):
+                continue
+            checked += 1
+            file, _, anchor = link.partition("#")
+            target = page.parent / file if file else page
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{page.relative_to(ROOT)}: {link}")
+    assert checked > 100
+    assert broken == []
+
+
+def test_an_experiment_has_a_date_and_its_three_parts_in_the_order_of_dates() -> None:
+    topics = prose(ROOT / "docs" / "experiments.md").split("\n## ")[1:]
+    assert len(topics) > 10
+    for topic in topics:
+        name, *entries = topic.split("\n### ")
+        dates = [entry[:10] for entry in entries]
+        assert dates == sorted(dates), name
+        for entry in entries:
+            assert re.match(r"\d{4}-\d\d-\d\d: .", entry), f"{name.splitlines()[0]}: {entry.splitlines()[0]}"
+            parts = re.findall(r"^- \*\*(Tried|Seen|Decided)", entry, re.MULTILINE)
+            assert list(dict.fromkeys(parts)) == ["Tried", "Seen", "Decided"], entry.splitlines()[0]
