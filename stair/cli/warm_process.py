@@ -181,6 +181,7 @@ def serve(descriptor: int) -> None:
     """The warm process: imports, and serves the listening socket that it was given."""
     import gc
     import importlib
+    import warnings
 
     from stair.backbones import delta_kernels
 
@@ -189,6 +190,8 @@ def serve(descriptor: int) -> None:
     from stair.cli.context import set_threads
 
     set_threads(1)
+    # Python 3.12 and later warn of each fork beside a thread. The one here is that of Arrow's allocator, which survives forks.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     # Transformers asks for GPUs when it is imported. NVML answers without starting CUDA; jobs have their own environment.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     left_out = _WITH_DELTA_NET if delta_kernels.installed() else ()
