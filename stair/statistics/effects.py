@@ -11,7 +11,17 @@ from scipy import stats
 
 from stair.statistics.conditioning import group_cell
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.intervals import LEVEL, Floats, Interval, average_scores, mean_scores, pass_scores, ratio_interval
+from stair.statistics.intervals import (
+    LEVEL,
+    ROUNDING,
+    Floats,
+    Interval,
+    average_scores,
+    mean_scores,
+    pass_scores,
+    ratio_interval,
+    without_rounding,
+)
 from stair.statistics.metrics import LATER_TURNS
 from stair.statistics.paired import POWER, deciding_problems, paired_difference, sign_flip_p_value
 
@@ -100,7 +110,7 @@ def _deciding_samples(responses: Responses, terms: Sequence[tuple[int, Side]], e
                 assert not isinstance(grid, Gap)
                 total = total + sign * 100.0 * grid.correct / (len(side.conditions) * len(side.turns))
     assert not isinstance(total, float)
-    if effect == 0.0 or total.shape[1] < 2:
+    if abs(effect) <= ROUNDING or total.shape[1] < 2:
         return None
     variance = float(total.var(axis=1, ddof=1).sum()) / len(total) ** 2
     quantiles = float(stats.norm.ppf(1.0 - (1.0 - LEVEL) / 2.0) + stats.norm.ppf(POWER))
@@ -119,7 +129,7 @@ def _seed_effects(responses: Responses, terms: Sequence[tuple[int, Side]], passe
         ]
         differences = _signed_sum(responses, single, passed)
         assert not isinstance(differences, Gap)
-        effects.append(float(differences.mean()))
+        effects.append(without_rounding(float(differences.mean())))
     return tuple(effects)
 
 
@@ -181,7 +191,7 @@ def difference_of_estimates(greater: Interval, less: Interval) -> Effect:
 
     If the interval of one estimate is infinite, so is the interval of the difference.
     """
-    value = greater.estimate - less.estimate
+    value = without_rounding(greater.estimate - less.estimate)
     below = float(np.hypot(greater.estimate - greater.low, less.high - less.estimate))
     above = float(np.hypot(greater.high - greater.estimate, less.estimate - less.low))
     interval = Interval(value, value - below, value + above)

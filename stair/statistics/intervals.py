@@ -20,6 +20,8 @@ Floats = npt.NDArray[np.float64]
 LEVEL = 0.95
 """The level of every interval here and in `paired`, `reruns`, `replication` and `effects`."""
 RESAMPLES = 4_000
+ROUNDING = 1e-9
+"""Two scores at most this far apart are equal: means of thirds differ by the order of their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,11 @@ class Interval:
     low: float
     """Minus infinity if the estimate's noise is unknown; `high` is then infinity."""
     high: float
+
+
+def without_rounding(difference: float) -> float:
+    """The difference, or zero if only floating point makes it, so that its sign is that of a real difference."""
+    return 0.0 if abs(difference) <= ROUNDING else difference
 
 
 def average_scores(grid: Grid) -> Floats:
@@ -88,7 +95,7 @@ def ratio_interval(
     count = len(numerators)
     if count == 0 or denominators.sum() == 0:
         raise ValueError("an interval needs at least one response")
-    estimate = float(numerators.sum() / denominators.sum())
+    estimate = without_rounding(float(numerators.sum() / denominators.sum()))
     if count == 1:
         low, high = limits or (-np.inf, np.inf)
         return Interval(estimate, low, high)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special, stats
 
-from stair.statistics.intervals import LEVEL, Floats, Interval, bootstrap_interval
+from stair.statistics.intervals import LEVEL, ROUNDING, Floats, Interval, bootstrap_interval
 from stair.statistics.named_random import named_generator
 
 FLIPS = 10_000
@@ -51,10 +51,10 @@ def paired_difference(scores: Floats, reference: Floats, *names: object) -> Pair
 
 def sign_flip_p_value(differences: Floats, *names: object) -> float:
     """How often random signs give a mean difference at least as large as the observed one, in absolute value."""
-    nonzero = np.abs(differences[differences != 0.0])
+    nonzero = np.abs(differences[np.abs(differences) > ROUNDING])
     if len(nonzero) == 0:
         return 1.0
-    observed = abs(differences.sum()) - 1e-9
+    observed = abs(differences.sum()) - ROUNDING
     if len(nonzero) <= _EXACT:
         signs = 1.0 - 2.0 * ((np.arange(2 ** len(nonzero))[:, None] >> np.arange(len(nonzero))) & 1)
         return float((np.abs(signs @ nonzero) >= observed).mean())
@@ -77,11 +77,11 @@ def detectable_difference(deviation: float, problems: int) -> float:
 def deciding_problems(deviation: float, difference: float) -> int | None:
     """The least number of problems with which a paired t-test at `LEVEL` finds a true difference with `POWER`.
 
-    None where the difference is zero: no number of problems finds it. Units as in `detectable_difference`.
+    None where there is no difference: no number of problems finds it. Units as in `detectable_difference`.
     """
-    if difference == 0.0:
+    if abs(difference) <= ROUNDING:
         return None
-    if deviation == 0.0:
+    if deviation <= ROUNDING:
         return 2
 
     def suffice(problems: int) -> bool:

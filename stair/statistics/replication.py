@@ -24,7 +24,7 @@ from scipy import stats
 from stair.core import ConditionName
 from stair.statistics.conditioning import CONDITIONS, GROUPS, group_cell
 from stair.statistics.grid import Gap, Grid, Responses
-from stair.statistics.intervals import LEVEL, Floats
+from stair.statistics.intervals import LEVEL, ROUNDING, Floats
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.reruns import pass_variances
 from stair.statistics.shared_t1_metrics import FULL, NATIVE, TURN, NameOf
@@ -62,7 +62,7 @@ def replication(reproduced: float, printed: float, spread: Spread, *, rounding: 
     error = float(np.sqrt(2.0 * spread.variance))
     width = float(stats.t.ppf((1.0 + LEVEL) / 2.0, spread.degrees)) * error + rounding / 2.0
     # What binary floating point adds to a decimal number must not move it across an interval's end.
-    distance = max(0.0, abs(reproduced - printed) - rounding / 2.0 - 1e-9)
+    distance = max(0.0, abs(reproduced - printed) - rounding / 2.0 - ROUNDING)
     p_value = float(2.0 * stats.t.sf(distance / error, spread.degrees)) if error else float(distance == 0.0)
     return Replication(reproduced - width, reproduced + width, p_value)
 

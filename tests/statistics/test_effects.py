@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -19,7 +20,7 @@ from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import Interval
 from stair.statistics.metrics import MEAN, turn_metrics
 from stair.statistics.paired import deciding_problems, detectable_difference
-from tests.statistics.paper_rows import MODELS, rows_of_main_conditions
+from tests.statistics.paper_rows import MODELS, grid_rows, rows_of_main_conditions
 
 MATHEMATICAL = ["math500", "aime2025", "amc23"]
 MODEL, BENCHMARK = "qwen3.5-4b", "aime2025"
@@ -83,6 +84,26 @@ def test_the_deciding_size_is_the_least(deviation: float, difference: float) -> 
 def test_no_size_decides_no_difference() -> None:
     assert deciding_problems(3.0, 0.0) is None
     assert deciding_problems(0.0, 1.0) == 2
+
+
+def test_a_tie_up_to_rounding_is_no_difference() -> None:
+    """The conditions have as many correct answers, on other problems; the mean of the differences is -1e-15."""
+    native = {2: (1, 0, 2, 0, 3, 1), 3: (2, 1, 0, 4, 0, 1), 4: (0, 3, 2, 1, 1, 0)}
+    stair = {2: (3, 1, 2, 0, 1, 0), 3: (0, 4, 1, 0, 2, 1), 4: (3, 0, 1, 0, 2, 1)}
+    rows = [
+        grid_rows(MODEL, BENCHMARK, condition, turn, np.arange(4) < np.array(correct)[:, None], np.arange(6))
+        for condition, counts in (("native", native), ("stair", stair), ("stair_second", stair))
+        for turn, correct in {1: counts[2], **counts}.items()
+    ]
+    seeds = ("stair", "stair_second")
+    tied = Responses.from_frame(pd.concat(rows))
+    terms = [(1, Side(MODEL, BENCHMARK, seeds, LATER)), (-1, Side(MODEL, BENCHMARK, ("native",), LATER))]
+    found = paired_effect(tied, terms)
+    assert isinstance(found, Effect)
+    assert (found.interval.estimate, found.p_value, found.seeds) == (0.0, 1.0, (0.0, 0.0))
+    assert found.interval.low < -5.0 and found.interval.high > 5.0, "the problems do differ"
+    assert found.deciding is None and found.deciding_samples is None
+    assert difference_of_estimates(Interval(0.1 + 0.2, 0.0, 1.0), Interval(0.3, 0.0, 1.0)).interval.estimate == 0.0
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 40), (1, 40), (37, 2000), (40, 40)])

@@ -74,6 +74,9 @@ def test_sign_flips_by_hand() -> None:
     assert sign_flip_p_value(np.array([1.0, 2.0, 3.0])) == 2 / 8
     assert sign_flip_p_value(np.array([-1.0, 2.0, 3.0, 0.0])) == 4 / 8
     assert sign_flip_p_value(np.zeros(5)) == 1.0
+    # Differences by rounding alone are none. As differences they would be too many to count all patterns.
+    rounding = np.full(12, 0.1 + 0.2 - 0.3)
+    assert sign_flip_p_value(np.array([*rounding, 1.0, 2.0, 3.0])) == 2 / 8
 
 
 def test_the_sign_flip_test_holds_its_level_and_finds_an_effect() -> None:

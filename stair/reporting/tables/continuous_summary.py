@@ -20,6 +20,7 @@ from stair.reporting.tables.table import (
     stacked,
 )
 from stair.statistics.grid import Gap, Responses, unique
+from stair.statistics.intervals import ROUNDING
 from stair.statistics.metrics import MEAN, REFERENCE, metric_names, turn_metrics
 from stair.statistics.values import Value
 
@@ -77,6 +78,6 @@ def build(responses: Responses, labels: Labels) -> Table | None:
 def _cells(column: dict[str, float | Gap]) -> dict[str, Cell]:
     cells = number_cells(column, [condition for condition in column if condition != REFERENCE])
     reference, compared = column.get(REFERENCE), column.get("stair")
-    if isinstance(reference, float) and isinstance(compared, float) and compared > reference + 1e-9:
+    if isinstance(reference, float) and isinstance(compared, float) and compared > reference + ROUNDING:
         cells["stair"] = Cell(cells["stair"].text, cells["stair"].bold, underline=True)
     return cells

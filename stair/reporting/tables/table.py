@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from stair.reporting.labels import Labels
 from stair.reporting.layout import Cell, Layout, Row, rounded
 from stair.statistics.grid import Gap, Responses, TurnKey
+from stair.statistics.intervals import ROUNDING
 from stair.statistics.metrics import REFERENCE
 from stair.statistics.values import Value
 
@@ -71,7 +72,7 @@ def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str]) -> di
     marked = [key for key in marked if isinstance(column.get(key), float | int)]
     best = max(float(column[key]) for key in marked) if len(marked) > 1 else None  # type: ignore[arg-type]
     return {
-        key: Cell(rounded(value), bold=best is not None and key in marked and abs(float(value) - best) < 1e-9)  # type: ignore[arg-type]
+        key: Cell(rounded(value), bold=best is not None and key in marked and abs(float(value) - best) <= ROUNDING)  # type: ignore[arg-type]
         for key, value in column.items()
     }
 
