@@ -69,7 +69,7 @@ def _parts(run: Run, test: Test, scores: dict[tuple[str, ...], tuple[float, floa
 
     Pooled effects, gains of gains, transitions, Pass@k and reported numbers have no size beforehand.
     """
-    if isinstance(test, Compare) and not test.models_less and "average" in test.metrics:
+    if isinstance(test, Compare) and not (test.models_less or test.benchmarks_less) and "average" in test.metrics:
         for model in test.models:
             if no_rows(run.config, (model,), (test.benchmark,), (test.greater, test.less)):
                 continue

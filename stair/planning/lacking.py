@@ -16,7 +16,7 @@ def scope(test: Test) -> str:
     """The models and the benchmark of a test, in words."""
     match test:
         case Compare():
-            return _on((*test.models, *test.models_less), (test.benchmark,))
+            return _on((*test.models, *test.models_less), (test.benchmark, *test.benchmarks_less))
         case Pooled():
             return _on(paper_labels.MODELS, paper_labels.POOLED_BENCHMARKS)
         case Transitions() | Shared():
@@ -30,7 +30,8 @@ def first_lacking(run: Run, test: Test) -> str:
     config = run.config
     match test:
         case Compare():
-            return no_rows(config, (*test.models, *test.models_less), (test.benchmark,), (test.greater, test.less))
+            places = (*test.models, *test.models_less), (test.benchmark, *test.benchmarks_less)
+            return no_rows(config, *places, (test.greater, test.less))
         case Pooled():
             models, benchmarks = paper_labels.MODELS, paper_labels.POOLED_BENCHMARKS
             return no_rows(config, models, benchmarks, (test.greater, test.less, REFERENCE))

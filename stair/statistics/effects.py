@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ class Effect:
     seeds: tuple[float, ...] = ()
     """The effect of each controller seed, where there are several."""
     deciding_factor: float | None = None
-    """For reported numbers: the number of histories that shows it, over that of this run."""
+    """Of two estimates: the number of histories or problems that shows it, over that of this run."""
 
 
 class Side(NamedTuple):
@@ -199,3 +199,21 @@ def difference_of_estimates(greater: Interval, less: Interval) -> Effect:
     half, quantile = below if value > 0.0 else above, float(stats.norm.ppf((1.0 + LEVEL) / 2.0))
     factor = ((1.0 + float(stats.norm.ppf(POWER)) / quantile) * half / value) ** 2 if value and half < np.inf else None
     return Effect(interval, deciding_factor=factor)
+
+
+def difference_of_gains(greater: Effect | Gap, less: Effect | Gap) -> Effect | Gap:
+    """The difference of two paired effects on benchmarks of their own, or the first gap.
+
+    Their problems differ, so no sign can be flipped: the p-value is that of normal errors, by the interval. Without a spread
+    it is one.
+    """
+    if isinstance(greater, Gap) or isinstance(less, Gap):
+        return greater if isinstance(greater, Gap) else less
+    found = difference_of_estimates(greater.interval, less.interval)
+    value, low, high = found.interval.estimate, found.interval.low, found.interval.high
+    half = value - low if value > 0.0 else high - value
+    p_value = (
+        float(2.0 * stats.norm.sf(abs(value) / half * stats.norm.ppf((1.0 + LEVEL) / 2.0))) if half > ROUNDING else 1.0
+    )
+    seeds = zip(greater.seeds, less.seeds, strict=True) if len(greater.seeds) == len(less.seeds) else ()
+    return replace(found, p_value=p_value, seeds=tuple(without_rounding(one - other) for one, other in seeds))

@@ -216,5 +216,5 @@ def test_the_comparison_is_of_structure_only_and_every_claim_has_a_line(run: tup
     # A group without responses has no accuracy.
     assert (compared[rows & ~shared]["verdict"] == "structure only").mean() > 0.98
     claims = pd.read_csv(run[1].claims(), keep_default_na=False)
-    assert list(claims[claims["part"] == ""]["claim"]) == list(range(1, 16))
+    assert list(claims[claims["part"] == ""]["claim"]) == list(range(1, 17))
     assert claims["reason"].str.contains("Compared by structure only").all()

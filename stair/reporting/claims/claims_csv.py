@@ -79,7 +79,7 @@ def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | N
     return Layout(
         "claims",
         "The paper's claims on this run. Effect: the weakest part's. Decides: problems that would show it, or times as many "
-        "histories (×).",
+        "histories or problems (×).",
         plain_header("#", "Claim", "Verdict", "Effect", "Decides"),
         tuple(rows),
         tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),

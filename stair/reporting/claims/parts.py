@@ -9,7 +9,7 @@ from math import inf, isfinite
 from stair.config.claim_bounds import ClaimBounds
 from stair.config.model import Config
 from stair.reporting import paper_labels
-from stair.reporting.claims.statements import Bound, Claim, Compare, Pooled, Shared, Transitions, Values
+from stair.reporting.claims.statements import Bound, Claim, Compare, Metric, Pooled, Shared, Transitions, Values
 from stair.reporting.comparison.elsewhere import elsewhere
 from stair.reporting.comparison.ours import Ours
 from stair.reporting.comparison.printed import Place
@@ -19,6 +19,7 @@ from stair.statistics.effects import (
     Side,
     conditional_effect,
     difference_of_estimates,
+    difference_of_gains,
     occurrence,
     paired_effect,
 )
@@ -94,35 +95,39 @@ def _compared(test: Compare, evidence: Evidence) -> Iterator[Part]:
     for model in test.models:
         for metric in test.metrics:
             for span in test.spans:
-                sides = _sides(test, evidence, model, span)
-                pairs: list[tuple[str, list[tuple[int, Side]]]] = [(labels.model(model), sides)]
-                if test.models_less:
-                    pairs = [
-                        (
-                            f"{labels.model(model)} against {labels.model(other)}, gains",
-                            [*sides, *((-sign, side) for sign, side in _sides(test, evidence, other, span))],
-                        )
-                        for other in test.models_less
-                    ]
-                for subject, terms in pairs:
+                sides = _sides(test, evidence, model, test.benchmark, span)
+                subject = f"{labels.model(model)}, {labels.benchmark(test.benchmark)}"
+                pairs: list[tuple[str, Effect | Gap]] = []
+                for other in test.models_less:
+                    less = [(-sign, side) for sign, side in _sides(test, evidence, other, test.benchmark, span)]
+                    against = f"{labels.model(model)} against {labels.model(other)}, gains"
+                    pairs.append(
+                        (f"{against}, {labels.benchmark(test.benchmark)}", _paired(evidence, [*sides, *less], metric))
+                    )
+                for other in test.benchmarks_less:
+                    gains = (
+                        _paired(evidence, each, metric) for each in (sides, _sides(test, evidence, model, other, span))
+                    )
+                    pairs.append((f"{subject} against {labels.benchmark(other)}, gains", difference_of_gains(*gains)))
+                for named, effect in pairs or [(subject, _paired(evidence, sides, metric))]:
                     name = f"{'Avg' if metric == 'average' else 'Pass'}@{samples}"
                     what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
-                    part = f"{subject}, {labels.benchmark(test.benchmark)}, {span}, {name}: {what}"
-                    effect = _absent(evidence, terms) or paired_effect(
-                        evidence.responses, terms, passed=metric == "pass"
-                    )
-                    yield Part(part, "pp", effect)
+                    yield Part(f"{named}, {span}, {name}: {what}", "pp", effect)
 
 
-def _sides(test: Compare, evidence: Evidence, model: str, span: str) -> list[tuple[int, Side]]:
+def _paired(evidence: Evidence, terms: list[tuple[int, Side]], metric: Metric) -> Effect | Gap:
+    return _absent(evidence, terms) or paired_effect(evidence.responses, terms, passed=metric == "pass")
+
+
+def _sides(test: Compare, evidence: Evidence, model: str, benchmark: str, span: str) -> list[tuple[int, Side]]:
     later = LATER_TURNS if span == MEAN else (int(span[1:]),)
     return [
         (
             sign,
             Side(
                 model,
-                test.benchmark,
-                seeds_of(evidence.config, condition, model, test.benchmark),
+                benchmark,
+                seeds_of(evidence.config, condition, model, benchmark),
                 (1,) if condition == REFERENCE else later,
             ),
         )

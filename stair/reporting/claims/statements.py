@@ -19,12 +19,13 @@ Metric = Literal["average", "pass"]
 
 
 class Compare(Strict):
-    """Two conditions of each model on one benchmark, paired by problem."""
+    """Two conditions of each model on one benchmark, paired by problem; or such a gain against other gains."""
 
     kind: Literal["compare"]
     models: Keys = Field(min_length=1)
     models_less: Keys = Field((), description="Models whose gains are subtracted; without, scores are compared.")
     benchmark: Key
+    benchmarks_less: Keys = Field((), description="Benchmarks whose gains of the same model are subtracted.")
     greater: Key
     less: Key
     spans: Annotated[tuple[Span, ...], Field(strict=False)]
