@@ -108,12 +108,12 @@ def budget(
 ) -> None:
     """Print the seconds that each rule's jobs took. With --against, warn of rules over the document's budget.
 
-    Reads work/timings of the run. A warning does not change the exit code, because machines differ.
+    Reads work/timings and work/progress of the run. A warning does not change the exit code, because machines differ.
     """
     from stair.graph import budget as costs
     from stair.records.files import write_text
 
-    measured = costs.measured(open_run(run)[1].work("timings"))
+    measured = costs.measured(open_run(run)[1])
     print(costs.table(measured), end="")
     if against is None:
         return

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from stair.config.paths import RunPaths
+from stair.graph.outputs import OUTPUTS
 from stair.records.markdown import markdown_table
 
 START, END = "<!-- measured -->\n", "<!-- /measured -->\n"
@@ -20,34 +24,80 @@ _SLOWER, _SECONDS = 1.5, 10.0
 
 @dataclass(frozen=True)
 class RuleCost:
-    """The jobs of one rule: how many, their seconds, and the longest one's."""
+    """The jobs of one rule: how many, the seconds of all their attempts, and the longest one's."""
 
     rule: str
     jobs: int
     seconds: float
     longest: float
+    earlier_attempts: int = 0
+    """The attempts that were cut short and resumed."""
+    earlier_seconds: float = 0.0
+    """Their part of `seconds`."""
 
 
-def measured_jobs(timings: Path) -> Iterator[tuple[tuple[str, ...], float]]:
-    """The seconds of every job that Snakemake measured, by the rule and the name of its file below `work/timings`."""
-    for path in timings.rglob("*.tsv"):
+class MeasuredJob(NamedTuple):
+    """A job that Snakemake measured."""
+
+    rule: str
+    name: tuple[str, ...]
+    """Of its file below `work/timings`."""
+    seconds: float
+    """Of the last attempt, as Snakemake measured it, and of the earlier ones that it resumed."""
+    earlier_attempts: int
+    earlier_seconds: float
+    """Until their last reports in the progress file."""
+
+
+def measured_jobs(paths: RunPaths) -> Iterator[MeasuredJob]:
+    """Every job that Snakemake measured."""
+    timings = paths.work("timings")
+    stages = {rule: kind.work.partition("/")[0] for kind in OUTPUTS.values() for rule in kind.working_rules}
+    counted: set[Path] = set()
+    for path in sorted(timings.rglob("*.tsv")):
+        rule, *name = path.relative_to(timings).with_suffix("").parts
+        attempts, earlier = 0, 0.0
+        if rule in stages:
+            # A shard has one progress file and, for each number of shards, one file of timings.
+            job = re.sub(r"[-/](\d+)-of-\d+$", r"/\1", "/".join((stages[rule], *name)))
+            if (progress := paths.progress_of(job)) not in counted:
+                attempts, earlier = _earlier_attempts(progress)
+                counted.add(progress)
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file, delimiter="\t"):
-                yield path.relative_to(timings).with_suffix("").parts, float(row["s"])
+                yield MeasuredJob(rule, tuple(name), float(row["s"]) + earlier, attempts, earlier)
 
 
-def measured(timings: Path) -> list[RuleCost]:
-    """The costs that Snakemake measured, the costliest rule first.
+def _earlier_attempts(progress: Path) -> tuple[int, float]:
+    try:
+        content = json.loads(progress.read_text(encoding="utf-8"))
+        return content["earlier_attempts"], content["earlier_seconds"]
+    except (OSError, ValueError, KeyError):
+        return 0, 0.0
+
+
+def measured(paths: RunPaths) -> list[RuleCost]:
+    """The costs of a run's rules, the costliest rule first.
 
     Raises:
-        ValueError: the folder has no timings.
+        ValueError: the run has no timings.
     """
-    jobs: dict[str, list[float]] = defaultdict(list)
-    for (rule, *_), seconds in measured_jobs(timings):
-        jobs[rule].append(seconds)
+    jobs: dict[str, list[MeasuredJob]] = defaultdict(list)
+    for job in measured_jobs(paths):
+        jobs[job.rule].append(job)
     if not jobs:
-        raise ValueError(f"{timings} has no measured job; run the workflow first")
-    costs = [RuleCost(rule, len(seconds), sum(seconds), max(seconds)) for rule, seconds in jobs.items()]
+        raise ValueError(f"{paths.work('timings')} has no measured job; run the workflow first")
+    costs = [
+        RuleCost(
+            rule,
+            len(of_rule),
+            sum(job.seconds for job in of_rule),
+            max(job.seconds for job in of_rule),
+            sum(job.earlier_attempts for job in of_rule),
+            sum(job.earlier_seconds for job in of_rule),
+        )
+        for rule, of_rule in jobs.items()
+    ]
     return sorted(costs, key=lambda cost: -cost.seconds)
 
 

@@ -145,12 +145,20 @@ def _fetched(folder: Path) -> Any:
 
 
 def _rules(paths: RunPaths) -> dict[str, Any]:
-    """Seconds of each rule's jobs, as Snakemake measured the last time that each ran."""
+    """Seconds of each rule's jobs: of the last attempt and, as a part of them, of those that it resumed."""
     try:
-        costs = budget.measured(paths.work("timings"))
+        costs = budget.measured(paths)
     except ValueError:
         return {}
-    return {cost.rule: {"jobs": cost.jobs, "seconds": round(cost.seconds, 1)} for cost in costs}
+    return {
+        cost.rule: {
+            "jobs": cost.jobs,
+            "seconds": round(cost.seconds, 1),
+            "earlier_attempts": cost.earlier_attempts,
+            "earlier_seconds": round(cost.earlier_seconds, 1),
+        }
+        for cost in costs
+    }
 
 
 def _tables(config: Config, paths: RunPaths) -> Iterator[tuple[str, Path, bool]]:

@@ -41,7 +41,7 @@ class Progress:
         job: the job's name; slashes become dots in the file's name.
         total: units of work.
         unit: the plural name of a unit.
-        done: units finished before this start.
+        done: units finished before this start. The file then also counts the attempts that finished them.
     """
 
     FILE_SECONDS = 0.5
@@ -51,11 +51,24 @@ class Progress:
     def __init__(self, folder: Path, job: str, total: int, unit: str, done: int = 0) -> None:
         self.job, self.total, self.unit, self.done, self._before = job, total, unit, done, done
         self.path = folder / f"{job.replace('/', '.')}.json"
-        self._start = time.monotonic()
+        self._start = self._created = time.monotonic()
+        self._earlier_attempts, self._earlier_seconds = self._earlier()
         self._file_time = self._line_time = 0.0
         self._note = ""
         self._facts: Mapping[str, float] = {}
         self._write()
+
+    def _earlier(self) -> tuple[int, float]:
+        """The attempts whose work this one resumes, and their seconds, by the file that the last of them has left."""
+        try:
+            last = json.loads(self.path.read_text(encoding="utf-8"))
+            # `repeated`: the job had ended, and this start finds nothing to do. Snakemake then measures only this start.
+            cut_short, repeated = last["done"] < last["total"], self.done == last["done"] == self.total
+            if self.done and (cut_short or repeated):
+                return last["earlier_attempts"] + 1, last["earlier_seconds"] + last["attempt_seconds"]
+        except (OSError, ValueError, KeyError):
+            pass
+        return 0, 0.0
 
     def begin(self) -> None:
         """Starts the clock of the work; loading before it does not count in the estimate of the rest."""
@@ -114,6 +127,9 @@ class Progress:
                         "fresh": self.done - self._before,
                         "facts": dict(self._facts),
                         "seconds": round(time.monotonic() - self._start, 1),
+                        "attempt_seconds": round(time.monotonic() - self._created, 1),
+                        "earlier_attempts": self._earlier_attempts,
+                        "earlier_seconds": round(self._earlier_seconds, 1),
                         "updated": time.time(),
                         "process": os.getpid(),
                     }

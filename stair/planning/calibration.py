@@ -63,8 +63,8 @@ def _ratio(seconds: Mapping[tuple[str, str], float], modelled: Mapping[tuple[str
 def _measured_seconds(run: Run) -> dict[tuple[str, str], float]:
     """Measured seconds by rule and model; the model is empty for a job of no model."""
     timings, seconds = run.paths.work("timings"), defaultdict[tuple[str, str], float](float)
-    for (rule, *name), spent in measured_jobs(timings):
-        seconds[rule, name[0] if name and name[0] in run.config.models else ""] += spent
+    for job in measured_jobs(run.paths):
+        seconds[job.rule, job.name[0] if job.name and job.name[0] in run.config.models else ""] += job.seconds
     if not seconds:
         raise ValueError(f"{timings} has no measured job; --calibrate needs the folder of a finished run")
     return seconds

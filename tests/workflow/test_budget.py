@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stair.config.paths import RunPaths
 from stair.graph.budget import END, START, RuleCost, documented_seconds, measured, overruns, replace_table, table
+from stair.jobs.progress import Progress
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 COSTS = [RuleCost("backbone", 3, 300.0, 120.5), RuleCost("table", 9, 20.0, 3.0)]
@@ -23,15 +25,36 @@ def document(*costs: RuleCost) -> str:
 
 
 def test_jobs_are_summed_by_rule(tmp_path: Path) -> None:
-    timing(tmp_path, "table/one.tsv", "1.5")
-    timing(tmp_path, "table/deep/two.tsv", "2.5")
-    timing(tmp_path, "check.tsv", "60")
-    assert measured(tmp_path) == [RuleCost("check", 1, 60.0, 60.0), RuleCost("table", 2, 4.0, 2.5)]
+    timings = tmp_path / "work/timings"
+    timing(timings, "table/one.tsv", "1.5")
+    timing(timings, "table/deep/two.tsv", "2.5")
+    timing(timings, "check.tsv", "60")
+    assert measured(RunPaths(tmp_path)) == [RuleCost("check", 1, 60.0, 60.0), RuleCost("table", 2, 4.0, 2.5)]
+
+
+def test_attempts_that_were_resumed_are_part_of_a_jobs_seconds(tmp_path: Path) -> None:
+    """Two shards, then three: the first shard's earlier attempt counts once."""
+    paths = RunPaths(tmp_path)
+    for shard in ("0-of-2", "0-of-3"):
+        timing(tmp_path / "work/timings", f"evaluation_shard/qwen3.5-4b/math500/stair-{shard}.tsv", "10")
+    timing(tmp_path / "work/timings", "train_controller/qwen3.5-4b/stair.tsv", "50")
+    jobs = {"evaluation/qwen3.5-4b/math500/stair/0": 100.0, "training/qwen3.5-4b/stair": 400.0}
+    for job, seconds in jobs.items():
+        first = Progress(paths.progress, job, 8, "units")
+        first._created -= seconds
+        first._file_time = 0.0
+        first.set(2)
+        Progress(paths.progress, job, 8, "units", 2)
+    trained, answered = measured(paths)
+    assert (trained.rule, trained.jobs, trained.earlier_attempts) == ("train_controller", 1, 1)
+    assert (trained.seconds, trained.earlier_seconds) == pytest.approx((450.0, 400.0), abs=0.5)
+    assert (answered.rule, answered.jobs, answered.earlier_attempts) == ("evaluation_shard", 2, 1)
+    assert (answered.seconds, answered.longest) == pytest.approx((120.0, 110.0), abs=0.5)
 
 
 def test_nothing_measured_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no measured job; run the workflow first"):
-        measured(tmp_path)
+        measured(RunPaths(tmp_path))
 
 
 def test_a_written_table_is_read_again() -> None:

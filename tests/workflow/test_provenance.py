@@ -12,6 +12,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.graph.artifacts import Artifacts
 from stair.graph.recorded_origin import name_in_run
+from stair.planning.calibration import calibrate
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import package_versions
 from tests.workflow.conftest import run_in
@@ -50,6 +51,25 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     assert generated["all"]["responses"] == len(rollouts) + 32 + 2 * 96 + 5 * 32
     assert told["costs"]["rules"]["backbone"]["seconds"] > 0
     assert list(told["devices"]) == ["cpu"]
+
+
+def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
+    """The seconds that the last attempt's progress file has of earlier ones; also in a plan that the run calibrates."""
+    folder = copied_run / "results" / "smoke"
+    words = ("stair", "provenance", "--run", "results/smoke")
+    run_in(copied_run, *words)  # again, because the report was made after it
+    rules = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
+    before = calibrate(folder).measured_seconds["evaluation_shard", MODEL]
+    progress = folder / f"work/progress/evaluation.{MODEL}.math500.native.0.json"
+    told = json.loads(progress.read_text())
+    assert (told["earlier_attempts"], told["earlier_seconds"]) == (0, 0.0)
+    progress.write_text(json.dumps(told | {"earlier_attempts": 2, "earlier_seconds": 1000.0}))
+    run_in(copied_run, *words)
+    now = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
+    cost = rules["evaluation_shard"]
+    expected = {"earlier_attempts": 2, "earlier_seconds": 1000.0, "seconds": pytest.approx(cost["seconds"] + 1000.0)}
+    assert now == rules | {"evaluation_shard": cost | expected}
+    assert calibrate(folder).measured_seconds["evaluation_shard", MODEL] == pytest.approx(before + 1000.0)
 
 
 def test_what_is_not_there_stands_with_null(copied_run: Path) -> None:

@@ -58,7 +58,7 @@ def scope_of(config: Config, paths: RunPaths) -> Scope:
             for name, version in (facts["versions"][0]["versions"] if facts["versions"] else {}).items()
         ),
         sealed=" to ".join(filter(None, dict.fromkeys((facts["sealed"]["first"], facts["sealed"]["last"])))),
-        jobs=f"{duration(seconds)} in {jobs:,} jobs, each counted by its last run",
+        jobs=f"{duration(seconds)} in {jobs:,} jobs, each with the attempts that it resumed",
         responses=f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
         rules=tuple(costs),
         copied=f"{copied} of {len(outputs)} outputs were copied from an archive or another run." if copied else "",
