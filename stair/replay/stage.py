@@ -110,16 +110,15 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
     with ShardWork(study.work_folder, shard, marker) as job:
         mine = shard.share(study.histories())
         total = sum(len(shared.units) for shared in mine)
-        progress = Progress(paths.progress, f"replay/{model}/{shard.number}", total=total, unit="batches")
         open_work = []
         for shared in mine:
             work = study.work(shared)
-            missing = [unit for unit in shared.units if not study.files.has(unit.name, work.keys[unit])]
-            progress.advance(len(shared.units) - len(missing))
-            if missing:
+            if missing := [unit for unit in shared.units if not study.files.has(unit.name, work.keys[unit])]:
                 open_work.append((work, missing))
+        missing_units = [unit for _, missing in open_work for unit in missing]
+        job_name, done = f"replay/{model}/{shard.number}", total - len(missing_units)
+        progress = Progress(paths.progress, job_name, total, "batches", done)
         if open_work:
-            missing_units = [unit for _, missing in open_work for unit in missing]
             study.require_space(missing_units, progress.job)
             _measure(study, open_work, job, progress)
         job.end(batches=total)

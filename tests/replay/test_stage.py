@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections import Counter, defaultdict
@@ -320,6 +321,22 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert {path: after[path] for path in before} == before
     replay(copied, "--seal")
     assert contents(copied) == contents(finished)
+
+
+def test_a_resumed_shard_counts_from_what_is_kept(copied: RunPaths, capfd: pytest.CaptureFixture[str]) -> None:
+    """So the estimate of the rest follows from this attempt's batches."""
+    forget_states(copied)
+    shutil.copytree(copied.folder, whole := copied.folder.parent / "whole")
+    shard = ("--shard", "0", "--of", "1")
+    replaces = safetensor_points(forked(lambda folder: replay(RunPaths(folder), *shard), whole).points)
+    forked(lambda folder: replay(RunPaths(folder), *shard), copied.folder, Kill(replaces[9]))
+    capfd.readouterr()
+    replay(copied, *shard)
+    first, *_ = (line for line in capfd.readouterr().err.splitlines() if line.startswith("replay/"))
+    assert first.startswith(f"replay/{MODEL}/0: 10 of 16 batches")
+    told = json.loads(copied.progress_of(f"replay/{MODEL}/0").read_text())
+    assert (told["done"], told["fresh"], told["earlier_attempts"]) == (16, 16 - 9, 1)
+    assert told["earlier_seconds"] > 0.0
 
 
 def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
