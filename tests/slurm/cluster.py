@@ -61,6 +61,18 @@ MpiDefault=none
 GresTypes=gpu
 """
 
+_KEEPER = """\
+{ read -r end_of_input
+own=$(readlink /proc/$$/ns/mnt)
+for round in 1 2; do
+    for process in /proc/[0-9]*; do
+        if [ "$process" != "/proc/$$" ] && [ "$(readlink "$process/ns/mnt")" = "$own" ]; then kill -9 "${process#/proc/}"; fi
+    done
+done; }
+"""
+"""Holds the namespace. Its input ends with the process that has started the cluster, and then all others of the namespace
+are killed. A death signal (prctl) would not do: munged changes its user, which clears the signal, and jobs outlive slurmd."""
+
 _ACCOUNTING = """\
 DbdHost={host}
 DbdPort={accounting}
@@ -139,12 +151,8 @@ class Cluster:
         binds = " && ".join(
             f"mount --bind '{own}' {private}" for private, own in zip(_PRIVATE, own_folders, strict=True)
         )
-        self._launch(
-            "namespace", "unshare", "--mount", "--propagation", "private", "sh", "-c", f"{binds} && exec sleep 1d"
-        )
+        self.open_namespace(binds)
         self._wait("the namespace has its folders", lambda: self.ask("cat", "/etc/slurm/gres.conf") == devices.strip())
-        self._namespace = os.readlink(f"/proc/{self.processes['namespace'].pid}/ns/mnt")
-        assert self._namespace != os.readlink("/proc/self/ns/mnt")
         options = (f"--{name}-file=/run/munge/{name}" for name in ("pid", "log", "seed"))
         self._daemon("munged", "runuser", "-u", "munge", "--", "munged", "-F", "--force", *options)
         self._wait("munge answers", lambda: bool(self.ask("munge", "-n")))
@@ -162,6 +170,14 @@ class Cluster:
         self._wait(
             "both nodes are idle", lambda: self.ask("sinfo", "-h", "-N", "-p", "main", "-o", "%t") == "idle\nidle"
         )
+
+    def open_namespace(self, binds: str) -> None:
+        """Makes the cluster's mount namespace. All in it die with this process, however it dies."""
+        words = ("unshare", "--mount", "--propagation", "private", "sh", "-c", f"{binds} && {_KEEPER}")
+        self._launch("namespace", *words, stdin=subprocess.PIPE)
+        link, machine = f"/proc/{self.processes['namespace'].pid}/ns/mnt", os.readlink("/proc/self/ns/mnt")
+        self._wait("the namespace is another than the machine's", lambda: os.readlink(link) != machine)
+        self._namespace = os.readlink(link)
 
     def start_accounting(self) -> None:
         """Starts the accounting's daemon."""
@@ -233,9 +249,9 @@ class Cluster:
     def _daemon(self, name: str, *words: str) -> None:
         self._launch(name, *self.inside(*words))
 
-    def _launch(self, name: str, *words: str) -> None:
+    def _launch(self, name: str, *words: str, stdin: int = subprocess.DEVNULL) -> None:
         with open(self.folder / f"{name}.out", "ab") as output:
-            self.processes[name] = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            self.processes[name] = subprocess.Popen(words, stdout=output, stderr=output, stdin=stdin)
 
     def _wait(self, what: str, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 40
