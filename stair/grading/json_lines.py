@@ -45,6 +45,9 @@ class FileReport:
         return self.verdicts.total()
 
 
+_EXPECTED = "give a file with one JSON object a line (stair score --help)"
+
+
 def score_file(
     source: Path,
     target: Path,
@@ -59,8 +62,10 @@ def score_file(
     `choices` (a list) and `finish_reason`; other keys are ignored. The target has `id`, `answer`, `verdict`, `correct`.
     Malformed and empty lines are left out of the target; malformed ones are named in the report. The target appears
     when it is complete. `progress` is called with the bytes read so far and in total. Raises ValueError where the target
-    is the source.
+    is the source, or the source is no file or has no lines.
     """
+    if source.is_dir() or not source.exists():
+        raise ValueError(f"{source} {'is a folder' if source.is_dir() else 'does not exist'}; {_EXPECTED}")
     if target.exists() and target.samefile(source):
         raise ValueError(f"{target} holds the responses; give another file for the verdicts")
     report = FileReport()
@@ -73,6 +78,9 @@ def score_file(
             read += sum(len(line) for _, line in batch)
             if progress:
                 progress(read, total)
+    if not report.scored and not report.malformed:
+        beside.unlink()
+        raise ValueError(f"{source} has no lines; {_EXPECTED}")
     os.replace(beside, target)
     report.malformed.sort(key=lambda each: each.line)
     return report

@@ -50,6 +50,22 @@ def test_lines_are_scored_in_order(tmp_path: Path) -> None:
     assert seen[-1] == (source.stat().st_size,) * 2
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"), [(None, "does not exist"), (b"", "has no lines"), (b"\n \n", "has no lines")]
+)
+def test_a_file_without_lines_is_an_error_and_writes_nothing(
+    tmp_path: Path, content: bytes | None, problem: str
+) -> None:
+    source = tmp_path / "in.jsonl"
+    if content is not None:
+        source.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"in\.jsonl {problem}; give a file with one JSON object a line"):
+        score_file(source, tmp_path / "out.jsonl")
+    with pytest.raises(ValueError, match="is a folder; give a file"):
+        score_file(tmp_path, tmp_path / "out.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == (["in.jsonl"] if content is not None else [])
+
+
 def test_the_forms_of_answers_are_counted_and_not_scored(tmp_path: Path) -> None:
     asked = {"kind": "choice", "reference": "B", "choices": ["w", "x", "y", "z"]}
     source = write(
