@@ -113,6 +113,9 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+_MAKE_AGAIN = "restore the file, or delete it and run the command that makes it again"
+
+
 def read_mapping(path: Path) -> dict[str, Any]:
     """Reads a JSON object from a file.
 
@@ -124,9 +127,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
+        raise ValueError(f"{path} is not valid JSON ({error}); {_MAKE_AGAIN}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{path} must hold keys and values, not a {type(value).__name__}")
+        raise ValueError(f"{path} must hold keys and values, not a {type(value).__name__}; {_MAKE_AGAIN}")
     mapping: dict[str, Any] = value
     return mapping
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stair.jobs.progress import Progress, duration, read_progress
-from stair.records.files import replacing, write_text_if_changed
+from stair.records.files import read_mapping, replacing, write_text_if_changed
 from stair.records.manifest import manifest_path, write_manifest
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
 from stair.records.schemas import (
@@ -82,6 +83,24 @@ def test_an_unchanged_text_keeps_its_time(tmp_path: Path) -> None:
     assert path.stat().st_mtime_ns == before
     assert write_text_if_changed(path, "b")
     assert path.read_text() == "b"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": 1,', "is not valid JSON ("),
+        ("[1]", "must hold keys and values, not a list"),
+        ("", "is not valid JSON ("),
+    ],
+)
+def test_a_damaged_json_file_is_named_with_the_remedy(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "facts.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=re.escape(f"{path} {problem}")) as caught:
+        read_mapping(path)
+    assert str(caught.value).endswith("; restore the file, or delete it and run the command that makes it again")
+    path.write_text('{"a": 1}')
+    assert read_mapping(path) == {"a": 1}
 
 
 def test_a_table_comes_back_and_the_same_rows_have_the_same_bytes(tmp_path: Path) -> None:
