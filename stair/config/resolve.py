@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -308,7 +309,9 @@ def _explain(item: Mapping[str, Any]) -> str:
     where = ".".join(str(part) for part in item["loc"] if part != "[key]")
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        return f"unknown key '{where}'"
+        key, names = str(item["loc"][-1]), _names_at([str(part) for part in item["loc"][:-1]])
+        near = get_close_matches(key, names, n=1, cutoff=0.7)
+        return f"unknown key '{where}'{f' (did you mean {near[0]!r}?)' if near else ''}"
     if item["type"] == "tuple_type":
         message = "must be a list"
     if item["type"] == "missing":
@@ -320,6 +323,29 @@ def _explain(item: Mapping[str, Any]) -> str:
         if _short(item)
         else f"'{where}': {message}"
     )
+
+
+def _names_at(place: Sequence[str]) -> list[str]:
+    """The keys that the configuration knows at a place."""
+    schema = Config.model_json_schema()
+
+    def kinds(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The mappings that a part of the schema allows."""
+        if "$ref" in part:
+            part = schema["$defs"][part["$ref"].rpartition("/")[2]]
+        inner = [*part.get("anyOf", ()), *part.get("oneOf", ())]
+        return [kind for each in inner for kind in kinds(each)] if inner else [part]
+
+    at = kinds(schema)
+    for name in place:
+        below = [kind["properties"][name] for kind in at if name in kind.get("properties", ())]
+        below = below or [each for kind in at for each in kind.get("patternProperties", {}).values()]
+        below = below or [
+            kind[of] for kind in at for of in ("additionalProperties", "items") if isinstance(kind.get(of), dict)
+        ]
+        # pydantic also names the kind of which a mapping is, which is no key.
+        at = [kind for each in below for kind in kinds(each)] or at
+    return [name for kind in at for name in kind.get("properties", ())]
 
 
 def _short(item: Mapping[str, Any]) -> bool:
@@ -362,8 +388,9 @@ def load_run(folder: Path) -> Config:
     """
     path = folder / RESOLVED
     if not path.is_file():
+        what = "is not a run's folder: it has no" if folder.is_dir() else "is not a folder, so it has no"
         raise ConfigError(
-            f"{path} does not exist: name a run's folder (results/tiny), or start the run (stair reproduce --run "
-            f"{folder.name}), or write the file (stair config --run {folder.name} --write)"
+            f"{folder} {what} {RESOLVED}; name a run's folder (for example results/tiny), or make it: stair reproduce --run "
+            "RUN, or without a job: stair config --run RUN --write"
         )
     return validate(read_yaml(path, dumped=True), str(path))

@@ -33,8 +33,10 @@ def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
         parts[0] = folder
     evaluation, shared = (sorted(part.glob("*/*/*.parquet")) for part in parts)
     if not evaluation and not shared:
+        what = "has no response rows" if folder.is_dir() else "is not a folder"
         raise ValueError(
-            f"{folder} holds no response rows: expected evaluation/<model>/<benchmark>/<condition>.parquet"
+            f"{folder} {what}; give the folder that contains evaluation/<model>/<benchmark>/<condition>.parquet, for example "
+            "a run's folder (results/tiny)"
         )
     return evaluation, shared
 
@@ -58,10 +60,15 @@ def read_rows(paths: Sequence[Path], order: Config) -> pd.DataFrame:
         try:
             frame = pd.read_parquet(path)
         except (OSError, ValueError) as error:
-            raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
+            raise ValueError(
+                f"{path} cannot be read as Parquet ({error}); restore it, or remove it from the folder"
+            ) from error
         missing = [column for column in COLUMNS if column not in frame.columns]
         if missing:
-            raise ValueError(f"{path} lacks the columns {', '.join(missing)}")
+            raise ValueError(
+                f"{path} lacks the columns {', '.join(missing)}; scored rows are needed, as `stair reproduce --target scores` "
+                "writes them to evaluation/"
+            )
         for column, name in (
             ("model", path.parent.parent.name),
             ("benchmark", path.parent.name),

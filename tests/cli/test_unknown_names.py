@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from stair.cli.main import main
@@ -114,3 +115,62 @@ def test_a_run_that_does_not_start_is_one_line(
     monkeypatch.chdir(ROOT)
     assert message in refused(monkeypatch, capsys, *words, "--set", f"results={tmp_path}")
     assert not list(tmp_path.iterdir()), "nothing was made"
+
+
+RUN = "name a run's folder (for example results/tiny), or make it: stair reproduce --run RUN"
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("tables", "--out", "out", "--responses"), "give the folder that contains evaluation/"),
+        (("export", "--out", "out", "--run"), RUN),
+        (("plan", "--calibrate"), RUN),
+    ],
+)
+@pytest.mark.parametrize("given", ["absent", "file.csv", "empty"])
+def test_a_wrong_folder_is_named_with_the_right_one(
+    words: tuple[str, ...],
+    remedy: str,
+    given: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file.csv").touch()
+    Path("empty").mkdir()
+    line = refused(monkeypatch, capsys, *words, given)
+    what = (
+        ("is not a run's folder: it has no", "has no response rows") if given == "empty" else ("is not a folder",) * 2
+    )
+    assert f": {given} {what[words[0] == 'tables']}" in line and remedy in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file.csv"], "nothing is written"
+
+
+def test_a_folder_of_other_parquet_files_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "evaluation/qwen3.5-4b/math500/stair.parquet"
+    file.parent.mkdir(parents=True)
+    words = ("tables", "--out", str(tmp_path / "out"), "--responses", str(tmp_path))
+    file.write_text("text")
+    line = refused(monkeypatch, capsys, *words)
+    assert f"{file} cannot be read as Parquet" in line and "restore it, or remove it from the folder" in line
+    pd.DataFrame({"model": ["qwen3.5-4b"]}).to_parquet(file)
+    line = refused(monkeypatch, capsys, *words)
+    assert f"{file} lacks the columns benchmark, " in line and "`stair reproduce --target scores` writes" in line
+
+
+def test_a_setting_within_a_section_is_shown_as_it_must_be_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(monkeypatch, capsys, "config", "--set", "evaluation.samples=8")
+    assert line.endswith("not 'evaluation.samples=8'; did you mean --set 'evaluation={samples: 8}'?")
+    assert "did you mean" not in refused(monkeypatch, capsys, "config", "--set", "evaluation.samples")
+    monkeypatch.setattr(
+        sys, "argv", ["stair", "config", "--set", "evaluation={samples: 8}", "--key", "evaluation.samples"]
+    )
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert capsys.readouterr().out == "8\n"

@@ -166,10 +166,17 @@ MODEL = "qwen3-4b-instruct"
 
 MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"nonsense": 1}, "unknown key 'nonsense'"),
-    ({"evaluation": {"smaples": 4}}, "unknown key 'evaluation.smaples'"),
+    ({"evalution": {"samples": 4}}, "unknown key 'evalution' (did you mean 'evaluation'?)"),
+    ({"evaluation": {"smaples": 4}}, "unknown key 'evaluation.smaples' (did you mean 'samples'?)"),
+    ({"controllers": {"stair": {"layrs": [3]}}}, "unknown key 'controllers.stair.layrs' (did you mean 'layers'?)"),
+    (
+        {"controls": {"conditions": {"stair": {"contoller": "x"}}}},
+        "unknown key 'controls.conditions.stair.contoller' (did you mean 'controller'?)",
+    ),
+    ({"evaluation": {"missing": [{"modle": "x"}]}}, "unknown key 'evaluation.missing.0.modle' (did you mean 'model'?)"),
     (
         {"models": {MODEL: {"evaluation_sampling": {"top_q": 1}}}},
-        f"unknown key 'models.{MODEL}.evaluation_sampling.top_q'",
+        f"unknown key 'models.{MODEL}.evaluation_sampling.top_q' (did you mean 'top_p'?)",
     ),
     ({"evaluation": {"samples": -1}}, "'evaluation.samples'"),
     ({"evaluation": {"samples": 0}}, "'evaluation.samples'"),
@@ -342,8 +349,13 @@ def test_an_overlay_here_is_named_with_its_ending(tmp_path: Path, monkeypatch: p
 
 
 def test_a_folder_without_a_resolved_configuration_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"config\.resolved\.yaml does not exist: name a run's folder"):
+    made = r"config\.resolved\.yaml; name a run's folder \(for example results/tiny\), or make it: stair reproduce --run RUN"
+    with pytest.raises(ConfigError, match=rf"{tmp_path.name} is not a run's folder: it has no {made}"):
         load_run(tmp_path)
+    (tmp_path / "file").touch()
+    for name in ("file", "absent"):
+        with pytest.raises(ConfigError, match=rf"{name} is not a folder, so it has no {made}"):
+            load_run(tmp_path / name)
 
 
 def test_a_resolved_configuration_cannot_be_changed() -> None:
