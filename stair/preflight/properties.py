@@ -149,8 +149,14 @@ def _generation_prefix(renderer: Renderer) -> str:
     text, expected = renderer.prompt_text([], _USER), generation_prefix(renderer)
     after, end = text.split(_USER, 1)[-1], renderer.markers.end + renderer.markers.between
     if after != end + expected:
-        raise PropertyError(f"after the user's message stands {after!r}, expected {end + expected!r}")
+        opened = "<think>" in after
+        remedy = f"; {_thinking_remedy(opened)}" if opened != ("<think>" in expected) else ""
+        raise PropertyError(f"after the user's message comes {after!r}, expected {end + expected!r}{remedy}")
     return f"a prompt ends with {expected!r}"
+
+
+def _thinking_remedy(thinks: bool) -> str:
+    return f"if the model {'thinks' if thinks else 'does not think'}, set its `thinking` to {str(thinks).lower()}"
 
 
 def _history(renderer: Renderer) -> str:
@@ -199,7 +205,8 @@ def _single_ids(renderer: Renderer) -> str:
         ids = renderer.tokenizer(f"x{marker}x", add_special_tokens=False)["input_ids"]
         alone = renderer.tokenizer(marker, add_special_tokens=False)["input_ids"]
         if len(alone) != 1 or list(ids).count(alone[0]) != 1:
-            raise PropertyError(f"{marker} is {len(alone)} ids ({list(alone)}), expected one")
+            remedy = "" if marker in turns else f"; {_thinking_remedy(False)}"
+            raise PropertyError(f"{marker} is {len(alone)} ids ({list(alone)}), expected one{remedy}")
     for marker in turns:
         # Decoding omits special tokens, so that an answer cannot open a turn.
         if not _is_special(renderer, renderer.tokenizer.convert_tokens_to_ids(marker)):

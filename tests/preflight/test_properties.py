@@ -201,6 +201,33 @@ def test_a_damaged_file_is_named(
         Renderer.load(folder, thinking=False)
 
 
+def test_a_wrong_mode_of_thinking_is_refused_with_the_right_one(
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path
+) -> None:
+    """The model's `thinking` in the configuration is not that of its tokenizer or template."""
+    remedies = {
+        False: "if the model does not think, set its `thinking` to false",
+        True: "if the model thinks, set its `thinking` to true",
+    }
+    folders = {thinks: folder_of(small_tokenizer(thinks), tmp_path / str(thinks)) for thinks in (False, True)}
+    for thinks, folder in folders.items():
+        with pytest.raises(PropertyError, match="generation prefix: after the user's message comes") as caught:
+            check_properties(Renderer.load(folder, thinking=not thinks))
+        assert str(caught.value).endswith(f"; {remedies[thinks]}")
+    content = json.loads((folders[False] / "tokenizer.json").read_text())
+    content["added_tokens"] = [one for one in content["added_tokens"] if one["content"] != "<think>"]
+    (folders[False] / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(PropertyError, match=r"<think> is [0-9]+ ids .*, expected one; ") as caught:
+        check_properties(Renderer.load(folders[False], thinking=True))
+    assert str(caught.value).endswith(f"; {remedies[False]}")
+    swapped = folder_of(
+        small_tokenizer(True), tmp_path / "other", changed(True, PREFIX + "<think>\\n", PREFIX + "<think>")
+    )
+    with pytest.raises(PropertyError, match="generation prefix") as caught:
+        check_properties(Renderer.load(swapped, thinking=True))
+    assert "set its" not in str(caught.value)
+
+
 def test_a_marker_that_is_not_special_is_refused(
     small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path: Path
 ) -> None:
