@@ -71,12 +71,10 @@ def device_findings(
 def _too_large(needed: Mapping[tuple[str, ...], float], largest: float) -> Iterator[Finding]:
     for (output, model, *rest), size in needed.items():
         if size > largest:
-            text = (
-                f"{' '.join((output, model, *rest))} needs up to {size / 1e9:.0f} GB where responses reach their limit"
-            )
+            text = f"{' '.join((output, model, *rest))} needs up to {size / 2**30:.0f} GiB where responses reach their limit"
             limit = "replay.batch_problems" if output == "replay" else f"models.{model}.rollout_sampling.max_new_tokens"
             remedy = f"use a larger GPU, or set a smaller {limit}"
-            yield Finding("devices", "warning", f"{text}; the largest GPU has {largest / 1e9:.0f} GB", remedy)
+            yield Finding("devices", "warning", f"{text}; the largest GPU has {largest / 2**30:.0f} GiB", remedy)
 
 
 def _torch_sees(built: str | None, count: int) -> Finding:

@@ -16,7 +16,8 @@ from stair.graph.output_kind import OutputKind
 from stair.graph.outputs import OUTPUTS
 from stair.graph.run import Run
 
-_MB = 1_000_000
+_MB = 2**20
+"""Bytes of a unit of `mem_mb`, as Slurm counts them."""
 _LIBRARIES_MB, _CUDA_MB = 1_500, 6_000
 """A process with torch and Snakemake (a tiny run's jobs take at most 1,000 MB); what CUDA's libraries and pinned buffers add."""
 _ROWS_MB = 4_000

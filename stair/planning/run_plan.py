@@ -33,8 +33,8 @@ class Line:
     gpu_hours: float
     tokens: float
     disk_gb: float
-    host_gb: float
-    gpu_gb: float
+    host_gib: float
+    gpu_gib: float
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,6 @@ def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:
         sum(job.seconds * job.gpus for job in jobs) / _HOUR,
         sum(job.tokens for job in jobs),
         sum(job.disk_bytes for job in jobs) / 1e9,
-        max(job.host_mb for job in jobs) / 1e3,
-        max(job.gpu_bytes for job in jobs) / 1e9,
+        max(job.host_mb for job in jobs) / 2**10,
+        max(job.gpu_bytes for job in jobs) / 2**30,
     )

@@ -18,7 +18,7 @@ def plan_text(plan: Plan) -> str:
 def cost_lines(plan: Plan) -> list[str]:
     """The costs by stage and model, and the wall times."""
     rows = [_cells(line) for line in (*plan.lines, plan.total)]
-    head = ("stage", "model", "jobs", "job time", "GPU-hours", "tokens", "disk GB", "host GB", "GPU GB")
+    head = ("stage", "model", "jobs", "job time", "GPU-hours", "tokens", "disk GB", "host GiB", "GPU GiB")
     lines = [*_aligned([head, *rows]), ""]
     lines.append(f"Longest chain of jobs: {duration(plan.longest_chain_hours * _HOUR)}.")
     if plan.total.gpu_hours:
@@ -61,8 +61,8 @@ def _cells(line: Line) -> tuple[str, ...]:
     numbers = [f"{line.gpu_hours:,.1f}" if line.gpu_hours else "", f"{line.tokens / 1e6:,.2f}M" if line.tokens else ""]
     numbers += [
         f"{line.disk_gb:,.2f}" if line.disk_gb else "",
-        f"{line.host_gb:.1f}",
-        f"{line.gpu_gb:.0f}" if line.gpu_gb else "",
+        f"{line.host_gib:.1f}",
+        f"{line.gpu_gib:.0f}" if line.gpu_gib else "",
     ]
     return (line.stage, line.model, str(line.jobs), duration(line.job_seconds), *numbers)
 

@@ -131,7 +131,9 @@ def test_trainings_that_no_gpu_holds(tmp_path: Path) -> None:
         return [finding for finding in findings if "where responses reach their limit" in finding["text"]]
 
     (finding,) = too_large(81920, "--run", "paper")
-    assert re.match(r"controller qwen3\.5-9b stair needs up to 1\d\d GB .*; the largest GPU has 86 GB", finding["text"])
+    assert re.match(
+        r"controller qwen3\.5-9b stair needs up to 1\d\d GiB .*; the largest GPU has 80 GiB", finding["text"]
+    )
     assert finding["remedy"].endswith("set a smaller models.qwen3.5-9b.rollout_sampling.max_new_tokens")
     assert len(too_large(16384, "--run", "paper")) == 7  # six trainings and the replay
     assert not too_large(16384, "--run", "pilot") and not too_large(16384)
