@@ -32,6 +32,7 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
     """
     from stair.graph.artifacts import Artifacts
     from stair.graph.integrity import damage  # imports PyArrow
+    from stair.graph.start_command import start_command
 
     settings, paths = open_run(run)
     # An unneeded job may be run too. Inputs are those of the graph that leaves unneeded jobs out: a table of a restored
@@ -42,7 +43,7 @@ def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
         absent = next((file for file in inputs if file in every.by_file and not file.exists()), None)
         if absent is not None:
             raise ValueError(
-                f"{absent} does not exist; {artifact.title} needs it; to make it: stair reproduce --run {settings.run}"
+                f"{absent} does not exist; {artifact.title} needs it; to make it: {start_command(settings, paths)}"
             )
         if fault := damage(settings, paths, inputs):
             raise ValueError(f"{artifact.title} is made from a damaged file in {paths.folder}: {fault}")

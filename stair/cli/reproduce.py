@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from stair.graph.outputs import OUTPUTS
 from stair.graph.resources import check_fits
 from stair.graph.run import Run
 from stair.graph.slurm_account import check_account
+from stair.graph.start_command import setting_options
 from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
@@ -114,8 +116,11 @@ def reproduce(
 
     if config.expensive and not go:
         whole = target == "all"
-        start = f"make reproduce RUN={run} GO=1" if whole else f"stair reproduce --run {run} --go --target {target}"
-        _explain(config, words("--dry-run", "--quiet", "rules"), f"stair plan --run {run}", start)
+        more = " ".join(["", shlex.quote(run), *setting_options(parse_settings(settings))])
+        start = f"stair reproduce --go --run{more}{'' if whole else f' --target {target}'}"
+        if whole and not settings:
+            start = f"make reproduce RUN={run} GO=1"
+        _explain(config, words("--dry-run", "--quiet", "rules"), f"stair plan --run{more}", start)
         return
     check_environments(config, paths)
     check_writable(paths)

@@ -255,6 +255,7 @@ def export(
     from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
     """
     from stair.graph.recorded_origin import name_in_run
+    from stair.graph.start_command import start_command
     from stair.graph.verify import Verification
     from stair.records.files import scratch_folder
     from stair.records.packing import pack
@@ -271,7 +272,7 @@ def export(
         more = f", and {len(unsound) - 1} more outputs are not ok" if len(unsound) > 1 else ""
         print(
             f"warning: {name} is {state} ({unsound[0].reasons[0]}){more}; `stair from-archive` rejects such outputs. First run: "
-            f"stair reproduce --run {settings.run}",
+            f"{start_command(settings, paths)}",
             file=sys.stderr,
         )
     if not out.name.endswith(".tar.gz"):

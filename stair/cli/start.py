@@ -46,14 +46,17 @@ def config(
     from stair.cli.reproduce import parse_settings, project_root
     from stair.config.paths import RunPaths
     from stair.config.resolve import dump, resolve, value_at
+    from stair.graph.start_command import record_start
     from stair.records.files import write_text_if_changed
     from stair.workflow.input_checks import check_inputs
 
-    resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
+    overrides = {"run": run} | parse_settings(set_ or [])
+    resolved = resolve(project_root(), overrides)
     paths = RunPaths.of(resolved)
     check_inputs(resolved, paths)
     if write:
         write_text_if_changed(paths.resolved, dump(resolved))
+        record_start(project_root(), resolved, paths, overrides)
     print(dump(resolved) if key is None else value_at(resolved, key), end="")
 
 

@@ -122,7 +122,7 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     Raises:
         ConfigError: naming the key or the file.
     """
-    overrides = {key: _typed(value) for key, value in (overrides or {}).items()}
+    overrides = {key: typed(value) for key, value in (overrides or {}).items()}
     base = read_yaml(root / "config.yaml")
     run = overrides.get("run", base.get("run"))
     if not isinstance(run, str):
@@ -265,12 +265,12 @@ def _stack(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]
     return stacked
 
 
-def _typed(value: Any) -> Any:
+def typed(value: Any) -> Any:
     """Snakemake hands nested command-line values over as strings: read each as YAML would."""
     if isinstance(value, Mapping):
-        return {key: _typed(item) for key, item in value.items()}
+        return {key: typed(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_typed(item) for item in value]
+        return [typed(item) for item in value]
     if isinstance(value, str):
         try:
             parsed = yaml.load(value, Loader=_Loader)

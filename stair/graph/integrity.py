@@ -16,6 +16,7 @@ from stair.config.paths import RunPaths
 from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.origin import ORIGIN
 from stair.graph.recorded_origin import name_in_run, read_manifest
+from stair.graph.start_command import start_command
 from stair.records.keys import file_digest
 
 State = Literal["ok", "missing", "damaged", "stale"]
@@ -43,7 +44,7 @@ class Integrity:
     def __init__(self, config: Config, paths: RunPaths) -> None:
         self._paths = paths
         self._digests: dict[Path, str | None] = {}
-        self._make = f"stair reproduce --run {config.run}"
+        self._make = start_command(config, paths)
         self._delete = f"delete it; to make it again: {self._make}"
 
     def check(self, finding: Finding, files: Iterable[Path]) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from stair.graph.integrity import Finding, Integrity
 from stair.graph.origin import ORIGIN, as_recorded
 from stair.graph.recorded_origin import missing_note, name_in_run, revision
 from stair.graph.result_settings import CODE
+from stair.graph.start_command import start_command
 from stair.records.manifest import package_versions, source_fingerprint
 
 _SHOWN_CHANGES = 4
@@ -49,7 +50,7 @@ class Verification:
         absent = [file for file in artifact.files if _is_absent(file)]
         if absent:
             name = name_in_run(absent[0], self.paths)
-            finding.add("missing", f"{name} does not exist; to make it: stair reproduce --run {self.config.run}")
+            finding.add("missing", f"{name} does not exist; to make it: {start_command(self.config, self.paths)}")
             return finding
         manifest = self._integrity.check(finding, artifact.files)
         if manifest is None or finding.state == "damaged":

@@ -19,6 +19,7 @@ from stair.graph.artifacts import Artifact, Artifacts
 from stair.graph.jobs_behind import JobsBehind
 from stair.graph.origin import BEHIND, ORIGIN
 from stair.graph.recorded_origin import name_in_run
+from stair.graph.start_command import start_command
 from stair.records.files import scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.schemas import SCORED
@@ -53,7 +54,7 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     archived = [each for each in artifacts.all if each.output.archived and all(map(Path.is_file, each.files))]
     if not any(each.output.schema is SCORED for each in archived):
         raise ValueError(
-            f"{paths.folder} has no scored rows; first run: stair reproduce --run {config.run} --target scores"
+            f"{paths.folder} has no scored rows; first run: {start_command(config, paths, '--target scores')}"
         )
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
     behind, count = JobsBehind(artifacts), 0

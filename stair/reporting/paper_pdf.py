@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.graph.start_command import start_command
 from stair.records.files import replacing
 from stair.reporting.captions import figure_caption
 from stair.reporting.labels import Labels
@@ -47,7 +48,7 @@ def write_paper(config: Config, paths: RunPaths) -> int:
     absent = [file for file in (_file(each, paths) for each in parts) if not file.is_file()]
     if absent:
         raise ValueError(
-            f"{absent[0]} does not exist; make the tables and figures first: make reproduce RUN={config.run}"
+            f"{absent[0]} does not exist; make the tables and figures first: {start_command(config, paths)}"
         )
     with tempfile.TemporaryDirectory(prefix="stair-paper-") as folder:
         place = Path(folder)

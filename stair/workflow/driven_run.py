@@ -16,6 +16,7 @@ from stair.config.site import Site, read_site
 from stair.graph.output_kind import OutputKind
 from stair.graph.resources import check_fits, resources
 from stair.graph.run import Run
+from stair.graph.start_command import record_start
 from stair.jobs.leases import HeldError
 from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
 from stair.workflow.driver_lease import hint_at_stale_locks, hold_run
@@ -72,6 +73,8 @@ class DrivenRun(Run):
                 mend_answers()
             hold_run(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
+            overrides = self.workflow.config_settings.overwrite_config
+            record_start(Path(self.workflow.basedir), self.config, self.paths, overrides)
         except (HeldError, ConfigError) as error:
             raise WorkflowError(str(error)) from None
         except OSError as error:
