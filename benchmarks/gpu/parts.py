@@ -29,8 +29,8 @@ class Part:
 PARTS = (
     Part(
         "tests",
-        "The kernels against the equations; the objective in BF16; each architecture loaded in BF16 with SDPA, decoded, "
-        "replayed and trained.",
+        "The kernels against the equations; the objective in BF16; each architecture in BF16 loaded, decoded and replayed "
+        "(with SDPA, and with FlashAttention2 where it is installed) and trained.",
         "benchmarks.gpu.device_tests",
         150,
         cuda="",

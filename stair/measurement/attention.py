@@ -71,7 +71,8 @@ def attend(
     if output_projection is None and _has_kernel(layer):
         from stair.measurement import mass_kernel
 
-        return mass_kernel.masses(layer, sources, weights_BT), None
+        prefix = layer.prefix_k_KPD.index_select(1, sources.order)
+        return mass_kernel.masses(layer.q_BHTD, prefix, layer.k_BKTD, sources.ends, weights_BT), None
     problems, heads, _, head_dim = layer.q_BHTD.shape
     tiles = _Tiles(layer, sources, weights_BT, tile_bytes or (GPU_TILE if layer.q_BHTD.is_cuda else CPU_TILE))
     average = torch.zeros(problems, heads, tiles.width, dtype=tiles.dtype, device=layer.q_BHTD.device)
@@ -102,7 +103,7 @@ def _has_kernel(layer: Layer) -> bool:
         return False
     from stair.measurement import mass_kernel
 
-    return mass_kernel.takes(layer)
+    return mass_kernel.takes(layer.q_BHTD)
 
 
 class _Tiles:

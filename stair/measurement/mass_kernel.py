@@ -9,15 +9,11 @@ Products of 16-bit queries and keys are exact in FP32, in which they are added u
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from stair.measurement.attention import Layer, Sources
 
 _TILE = {2: 64, 4: 32}
 """Queries, and keys, of a tile by the bytes of a number; larger ones of FP32 do not fit the registers."""
@@ -82,22 +78,24 @@ def _masses(
     tl.store(out + 3, a3 / whole, mask=within)
 
 
-def takes(layer: Layer) -> bool:
-    """Whether the kernel computes this layer's masses: on a GPU, in at most FP32."""
-    q, head_dim = layer.q_BHTD, layer.q_BHTD.shape[-1]
-    on_device = q.is_cuda or triton.knobs.runtime.interpret
-    return on_device and q.dtype != torch.float64 and head_dim >= 16 and head_dim & (head_dim - 1) == 0
+def takes(q_BHTD: Tensor) -> bool:
+    """Whether the kernel computes the masses of these queries: on a GPU, in at most FP32."""
+    head_dim = q_BHTD.shape[-1]
+    on_device = q_BHTD.is_cuda or triton.knobs.runtime.interpret
+    return on_device and q_BHTD.dtype != torch.float64 and head_dim >= 16 and head_dim & (head_dim - 1) == 0
 
 
-def masses(layer: Layer, sources: Sources, weights_BT: Tensor) -> Tensor:
-    """Return the masses [B, 4] in FP32, as `attention.attend` does."""
-    queries, own = _channels_last(layer.q_BHTD), _channels_last(layer.k_BKTD)
-    prefix = layer.prefix_k_KPD.index_select(1, sources.order).contiguous()
+def masses(q_BHTD: Tensor, prefix_k_KPD: Tensor, k_BKTD: Tensor, ends: Tensor, weights_BT: Tensor) -> Tensor:
+    """Return the masses [B, 4] in FP32, as `attention.attend` does.
+
+    The prefix's keys are sorted by category; `ends` [3] (integers) says where each category ends.
+    """
+    queries, prefix, own = (_channels_last(tensor) for tensor in (q_BHTD, prefix_k_KPD.contiguous(), k_BKTD))
     problems, heads, columns, head_dim = queries.shape
     tile = _TILE[queries.element_size()]
     out = torch.empty(problems, heads, columns, 4, dtype=torch.float32, device=queries.device)
     _masses[(triton.cdiv(columns, tile), problems * heads)](
-        queries, prefix, own, sources.ends, out, *queries.stride()[:3], prefix.stride(0), *own.stride()[:3],
+        queries, prefix, own, ends, out, *queries.stride()[:3], prefix.stride(0), *own.stride()[:3],
         heads, columns, head_dim**-0.5 * math.log2(math.e),
         GROUPS=heads // prefix.shape[0], HEAD_DIM=head_dim, BLOCK_M=tile, BLOCK_N=tile,
         # Float32 inputs are multiplied as float32, not rounded to TF32.

@@ -107,12 +107,16 @@ class Measurer:
         return segment
 
     def random_segments(self, lengths: Sequence[int]) -> list[Segment]:
-        """Return segments of random states on the host, a function of their lengths and numbers."""
+        """Return segments of random states on the host, a function of their lengths, their numbers and the device.
+
+        A GPU draws them: a CPU needs half a minute for the longest.
+        """
         segments = []
         for number, entries in enumerate(lengths):
-            generator = torch.Generator().manual_seed(number)
+            generator = torch.Generator(self._device).manual_seed(number)
             shape = (len(self._layers), self._facts.kv_heads, entries, self._facts.head_dim)
-            keys, values = (torch.empty(shape, dtype=self._dtype).normal_(generator=generator) for _ in range(2))
+            states = torch.empty(shape, dtype=self._dtype, device=self._device)
+            keys, values = (states.normal_(generator=generator).to("cpu", copy=True) for _ in range(2))
             segments.append(Segment(self._layers, keys, values))
         return segments
 

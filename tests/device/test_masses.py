@@ -46,11 +46,13 @@ def test_masses_of_the_kernel_equal_naive_ones(prefix: list[int], dtype: torch.d
     from stair.measurement import mass_kernel
 
     layer, weights = drawn(prefix, dtype, head_dim)
-    assert mass_kernel.takes(layer)
-    found = mass_kernel.masses(layer, Sources.of(prefix, torch.device(DEVICE)), weights)
+    assert mass_kernel.takes(layer.q_BHTD)
+    sources = Sources.of(prefix, torch.device(DEVICE))
+    sorted_keys = layer.prefix_k_KPD.index_select(1, sources.order)
+    found = mass_kernel.masses(layer.q_BHTD, sorted_keys, layer.k_BKTD, sources.ends, weights)
     assert (found.sum(-1) - 1).abs().max() < 1e-5
     if GPU:  # what measures replays takes it
-        assert torch.equal(attend(layer, Sources.of(prefix, torch.device(DEVICE)), weights)[0], found)
+        assert torch.equal(attend(layer, sources, weights)[0], found)
     behind = len(prefix)
     for row, (start, end) in enumerate(BODIES):
         keys = torch.cat([layer.prefix_k_KPD, layer.k_BKTD[row]], dim=1).double()
