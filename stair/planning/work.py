@@ -252,7 +252,7 @@ class CostModel:
         return assumed("small_start_seconds" if shape.small else "start_seconds")
 
     def layer_step(self, shape: Shape) -> float:
-        """Seconds that a layer's step takes at least."""
+        """Seconds that a layer takes at least in a pass, whose kernels the host launches."""
         if self.on_cpu:
             return assumed("cpu_layer_step_seconds")
         return assumed("layer_step_seconds_hybrid" if shape.hybrid else "layer_step_seconds")
@@ -262,7 +262,8 @@ class CostModel:
     ) -> float:
         """Seconds of decoding with Transformers.
 
-        A step costs the launches of its layers, or the bytes that it reads, or the operations, whichever takes longer.
+        A step costs the kernels of its layers, or the bytes that it reads, or the operations, whichever takes longer. On a
+        GPU it is a recorded graph.
         `waiting`: rows that can be decoded at once, where fewer than all responses.
         """
         width = width or self.config.transformers.batch_width
@@ -270,7 +271,8 @@ class CostModel:
         read = shape.weight_bytes + rows * tokens / 2.0 * shape.cache_bytes
         moved = 0.0 if self.on_cpu else read / assumed("gpu_bandwidth")
         computed = 2.0 * shape.parameters * width / (assumed("cpu_flops") if self.on_cpu else assumed("gpu_flops"))
-        step = max(shape.layers * self.layer_step(shape), moved, computed)
+        layer = assumed("cpu_layer_step_seconds" if self.on_cpu else "recorded_layer_seconds")
+        step = max(shape.layers * layer, moved, computed)
         return responses * tokens / rows * step
 
     def prefill(self, shape: Shape, tokens: float) -> float:
