@@ -43,10 +43,10 @@ class MeasuredJob(NamedTuple):
     name: tuple[str, ...]
     """Of its file below `work/timings`."""
     seconds: float
-    """Of the last attempt, as Snakemake measured it, and of the earlier ones that it resumed."""
+    """The last attempt's, as Snakemake measured it, and those of the earlier attempts that it resumed."""
     earlier_attempts: int
     earlier_seconds: float
-    """Until their last reports in the progress file."""
+    """They end with an attempt's last report in the progress file."""
 
 
 def measured_jobs(paths: RunPaths) -> Iterator[MeasuredJob]:

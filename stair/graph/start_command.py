@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,23 @@ def record_start(root: Path, config: Config, paths: RunPaths, overrides: Mapping
     """Keeps what the command line says, for `start_command`. The resolved configuration has the run's name alone."""
     settings = {key: typed(value) for key, value in overrides.items()}
     run = str(settings.pop("run", config.run))
-    if Path(run).resolve() == (root / "workflow" / "runs" / f"{config.run}.yaml").resolve():
+    overlay = Path(run).resolve()
+    if overlay == (root / "workflow" / "runs" / f"{config.run}.yaml").resolve():
         run = config.run
+    elif overlay.is_file():
+        run = str(overlay.relative_to(root) if overlay.is_relative_to(root) else overlay)
     write_json_if_changed(paths.work("start.json"), {"run": run, "set": settings})
 
 
 def start_command(config: Config, paths: RunPaths, *options: str) -> str:
-    """`stair reproduce` with the run and the settings with which it was started last, and further options."""
-    run, settings = config.run, {}
-    if (file := paths.work("start.json")).is_file():
-        started = read_mapping(file)
-        run, settings = started["run"], started["set"]
+    """`stair reproduce` with the run and the settings with which it was started last, and further options.
+
+    Without a sound record of the start, it is the run's name: a remedy is no reason to stop.
+    """
+    run, settings = config.run, dict[str, Any]()
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        started = read_mapping(paths.work("start.json"))
+        run, settings = str(started["run"]), dict(started["set"])
     return " ".join(("stair reproduce --run", shlex.quote(run), *options, *setting_options(settings)))
 
 

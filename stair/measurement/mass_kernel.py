@@ -8,6 +8,7 @@ Products of 16-bit queries and keys are exact in FP32, in which they are added u
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -16,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 _TILE = {2: 64, 4: 32}
-"""Queries, and keys, of a tile by the bytes of a number; larger ones of FP32 do not fit the registers."""
+"""How many queries and how many keys a tile has, by the bytes of a number. Larger tiles of FP32 do not fit the registers."""
 _LOWEST = tl.constexpr(-1e30)
 
 
@@ -79,10 +80,21 @@ def _masses(
 
 
 def takes(q_BHTD: Tensor) -> bool:
-    """Whether the kernel computes the masses of these queries: on a GPU, in at most FP32."""
+    """Whether the kernel computes the masses of these queries: on a GPU with room for its tiles, in at most FP32."""
     head_dim = q_BHTD.shape[-1]
-    on_device = q_BHTD.is_cuda or triton.knobs.runtime.interpret
-    return on_device and q_BHTD.dtype != torch.float64 and head_dim >= 16 and head_dim & (head_dim - 1) == 0
+    if q_BHTD.dtype == torch.float64 or head_dim < 16 or head_dim & (head_dim - 1):
+        return False
+    if not q_BHTD.is_cuda:
+        return triton.knobs.runtime.interpret
+    # Queries stay in shared memory, two tiles of keys pass through it.
+    needed = 3 * _TILE[q_BHTD.element_size()] * head_dim * q_BHTD.element_size()
+    return torch.cuda.get_device_capability(q_BHTD.device) >= (8, 0) and needed <= _shared_memory(q_BHTD.device.index)
+
+
+@functools.cache
+def _shared_memory(index: int) -> int:
+    """Bytes that a program may take on GPU `index`. Kept, since the driver is slow to tell."""
+    return int(triton.runtime.driver.active.utils.get_device_properties(index)["max_shared_mem"])
 
 
 def masses(q_BHTD: Tensor, prefix_k_KPD: Tensor, k_BKTD: Tensor, ends: Tensor, weights_BT: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def replay_memory(
         mlp = tokens * (3 * ffn + 2 * hidden) * width
         probes = 0
         if probed:
-            # The average attention of each head, the sorted keys and values of one head.
+            # The average attention of each head, the sorted keys and values of one head. The kernel for masses alone needs less.
             average = rows * facts.query_heads * whole * _WIDE
             probes = own + 2 * tile + average + 2 * prefix * facts.head_dim * _WIDE + tokens * heads * _WIDE
         return max(attention, mlp, probes, tokens * token)

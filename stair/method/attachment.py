@@ -24,7 +24,7 @@ _ATTENTION = re.compile(r"(?:^|\.)layers\.(\d+)\.self_attn$")
 
 
 class Attachment:
-    """Controls and captures the zero-based `layers` of `model` (of a known architecture, wrapped by peft or not).
+    """Controls and captures the zero-based `layers` of `model` (of a known architecture, wrapped by peft or not, on one device).
 
     Hooks exist only while `controlling` or `capturing` is open; the model's code and weights are never touched.
     `backend` is the one of `differential_read`. Attach after peft has wrapped the model, or the LoRA terms are missed.

@@ -22,7 +22,7 @@ ASSUMPTIONS: dict[str, Assumption] = {
     "gpu_flops": Assumption(990e12, "operations/s", "H100, BF16, published"),
     "gpu_bandwidth": Assumption(3.35e12, "bytes/s", "H100, published"),
     "prefill_share": Assumption(0.33, "of gpu_flops", f"{_GPU}: 4,096 tokens of Qwen3-4B in 101 ms"),
-    "prefill_share_hybrid": Assumption(0.16, "of gpu_flops", f"{_GPU}: Qwen3.5-4B in 233 ms, without its kernels"),
+    "prefill_share_hybrid": Assumption(0.15, "of gpu_flops", f"{_GPU}: Qwen3.5-4B in 233 ms, without its kernels"),
     "layer_step_seconds": Assumption(0.0012, "s", f"{_GPU}: Qwen3-4B launched by the host, 23.3 steps/s, 36 layers"),
     "layer_step_seconds_hybrid": Assumption(
         0.0022, "s", "one H100: Qwen3.5-4B launched by the host, 14.3 steps/s, 32 layers"
@@ -30,8 +30,10 @@ ASSUMPTIONS: dict[str, Assumption] = {
     "recorded_layer_seconds": Assumption(0.00028, "s", f"{_GPU}: 64 rows of Qwen3-4B, 6,265 tokens/s, 36 layers"),
     "server_share": Assumption(0.5, "of gpu_bandwidth", _DEFAULT),
     "server_memory": Assumption(7e10, "bytes/GPU", "SGLang's weights and cache on an 80 GB GPU"),
-    "training_share": Assumption(0.17, "of gpu_flops", f"{_GPU}: 8,192 tokens of Qwen3-4B in 2.4 s"),
-    "training_share_hybrid": Assumption(0.081, "of gpu_flops", f"{_GPU}: 8,192 tokens of Qwen3.5-4B in 5.3 s"),
+    "training_share": Assumption(0.19, "of gpu_flops", f"{_GPU}: 8,192 tokens of Qwen3-4B in 2.4 s, launches 0.7 s"),
+    "training_share_hybrid": Assumption(
+        0.084, "of gpu_flops", f"{_GPU}: 8,192 tokens of Qwen3.5-4B in 5.3 s, launches 1.1 s"
+    ),
     "training_passes": Assumption(10.0, "operations/parameter/token", "teacher 2, student 2, again 2, backward 4"),
     "cpu_flops": Assumption(2e10, "operations/s", "docs/budget.md, one core"),
     "cpu_layer_step_seconds": Assumption(0.0006, "s", "docs/budget.md, one core"),

@@ -38,7 +38,7 @@ class RunAgain(StepGraph):
             (layer.keys, layer.values) if hasattr(layer, "keys") else (layer.conv_states[0], layer.recurrent_states[0])
             for layer in layers
         ]
-        return [tensor.data_ptr() for pair in states for tensor in (*pair, self.cache.frontier.positions)]
+        return [tensor.data_ptr() for pair in states for tensor in pair] + [self.cache.frontier.positions.data_ptr()]
 
     def _record(self, forward: Forward, ids: Tensor, mask: Tensor) -> None:
         self._forward, self._inputs, self._places = forward, (ids.clone(), mask.clone()), self.places()

@@ -79,7 +79,7 @@ class Passes:
         ids = torch.zeros(self.width, columns, dtype=torch.long)
         for number, row in enumerate(rows):
             ids[number, paddings[number] :] = torch.tensor(row)
-        # Before a bank's transfer, behind which these copies would wait.
+        # These copies come before a bank's transfer; behind it they would wait.
         ids, places = ids.to(self.device), positions.to(self.device)
         cache = DynamicCache(config=self.model.config) if keep or columns > self.chunk else None
         receipts: Sequence[Receipt | None] = [None] * len(rows)

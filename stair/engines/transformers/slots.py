@@ -187,7 +187,7 @@ class SlotCache(Cache):
 
     @property
     def capacity(self) -> int:
-        """Positions that a row has room for. While it stays, so do the tensors."""
+        """Positions that a row has room for. While it stays, so do the tensors of the attention layers."""
         return self._capacity
 
     def begin(self) -> None:

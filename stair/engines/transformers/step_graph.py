@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,12 +21,16 @@ class StepGraph:
     """Runs decoding steps; on a GPU it records a step that repeats, and replays it.
 
     A recorded step has the kernels of the step that was recorded, in their order, on the same tensors, so it
-    gives the same bits. A step that cannot be recorded runs as it is, after one warning.
+    gives the same bits. Where the memory does not suffice for a recording, steps run as they are. So do all
+    steps of a process in which a recording failed, after one warning.
 
     Args:
         usable: whether steps can be recorded at all.
         recording: is open while a step is recorded.
     """
+
+    failed: ClassVar[bool] = False
+    """Whether a recording has failed in this process."""
 
     def __init__(self, usable: bool, recording: Callable[[], AbstractContextManager[None]]) -> None:
         self._usable, self._recording = usable, recording
@@ -38,12 +43,12 @@ class StepGraph:
     def prepare(self, kind: Hashable, forward: Forward, ids: Tensor, mask: Tensor) -> bool:
         """Return whether `replay` can run this step; record it first if it has repeated often enough.
 
-        Steps of one `kind` have equal shapes and the same tensors behind them.
+        Steps of one `kind` have equal shapes. As long as they are replayed, they have the same tensors behind them.
         """
         if kind != self._kind:
             self._kind, self._forwards = kind, 0
             self._graph = self._logits = None
-        if self._graph is None and self._usable and self._forwards >= FORWARDS:
+        if self._graph is None and self._usable and not StepGraph.failed and self._forwards >= FORWARDS:
             self._record(forward, ids, mask)
         self._forwards += 1
         return self._graph is not None
@@ -57,16 +62,27 @@ class StepGraph:
         return self._logits
 
     def _record(self, forward: Forward, ids: Tensor, mask: Tensor) -> None:
-        inputs, graph = (ids.clone(), mask.clone()), torch.cuda.CUDAGraph()
+        inputs, graph, pool = (ids.clone(), mask.clone()), torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+        stream = torch.cuda.current_stream(ids.device)
         try:
             # Other threads may go on using the GPU.
-            with self._recording(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with (
+                torch.cuda.device(ids.device),
+                self._recording(),
+                torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"),
+            ):
                 logits = forward(*inputs)
         except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
+            # A recording cannot give cached memory back, so the step itself may still fit.
             self._usable = False
-            reason = str(error.__context__ or error).splitlines()[0]  # the end of a broken recording raises too
+            return
+        except RuntimeError as error:
+            StepGraph.failed = True
+            # A recording that CUDA breaks off leaves its stream current, and the allocator in the recording's pool.
+            torch.cuda.set_stream(stream)
+            with suppress(RuntimeError):
+                torch._C._cuda_endAllocateToPool(ids.device.index, pool)
+            reason = (str(error.__context__ or error).splitlines() or ["no reason is given"])[0]
             print(f"warning: decoding goes on without a CUDA graph, slower: {reason}", file=sys.stderr, flush=True)
             return
         self._graph, self._inputs, self._logits = graph, inputs, logits
