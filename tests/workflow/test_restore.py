@@ -176,7 +176,9 @@ def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path)
         done = run_in(tmp_path, "stair", "restore", name, "--run", "results/smoke", check=False)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr and len(done.stderr.splitlines()) == 1
-    assert sorted(path.name for path in (tmp_path / "results/smoke").iterdir()) == ["config.resolved.yaml"]
+    run = tmp_path / "results/smoke"
+    left = sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
+    assert left == ["config.resolved.yaml", "work/start.json"]
 
 
 def test_a_restored_output_that_fits_no_more_is_said_so_by_its_job(finished_run: Path, tmp_path: Path) -> None:
