@@ -23,9 +23,9 @@ def test_a_remedy_has_the_overlays_path_and_the_settings(tmp_path: Path, start: 
     done = run_in(tmp_path, "stair", "check", "--run", "out/mine", check=False)
     (line,) = done.stderr.splitlines()
     words = shlex.split(line.partition("to make it: ")[2])
-    assert words[:4] == ["stair", "reproduce", "--run", "mine.yaml"]
+    assert words[:4] == ["stair", "reproduce", "--run", str(tmp_path / "mine.yaml")]
     assert words[4::2] == ["--set", "--set"]
-    overrides = parse_settings(words[5::2]) | {"run": str(tmp_path / "mine.yaml")}
+    overrides = parse_settings(words[5::2]) | {"run": words[3]}
     assert resolve(ROOT, overrides) == load_run(tmp_path / "out/mine"), "the command starts the same run"
 
 
