@@ -18,8 +18,10 @@ DEVICE = "cuda" if GPU else "cpu"
 CURRENT = CATEGORIES.index("current")
 COLUMNS, BODIES = 70, ((2, 60), (64, 66), (10, 70))
 
-if find_spec("triton") is None or not (GPU or os.environ.get("TRITON_INTERPRET") == "1"):
-    pytest.skip("the kernel needs triton, and without a GPU TRITON_INTERPRET=1", allow_module_level=True)
+pytestmark = pytest.mark.skipif(
+    find_spec("triton") is None or not (GPU or os.environ.get("TRITON_INTERPRET") == "1"),
+    reason="the kernel needs triton, and without a GPU TRITON_INTERPRET=1",
+)
 
 
 def drawn(prefix: list[int], dtype: torch.dtype, head_dim: int) -> tuple[Layer, Tensor]:
