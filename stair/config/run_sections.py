@@ -30,7 +30,7 @@ class RunSections(Strict):
         (), description="Runs, by name or folder, whose finished work is taken where it is the same as this run's."
     )
     expensive: bool = Field(True, description="Whether `make reproduce` asks for GO=1 before it starts this run.")
-    note: str | None = Field(None, description="A sentence that stands under every table of this run.")
+    note: str | None = Field(None, description="A sentence below every table of this run.")
     models: dict[Key, Model] = Field(min_length=1, description="The backbones.")
     prompts: dict[Key, str] = Field(description="User messages; {problem} is replaced by the problem's text.")
     training_pool: TrainingPool = Field(description="The training problems.")

@@ -8,13 +8,14 @@ Products of 16-bit queries and keys are exact in FP32, in which they are added u
 
 from __future__ import annotations
 
-import functools
 import math
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from stair.method.reads.fused import channels_last, shared_memory
 
 _TILE = {2: 64, 4: 32}
 """How many queries and how many keys a tile has, by the bytes of a number. Larger tiles of FP32 do not fit the registers."""
@@ -88,13 +89,7 @@ def takes(q_BHTD: Tensor) -> bool:
         return triton.knobs.runtime.interpret
     # Queries stay in shared memory, two tiles of keys pass through it.
     needed = 3 * _TILE[q_BHTD.element_size()] * head_dim * q_BHTD.element_size()
-    return torch.cuda.get_device_capability(q_BHTD.device) >= (8, 0) and needed <= _shared_memory(q_BHTD.device.index)
-
-
-@functools.cache
-def _shared_memory(index: int) -> int:
-    """Bytes that a program may take on GPU `index`. Kept, since the driver is slow to tell."""
-    return int(triton.runtime.driver.active.utils.get_device_properties(index)["max_shared_mem"])
+    return torch.cuda.get_device_capability(q_BHTD.device) >= (8, 0) and needed <= shared_memory(q_BHTD)
 
 
 def masses(q_BHTD: Tensor, prefix_k_KPD: Tensor, k_BKTD: Tensor, ends: Tensor, weights_BT: Tensor) -> Tensor:
@@ -102,7 +97,7 @@ def masses(q_BHTD: Tensor, prefix_k_KPD: Tensor, k_BKTD: Tensor, ends: Tensor, w
 
     The prefix's keys are sorted by category; `ends` [3] (integers) says where each category ends.
     """
-    queries, prefix, own = (_channels_last(tensor) for tensor in (q_BHTD, prefix_k_KPD.contiguous(), k_BKTD))
+    queries, prefix, own = (channels_last(tensor) for tensor in (q_BHTD, prefix_k_KPD.contiguous(), k_BKTD))
     problems, heads, columns, head_dim = queries.shape
     tile = _TILE[queries.element_size()]
     out = torch.empty(problems, heads, columns, 4, dtype=torch.float32, device=queries.device)
@@ -115,7 +110,3 @@ def masses(q_BHTD: Tensor, prefix_k_KPD: Tensor, k_BKTD: Tensor, ends: Tensor, w
         num_warps=4, num_stages=2,
     )  # fmt: skip
     return (out.mean(1) * weights_BT.float()[:, :, None]).sum(1)
-
-
-def _channels_last(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -290,7 +290,7 @@ def read(
     if max(lengths) == 0:
         return torch.zeros_like(queries)
     bank = max(lengths)
-    keys, values = (_channels_last(tensor[:, :, :bank].detach()) for tensor in (keys, values))
+    keys, values = (channels_last(tensor[:, :, :bank].detach()) for tensor in (keys, values))
     call = Call(
         keys,
         values,
@@ -301,7 +301,7 @@ def read(
         launches,
     )
     units = unit_normals(normals, queries.dtype).float()
-    return _FusedRead.apply(_channels_last(queries), units, call)
+    return _FusedRead.apply(channels_last(queries), units, call)
 
 
 def unsupported(queries: Tensor) -> str | None:
@@ -329,5 +329,6 @@ def _shared_memory(index: int) -> int:
     return int(triton.runtime.driver.active.utils.get_device_properties(index)["max_shared_mem"])
 
 
-def _channels_last(tensor: Tensor) -> Tensor:
+def channels_last(tensor: Tensor) -> Tensor:
+    """Return the tensor, or a copy if its last dimension is not that of consecutive numbers."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,12 +70,9 @@ def number_cells(column: Mapping[str, float | Gap], marked: Iterable[str]) -> di
 
     A number is better only than another one: with fewer than two among the marked rows, none is bold.
     """
-    marked = [key for key in marked if isinstance(column.get(key), float | int)]
-    best = max(float(column[key]) for key in marked) if len(marked) > 1 else None  # type: ignore[arg-type]
-    return {
-        key: Cell(rounded(value), bold=best is not None and key in marked and abs(float(value) - best) <= ROUNDING)  # type: ignore[arg-type]
-        for key, value in column.items()
-    }
+    numbers = {key: float(value) for key in marked if isinstance(value := column.get(key), float | int)}
+    least = max(numbers.values()) - ROUNDING if len(numbers) > 1 else math.inf
+    return {key: Cell(rounded(value), bold=numbers.get(key, -math.inf) >= least) for key, value in column.items()}
 
 
 def notes(
