@@ -1,7 +1,5 @@
 # The reproduction's graph. `make reproduce` runs it; `snakemake <stage>` runs one stage; `snakemake -n` lists the jobs.
 # The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
-from pathlib import Path
-
 from snakemake.utils import min_version
 
 from stair.workflow.driver_lease import release_run
@@ -16,14 +14,28 @@ configfile: f"{workflow.basedir}/config.yaml"
 run = open_run(workflow)
 
 
+# The rules' paths are relative to the run's folder, which also contains Snakemake's own records (.snakemake).
+workdir: run.workdir
+
+
 include: "workflow/rules/common.smk"
-
-
-# One file for each stage. They share the helpers above.
-for stage in sorted(Path(workflow.basedir, "workflow", "rules").glob("*.smk")):
-    if stage.name != "common.smk":
-
-        include: str(stage)
+include: "workflow/rules/fetch.smk"
+include: "workflow/rules/backbones.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/preflight.smk"
+include: "workflow/rules/rollouts.smk"
+include: "workflow/rules/sessions.smk"
+include: "workflow/rules/training.smk"
+include: "workflow/rules/evaluation.smk"
+include: "workflow/rules/controls.smk"
+include: "workflow/rules/scores.smk"
+include: "workflow/rules/replay.smk"
+include: "workflow/rules/runtime.smk"
+include: "workflow/rules/checks.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/comparison.smk"
+include: "workflow/rules/report.smk"
 
 
 onstart:
@@ -38,12 +50,11 @@ onerror:
     release_run()
 
 
+localrules:
+    all,
+
+
 rule all:
     default_target: True
     input:
-        # Every stage, not only the last: a deleted intermediate output is made again, and then its dependents.
-        all_of(),
-
-
-localrules:
-    all,
+        inputs.target("all"),

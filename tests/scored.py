@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.evaluation.scores import score_condition
+from tests.sealed import seal
 
 
-def score(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
+def score(paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
     """Scores a condition's sealed responses in this process."""
-    score_condition(
+    output = paths.evaluation(model, benchmark, condition)
+    facts = score_condition(
         paths.benchmark(benchmark),
         paths.responses(model, benchmark, condition),
-        paths.evaluation(model, benchmark, condition),
-        kind=config.benchmarks[benchmark].kind,
+        output,
         name=f"{model}/{benchmark}/{condition}",
         workers=0,
     )
+    seal(paths, "score_condition", output, **facts)

@@ -1,18 +1,25 @@
-"""A manifest that agrees with a file that a test changed: a job refuses an input that differs from its checksum."""
+"""Manifests of files that a test wrote or changed: a job refuses an input that differs from its checksum."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+from stair.config.paths import RunPaths
 from stair.records.keys import file_digest
-from stair.records.manifest import manifest_path
+from stair.records.manifest import manifest_path, write_manifest
+
+
+def seal(paths: RunPaths, rule: str, *outputs: Path, **facts: Any) -> Path:
+    """Writes the manifest that the command of a rule writes, with the stage's facts, but without inputs and settings."""
+    return write_manifest(paths.folder, outputs, rule=rule, wildcards={}, inputs=[], settings={}, **facts)
 
 
 def reseal(file: Path) -> None:
     """Makes a file's manifest agree with the file, so that only what is in it can betray the change."""
     path = manifest_path(file)
     manifest = json.loads(path.read_text())
-    (name,) = (name for name in manifest["origin"]["files"] if str(file).endswith(name))
-    manifest["origin"]["files"][name] = file_digest(file)
+    (name,) = (name for name in manifest["files"] if str(file).endswith(name))
+    manifest["files"][name] = file_digest(file)
     path.write_text(json.dumps(manifest))

@@ -7,10 +7,12 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import START, RunPaths
 from stair.config.resolve import load_run
 from stair.jobs.interruption import EXIT_AGAIN
 
@@ -23,48 +25,60 @@ def open_run(folder: Path) -> tuple[Config, RunPaths]:
     return load_run(folder), RunPaths(folder)
 
 
-def open_job(run: Path, rule: str, *name: str) -> tuple[Config, RunPaths]:
-    """The configuration and paths of a job's run.
+class OpenJob(NamedTuple):
+    """A job whose inputs are whole."""
+
+    config: Config
+    paths: RunPaths
+    rule: str
+    wildcards: dict[str, str]
+    inputs: list[Path]
+
+    def record(self, outputs: Sequence[Path], **facts: Any) -> None:
+        """Writes the manifest of the job's outputs, with the stage's facts."""
+        from stair.records.manifest import write_manifest
+        from stair.workflow.rule_settings import settings_of
+
+        settings = settings_of(self.config, self.rule, self.wildcards)
+        folder, wildcards = self.paths.folder, self.wildcards
+        write_manifest(
+            folder, outputs, rule=self.rule, wildcards=wildcards, inputs=self.inputs, settings=settings, **facts
+        )
+
+    def copied(self, outputs: Sequence[Path]) -> bool:
+        """Copies the outputs from a run of `reuse` that made them from the same inputs; False without a match."""
+        from stair.records.manifest import COPIED_FROM
+        from stair.workflow.reuse import copy_from_runs
+
+        source = copy_from_runs(self.config, self.paths, self.rule, self.wildcards, outputs, self.inputs)
+        if source is not None:
+            self.record(outputs, **{COPIED_FROM: source})
+            print(f"{' '.join((self.rule, *self.wildcards.values()))}: reused from {source}")
+        return source is not None
+
+
+def open_job(run: Path, rule: str, inputs: Sequence[Path] | None, **wildcards: str) -> OpenJob:
+    """Opens a job of a run.
+
+    Args:
+        run: the run's folder.
+        rule: the Snakemake rule that describes the job.
+        inputs: its input files, relative to the run's folder. A command by hand may leave them out.
+        wildcards: those of the rule, without shards.
 
     Raises:
-        ValueError: the run has no such job, or an input of the job that the run makes does not exist or differs from its
-            checksum. Stages check files from outside.
+        ValueError: the run has no such job, or an input does not exist or does not match its sealed checksum.
     """
-    from stair.graph.artifacts import Artifacts
-    from stair.graph.integrity import damage  # imports PyArrow
-    from stair.graph.start_command import start_command
+    from stair.workflow.job_inputs import check_inputs, check_names, inputs_of
 
-    settings, paths = open_run(run)
-    # An unneeded job may be run too. Inputs are those of the graph that leaves unneeded jobs out: a table of a restored
-    # archive, say, has fewer.
-    needed, every = Artifacts(settings, paths).by_file, Artifacts(settings, paths, include_unneeded=True)
-    for artifact in every.of(rule, *name):
-        inputs = needed.get(artifact.manifest, artifact).inputs
-        absent = next((file for file in inputs if file in every.by_file and not file.exists()), None)
-        if absent is not None:
-            raise ValueError(
-                f"{absent} does not exist; {artifact.title} needs it; to make it: {start_command(settings, paths)}"
-            )
-        if fault := damage(settings, paths, inputs):
-            raise ValueError(f"{artifact.title} is made from a damaged file in {paths.folder}: {fault}")
-    return settings, paths
-
-
-def copied_existing(run: Path, rule: str, *name: str, runs: bool = True) -> bool:
-    """Copies a job's outputs from a restored archive or (with `runs`) a run of `reuse`; False without a match."""
-    from stair.graph.reused_outputs import copy_existing
-
-    source = copy_existing(*open_run(run), rule, *name, runs=runs)
-    if source is not None:
-        print(f"{' '.join((rule, *name))}: reused from {source}")
-    return source is not None
-
-
-def record_origin(run: Path, rule: str, *name: str) -> None:
-    """Writes the origin of a job's outputs into their manifests."""
-    from stair.graph.recorded_origin import record_origin as write_origin
-
-    write_origin(*open_run(run), rule, *name)
+    by_hand = START not in os.environ
+    config, paths = load_run(run), RunPaths(run if by_hand else run.absolute())
+    check_names(config, rule, wildcards)
+    if by_hand and not inputs:
+        inputs = inputs_of(config, paths, rule, wildcards)
+    files = [paths.folder / file for file in inputs or ()]
+    check_inputs(config, paths, " ".join((rule, *wildcards.values())), files)
+    return OpenJob(config, paths, rule, wildcards, files)
 
 
 def set_threads(threads: int) -> None:

@@ -3,56 +3,67 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stair.cli.reproduce import project_root, reproduce
+from stair.cli.reproduce import reproduce
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
-from stair.graph.outputs import NEEDED, OUTPUTS
-from stair.graph.restore import Outcome, restore
-from stair.graph.run import Run
+from stair.config.root import project_root
 from stair.records.files import write_text_if_changed
+from stair.records.manifest import Manifest, manifest_files, read_manifest
 from stair.records.unpacking import opened
-
-_COMPARED = ("tables", "figures", "comparison", "claims")
-"""The targets whose files are compared with the archive's."""
+from stair.workflow.archive import ARCHIVED, COMPARED, MADE_AGAIN
+from stair.workflow.job_list import list_jobs
+from stair.workflow.restore import Archive, Outcome
 
 
 def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
-    """Restores an archive, makes everything that follows from it, and compares tables and figures with the archive's.
+    """Copies an archive's outputs into a new run, makes everything that follows from them, and compares the results.
 
     Raises:
-        ValueError: the archive cannot be read, belongs to another run, or lacks what a table or figure needs.
+        ValueError: the archive cannot be read, belongs to another run, or lacks what a table or figure needs; or the run's
+            folder is not empty.
         SystemExit: 1 where an output was rejected or a file differs.
     """
     root = project_root()
     # The results' folder has room for a run.
-    with opened(archive, Path("results"), ("tables",)) as folder:
-        name = run or _run_of(folder, archive)
+    with opened(archive, Path("results")) as folder:
+        archived = _run_of(folder, archive)
+        name = run or archived
         config = resolve(root, {"run": name})
         paths = RunPaths.of(config)
-        archived = _run_of(folder, archive)
         if archived != config.run:
             raise ConfigError(f"{archive} is an archive of the run '{archived}', not of '{config.run}'")
-        write_text_if_changed(paths.resolved, dump(config))
-        outcomes = restore(config, paths, folder)
-        _refuse_rejected(outcomes, archive, paths, name)
-        print(f"{sum(outcome.restored for outcome in outcomes)} outputs of {archive} restored in {paths.folder}")
-        restored = Run(config, paths)
-        if lacking := [*NEEDED.used_models(restored), *NEEDED.trained_models(restored)]:
+        if paths.folder.is_dir() and any(paths.folder.iterdir()):
             raise ValueError(
-                f"{archive} lacks outputs of {lacking[0]} that only a model can make; to generate them: "
-                f"make reproduce RUN={name}"
+                f"{paths.folder} is not empty; move it away, or copy single outputs: stair restore {archive} --run {paths.folder}"
             )
-        reproduce(name, go=True, target="all", cores=cores, settings=[])
-        report(compare(restored, RunPaths(folder)), paths.folder)
+        content = Archive(config, paths, folder)
+        outcomes = content.outcomes()
+        _refuse_rejected(outcomes, archive, paths, name)
+        content.copy(outcomes, archive.name)
+        write_text_if_changed(paths.resolved, dump(config))
+        print(f"{sum(each.restorable for each in outcomes)} outputs of {archive} restored in {paths.folder}")
+        before = _compared(content.manifests)
+    others = [job for job in list_jobs(root, {"run": name}) if job.rule not in MADE_AGAIN]
+    if others:
+        files = [
+            file for job in others if job.rule in ARCHIVED for file in job.outputs if not (paths.folder / file).exists()
+        ]
+        raise ValueError(
+            f"{archive} lacks {[*files, *others[0].outputs][0]}; to generate it: make reproduce RUN={name}"
+        )
+    reproduce(name, go=True, target="all", cores=cores, settings=[])
+    report(compare(before, _compared(map(read_manifest, manifest_files(paths.folder)))), paths.folder)
 
 
 def _refuse_rejected(outcomes: list[Outcome], archive: Path, paths: RunPaths, name: str) -> None:
     """Prints the rejected outputs by their reasons, with the remedies; exits with 1 if there are any."""
     rejected: dict[str, list[str]] = {}
-    for outcome in outcomes:
+    faulty = [each for each in outcomes if each.reason and not each.by_input]
+    for outcome in faulty or outcomes:
         if outcome.reason:
             rejected.setdefault(outcome.reason, []).append(outcome.name)
     if not rejected:
@@ -61,8 +72,9 @@ def _refuse_rejected(outcomes: list[Outcome], archive: Path, paths: RunPaths, na
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         print(f"not restored: {names[0]}{more}: {reason}", file=sys.stderr)
     print(
-        "to use them, check out the version of the project that made the archive, or fetch a damaged archive again; "
-        f"to compute them instead: stair restore {archive} --run {paths.folder}, then stair reproduce --run {name}",
+        "to use them, check out the version of the project that made the archive, or fetch a damaged archive again; to compute "
+        f"them instead: stair config --run {name} --write, stair restore {archive} --run {paths.folder}, then "
+        f"stair reproduce --run {name}",
         file=sys.stderr,
     )
     raise SystemExit(1)
@@ -80,37 +92,25 @@ def _run_of(folder: Path, archive: Path) -> str:
     return name
 
 
-def compared_files(run: Run) -> list[Path]:
-    """The files of tables, figures, comparison and claims, below the run's folder."""
-    return [
-        file.relative_to(run.paths.folder)
-        for output in OUTPUTS.values()
-        if output.target in _COMPARED
-        for file in output.every_file(run)
-    ]
+def _compared(manifests: Iterable[Manifest]) -> dict[str, str]:
+    """The files of tables, figures, comparison and claims, with their digests."""
+    return {name: digest for each in manifests if each.rule in COMPARED for name, digest in each.files.items()}
 
 
 class Comparison(NamedTuple):
-    """The compared files of a run beside those of its archive, below their folders."""
+    """The compared files of a run beside those of its archive."""
 
-    equal: list[Path]
-    different: list[Path]
-    absent: list[Path]
+    equal: list[str]
+    different: list[str]
+    absent: list[str]
     """Not in the archive."""
 
 
-def compare(run: Run, archive: RunPaths) -> Comparison:
-    """Compares the tables, figures, comparison and claims of a run with the archive's, byte for byte."""
-    comparison = Comparison([], [], [])
-    for name in compared_files(run):
-        here, archived = run.paths.folder / name, archive.folder / name
-        if not archived.is_file():
-            comparison.absent.append(name)
-        elif here.read_bytes() == archived.read_bytes():
-            comparison.equal.append(name)
-        else:
-            comparison.different.append(name)
-    return comparison
+def compare(archived: Mapping[str, str], made: Mapping[str, str]) -> Comparison:
+    """Compares the digests of the archive's files with those of the files that were made again."""
+    equal = [name for name, digest in made.items() if archived.get(name) == digest]
+    different = [name for name, digest in made.items() if archived.get(name, digest) != digest]
+    return Comparison(equal, different, [name for name in made if name not in archived])
 
 
 def report(comparison: Comparison, folder: Path) -> None:
@@ -124,8 +124,7 @@ def report(comparison: Comparison, folder: Path) -> None:
     print(f"{len(equal)} of {total} files of tables, figures and comparison are those of the archive")
     if absent:
         more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-        listed = ", ".join(map(str, sorted(absent)[:3]))
-        print(f"not in the archive, so not compared: {listed}{more}", file=sys.stderr)
+        print(f"not in the archive, so not compared: {', '.join(sorted(absent)[:3])}{more}", file=sys.stderr)
     for name in different:
         print(f"differs from the archive's: {folder / name}", file=sys.stderr)
     if different:

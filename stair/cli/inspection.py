@@ -28,8 +28,8 @@ def doctor(
     """
     import json
 
-    from stair.cli.reproduce import project_root
     from stair.config.resolve import RESOLVED, load_run, resolve
+    from stair.config.root import project_root
     from stair.doctor.examination import as_json, examine, summary
     from stair.planning.run_plan import response_bytes, undivided_gpu_bytes
 
@@ -60,14 +60,14 @@ def status(
 ) -> None:
     """Show the state of a run's jobs: running and pending ones, those to come, and failures with the end of their log.
 
-    Reads the outputs, work/progress, work/jobs.jsonl and, where jobs were submitted to Slurm, its queue. Changes nothing. The
-    jobs may run on other machines.
+    Asks Snakemake for the jobs, which takes some seconds. Reads work/progress, work/jobs.jsonl and, where jobs were submitted
+    to Slurm, its queue. Changes nothing. The jobs may run on other machines.
     """
     import json
     import sys
 
     from stair.workflow.slurm_queue import EMPTY, QueueError, slurm_queue
-    from stair.workflow.status import job_states, uses_slurm
+    from stair.workflow.status import all_and_left, job_states, uses_slurm
     from stair.workflow.status_table import as_json, failure_lines, table
 
     settings, paths = open_run(run)
@@ -78,7 +78,7 @@ def status(
         except QueueError as error:
             fault = f"Slurm's queue is unknown: {error}"
             print(f"warning: {fault}", file=sys.stderr)
-    jobs = job_states(settings, paths, queue=queue)
+    jobs = job_states(paths, *all_and_left(settings, paths), queue=queue)
     if json_:
         print(json.dumps(as_json(jobs) | {"queue_error": fault}, indent=2))
         return

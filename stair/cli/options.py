@@ -7,6 +7,17 @@ from typing import Annotated
 
 import typer
 
+JobRunOption = Annotated[
+    Path,
+    typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER", show_default=False),
+]
+"""Of a stage's command: Snakemake runs it in the run's folder."""
+InputsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[INPUTS]", help="The job's input files, which the rule passes: checked first, and recorded."
+    ),
+]
 RunOption = Annotated[Path, typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER")]
 ModelOption = Annotated[str, typer.Option(help="The model's key.")]
 BenchmarkOption = Annotated[str, typer.Option(help="The benchmark's key.")]

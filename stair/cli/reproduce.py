@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,43 +23,31 @@ from stair.cli.warm_client import SOCKET, end_with_parent
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
+from stair.config.root import project_root
 from stair.config.site import read_site
-from stair.graph.artifacts import Artifacts
-from stair.graph.job_inputs import target_files
-from stair.graph.origin import as_recorded, read_origin
-from stair.graph.outputs import OUTPUTS
-from stair.graph.resources import check_fits
-from stair.graph.run import Run
-from stair.graph.slurm_account import check_account
-from stair.graph.start_command import setting_options
 from stair.jobs.gpus import visible_gpus
 from stair.jobs.interruption import Interrupted
 from stair.jobs.shards import WITHDRAWN
+from stair.jobs.slurm_account import check_account
+from stair.jobs.start_command import config_words, setting_options
 from stair.records.files import remove_leftovers
 from stair.workflow.cluster import Cluster, profile_folder, runs_on_slurm
-from stair.workflow.driver_lease import driver_at_work, forget_killed_driver, stale_locks
+from stair.workflow.driver_lease import forget_killed_driver, run_holder, stale_locks
 from stair.workflow.input_checks import check_environments, check_inputs, check_writable
+from stair.workflow.job_list import ListedJob, list_jobs
+from stair.workflow.resources import check_fits
+from stair.workflow.restore import made_first
+from stair.workflow.run import Run
+from stair.workflow.stage_rules import STAGES
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
 """How long Snakemake may go on after its last job has ended when it was asked to stop."""
 
 
-def project_root() -> Path:
-    """The folder with the Snakefile: the current one, else the one that this package was installed from.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    for folder in (Path.cwd(), Path(__file__).parents[2]):
-        if (folder / "Snakefile").is_file() and (folder / "config.yaml").is_file():
-            return folder
-    raise ConfigError("there is no Snakefile in the current folder; run this command in the project's folder")
-
-
 def parse_settings(settings: list[str]) -> dict[str, Any]:
     """KEY=VALUE pairs with YAML values, as `snakemake --config` takes them."""
-    parsed = {}
+    parsed: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.isidentifier():
@@ -74,93 +62,115 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
         if key == "run":
             raise ConfigError(f"--set cannot choose the run; name it with --run {value}")
         try:
-            parsed[key] = yaml.safe_load(value)
+            _update(parsed, {key: yaml.safe_load(value)})
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {key}: '{value}' is not YAML ({' '.join(str(error).split())})") from None
     return parsed
 
 
+def _update(settings: dict[str, Any], more: dict[str, Any]) -> None:
+    """Merges nested settings, as Snakemake merges the words of `--config`."""
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(settings.get(key), dict):
+            _update(settings[key], value)
+        else:
+            settings[key] = value
+
+
 def reproduce(
-    run: str, *, go: bool, target: str, cores: str | None, profile: str | None = None, settings: list[str]
+    run: str,
+    *,
+    go: bool,
+    target: str,
+    cores: str | None,
+    profile: str | None = None,
+    settings: list[str],
+    options: Sequence[str] = (),
 ) -> None:
-    """Runs the workflow to a target.
+    """Runs the workflow to a target; `options` are more arguments for Snakemake.
 
     Raises:
-        ConfigError: the configuration, the profile or the site cannot be used, another process drives a run in this folder, a
-            signal has ended Snakemake, or a table's CSV was edited.
+        ConfigError: the configuration, the profile or the site cannot be used, another process drives this run, a signal has
+            ended Snakemake, or an output was changed after it was made.
     """
     root = project_root()
-    config = resolve(root, parse_settings(settings) | {"run": run})
+    overrides = parse_settings(settings) | {"run": run}
+    config = resolve(root, overrides)
     paths = RunPaths.of(config)
     check_inputs(config, paths)
-    _check_target(target)
-    command = ["snakemake", "--snakefile", str(root / "Snakefile"), target]
+    program, goal, command = ["snakemake", "--snakefile", str(root / "Snakefile")], _target(target, paths), [*options]
     cluster = None
     if profile is not None:
         folder = profile_folder(root, profile)
         command += ["--profile", str(folder)]
         if runs_on_slurm(folder):
-            cluster = _cluster(root, Run(config, paths), cores)
+            cluster = _cluster(root, Run(config, paths), overrides, target, cores)
             command += cluster.arguments
     if cores is not None:
         command += ["--cores", cores]
     # Last, because these take any number of values.
-    tail = ["--config", f"run={run}", *settings]
+    tail = ["--config", *config_words(overrides)]
     if cluster is None and (gpus := len(visible_gpus())):
         tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
-
-    def words(*options: str) -> list[str]:
-        """Snakemake's command now. Forced files become targets, so they are those that the target needs."""
-        changed = _with_other_settings(config, paths, target)
-        return [*command, *options, *(["--forcerun", *changed] if changed else []), *tail]
-
     if config.expensive and not go:
         whole = target == "all"
         more = " ".join(["", shlex.quote(run), *setting_options(parse_settings(settings))])
         start = f"stair reproduce --go --run{more}{'' if whole else f' --target {target}'}"
         if whole and not settings:
             start = f"make reproduce RUN={run} GO=1"
-        _explain(config, words("--dry-run", "--quiet", "rules"), f"stair plan --run{more}", start)
+        jobs = list_jobs(root, overrides, fresh=True)
+        dry_run = [*program, goal, *command, "--dry-run", "--quiet", "rules", *tail]
+        _explain(config, jobs, dry_run, f"stair plan --run{more}", start)
         return
     check_environments(config, paths)
     check_writable(paths)
     if cluster is not None:
         check_account(cluster.site)
         cluster.end_jobs_of_killed_driver()
-    _free_stale_lock(Path(config.results))
+    _free_stale_lock(paths)
     remove_leftovers(paths.folder)
-    _run_to_the_end(words, paths, cluster)
+    if paths.archive.is_file() and (first := made_first(list_jobs(root, overrides, targets=(goal,)), paths.folder)):
+        _run_to_the_end([*program, *first, *command, *tail], paths, cluster)
+    _run_to_the_end([*program, goal, *command, *tail], paths, cluster)
     if target == "all":
-        _check_tables(config, paths)
+        _check_digests(config, paths)
         _show(config, paths)
 
 
-def _check_target(target: str) -> None:
-    stages = dict.fromkeys(["all", "fetch", *(output.target for output in OUTPUTS.values() if output.target)])
-    if target not in stages and "/" not in target:
-        raise ConfigError(
-            f"--target: there is no stage '{target}' (stages: {', '.join(stages)}; or the path of an output)"
-        )
+def _target(target: str, paths: RunPaths) -> str:
+    """A target of the workflow: a stage, or a file, relative to the run's folder.
+
+    Raises:
+        ConfigError: there is no such stage.
+    """
+    if target in (stages := ("all", "fetch", *STAGES)):
+        return target
+    if (file := Path(target).absolute()).is_relative_to(paths.folder.absolute()):
+        return file.relative_to(paths.folder.absolute()).as_posix()
+    if "/" in target:
+        return target
+    raise ConfigError(f"--target: there is no stage '{target}' (stages: {', '.join(stages)}; or the path of an output)")
 
 
-def _cluster(root: Path, run: Run, cores: str | None) -> Cluster:
+def _cluster(root: Path, run: Run, overrides: dict[str, Any], target: str, cores: str | None) -> Cluster:
     """The site's cluster, on which every job of the run fits."""
     if cores is not None:
         raise ConfigError(
             "--cores limits jobs on this machine; with --profile slurm, `jobs` in the profile limits them"
         )
-    cluster = Cluster(read_site(root), run)
-    check_fits(run, cluster.site)
-    return cluster
+    site = read_site(root)
+    jobs = list_jobs(root, overrides, targets=(_target(target, run.paths),))
+    check_fits(run, site, jobs)
+    return Cluster(site, run, jobs)
 
 
-def _run_to_the_end(words: Callable[[], list[str]], paths: RunPaths, cluster: Cluster | None) -> None:
+def _run_to_the_end(command: list[str], paths: RunPaths, cluster: Cluster | None) -> None:
     """Runs Snakemake, and again after an end that the next start mends: lost responses, or a cluster that was silent."""
     withdrawn = _withdrawn(paths)
     try:
         while True:
             started = time.time()
-            code = _snakemake(words(), cluster)
+            code = _snakemake(command, cluster)
             # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
             if code > 0 and (more := _withdrawn(paths) - withdrawn):
                 withdrawn |= more
@@ -175,27 +185,12 @@ def _run_to_the_end(words: Callable[[], list[str]], paths: RunPaths, cluster: Cl
         raise SystemExit(code)
 
 
-def _check_tables(config: Config, paths: RunPaths) -> None:
-    """Refuses CSVs that were edited: the comparison and the claims are made from them."""
-    from stair.graph.integrity import damage
+def _check_digests(config: Config, paths: RunPaths) -> None:
+    """Refuses outputs that were damaged or edited, whose times Snakemake takes for unchanged."""
+    from stair.workflow.verify import check_digests
 
-    files = (file for file in Artifacts(config, paths).by_file if file.suffix == ".csv")
-    if edited := damage(config, paths, files):
-        raise ConfigError(f"an output was changed after it was made: {edited}")
-
-
-def _with_other_settings(config: Config, paths: RunPaths, target: str) -> list[str]:
-    """Outputs that a target needs and whose settings have changed.
-
-    Without the records in .snakemake, as in a copy, Snakemake does not see the change.
-    """
-    run = Run(config, paths)
-    files = [Path(target)] if "/" in target else target_files(run, *(() if target == "all" else (target,)))
-    return [
-        str(artifact.files[0])
-        for artifact in Artifacts(config, paths).behind(files)
-        if (origin := read_origin(artifact.manifest)) and origin["settings"] != as_recorded(artifact.settings)
-    ]
+    if faults := check_digests(config, paths):
+        raise ConfigError("an output was changed after it was made: " + "; ".join(faults))
 
 
 def _withdrawn(paths: RunPaths) -> set[Path]:
@@ -203,7 +198,7 @@ def _withdrawn(paths: RunPaths) -> set[Path]:
     return set(paths.work().rglob(f"shard-*{WITHDRAWN}"))
 
 
-def _explain(config: Config, command: list[str], plan: str, start: str) -> None:
+def _explain(config: Config, jobs: Sequence[ListedJob], command: list[str], plan: str, start: str) -> None:
     """Prints the jobs of an expensive run, without starting it, and the commands that plan and start it."""
     code = _snakemake(command)
     if code:
@@ -211,7 +206,7 @@ def _explain(config: Config, command: list[str], plan: str, start: str) -> None:
     from stair.planning.run_plan import make_plan
     from stair.planning.text import cost_lines
 
-    print("\n".join(["", *cost_lines(make_plan(config)), f"More, by claims and prices: {plan}"]))
+    print("\n".join(["", *cost_lines(make_plan(config, jobs)), f"More, by claims and prices: {plan}"]))
     print(
         f"\nThe run '{config.run}' is marked as expensive and was not started. It would run the jobs above, with "
         f"{', '.join(model.label for model in config.models.values())} on "
@@ -323,16 +318,18 @@ def warm_process(environment: dict[str, str]) -> Iterator[None]:
             process.wait()
 
 
-def _free_stale_lock(results: Path) -> None:
-    """Removes the lock of a killed run; a living run keeps its lock.
+def _free_stale_lock(paths: RunPaths) -> None:
+    """Removes the lock of a killed driver; a living driver keeps its lock.
 
     Raises:
-        ConfigError: another process drives a run in this folder.
+        ConfigError: another process drives the run.
     """
-    driver = driver_at_work(results)
-    if driver is not None:
-        raise ConfigError(f"another process drives a run in {Path.cwd()} ({driver}); wait for it or stop it")
-    locks = stale_locks(results)
+    if (holder := run_holder(paths)) is not None:
+        raise ConfigError(
+            f"another process drives the run in {paths.folder} (process {holder.process} on {holder.host}, since "
+            f"{holder.since}); wait for it or stop it"
+        )
+    locks = stale_locks(paths)
     for lock in locks:
         lock.unlink(missing_ok=True)
     if locks:

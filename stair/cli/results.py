@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stair.cli.context import open_job, open_run, record_origin
-from stair.cli.options import RunOption
+from stair.cli.context import open_job, open_run
+from stair.cli.options import InputsArgument, JobRunOption, RunOption
 from stair.jobs.progress import duration
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class ScoringProgress:
 
 @commands.command()
 def tables(
+    inputs: InputsArgument = None,
     run: Annotated[
         Path | None, typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER")
     ] = None,
@@ -96,10 +97,11 @@ def tables(
     stage. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
     """
     from stair.reporting.stage import build, labels_of, write
+    from stair.reporting.table_inputs import TABLE_SUFFIXES
 
     if responses is not None and out is not None and run is None:
-        from stair.cli.reproduce import project_root
         from stair.config.resolve import RESOLVED, load_run, resolve
+        from stair.config.root import project_root
         from stair.reporting.from_rows import tables_from
 
         # A run's own folder names its models.
@@ -111,11 +113,11 @@ def tables(
         return
     if run is None or responses is not None or out is not None:
         raise ValueError("give --run, or --responses and --out")
-    settings, paths = open_job(run, "table", name)
-    table = build(settings, paths, name)
-    write(table, labels_of(settings, name), lambda suffix: paths.table(name, suffix))
+    job = open_job(run, "table", inputs, table=name)
+    table = build(job.config, job.paths, name)
+    write(table, labels_of(job.config, name), lambda suffix: job.paths.table(name, suffix))
+    job.record([job.paths.table(name, suffix) for suffix in TABLE_SUFFIXES])
     _print_gap_reasons([table])
-    record_origin(run, "table", name)
 
 
 def _print_gap_reasons(tables: Sequence[Table]) -> None:
@@ -126,32 +128,34 @@ def _print_gap_reasons(tables: Sequence[Table]) -> None:
 
 
 @commands.command()
-def compare(run: RunOption) -> None:
+def compare(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
     """Compare the run's numbers with the paper's. Writes comparison.csv and its summary, comparison.md (docs/comparison.md).
 
     Reads the CSVs of tables and figures, and scored rows for the intervals of sampled numbers.
     """
     from stair.reporting.comparison.stage import of_run, write
 
-    settings, paths = open_job(run, "comparison")
+    job = open_job(run, "comparison", inputs)
+    settings, paths = job.config, job.paths
     compared = of_run(settings, paths)
     write(compared, settings, paths.comparison())
-    record_origin(run, "comparison")
+    job.record([paths.comparison(".csv"), paths.comparison(".md")])
     print(f"{paths.comparison('.md')}: {_counts(each.verdict for each in compared)}")
 
 
 @commands.command()
-def claims(run: RunOption) -> None:
+def claims(run: RunOption, inputs: InputsArgument = None) -> None:
     """Test the paper's claims on the run. Writes claims.csv and its short table, claims.md (docs/comparison.md).
 
     Reads what `stair compare` reads. A claim of a stage that the run does not have is reported as not run.
     """
     from stair.reporting.claims.stage import of_run, write
 
-    settings, paths = open_job(run, "claims")
+    job = open_job(run, "claims", inputs)
+    settings, paths = job.config, job.paths
     judged = of_run(settings, paths)
     write(judged, settings, paths.claims())
-    record_origin(run, "claims")
+    job.record([paths.claims(".csv"), paths.claims(".md")])
     print(f"{paths.claims('.md')}: {_counts(each.verdict for each in judged)}")
 
 
@@ -161,16 +165,26 @@ def _counts(verdicts: Iterable[str]) -> str:
 
 
 @commands.command()
-def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's name.")] = "overview") -> None:
+def figures(
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
+    name: Annotated[str, typer.Option(help="The figure's name.")] = "overview",
+) -> None:
     """Draw a figure. Writes figures/NAME.pdf, .png and .csv.
 
     Names: overview (from scored rows); method, training_scope (diagrams of the controllers); training_MODEL (from
     training curves); bank_cost_MODEL (from runtime measurements); attention, neighborhood, read_prediction (from an
     analyzed replay); historical_computation (from an analyzed replay and scored rows).
     """
-    from stair.graph.table_inputs import BANK_COST_FIGURE, DIAGRAMS, TRAINING_FIGURE, TRAINING_SCOPE
     from stair.reporting.figures.figure import write
     from stair.reporting.labels import Labels
+    from stair.reporting.table_inputs import (
+        BANK_COST_FIGURE,
+        DIAGRAMS,
+        FIGURE_SUFFIXES,
+        TRAINING_FIGURE,
+        TRAINING_SCOPE,
+    )
 
     if name in DIAGRAMS:
         rule = "diagram"
@@ -180,7 +194,8 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
         rule = "bank_cost_figure"
     else:
         rule = "figure"
-    settings, paths = open_job(run, rule, name)
+    job = open_job(run, rule, inputs, figure=name)
+    settings, paths = job.config, job.paths
     if rule == "diagram":
         from stair.reporting.figures import method, training_scope
 
@@ -198,21 +213,21 @@ def figures(run: RunOption, name: Annotated[str, typer.Option(help="The figure's
 
         figure = build_figure(settings, paths, name)
     write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
-    record_origin(run, rule, name)
+    job.record([paths.figure(name, suffix) for suffix in FIGURE_SUFFIXES])
 
 
 @commands.command()
-def report(run: RunOption) -> None:
+def report(run: RunOption, inputs: InputsArgument = None) -> None:
     """Write the report: one page with the run's outcome, scope, cost, tables and figures. Writes report.html.
 
     Reads tables/*.html, figures/*.png, comparison.csv, claims.csv and provenance.json. The page needs no network.
     """
     from stair.reporting.report.stage import write_report
 
-    settings, paths = open_job(run, "report")
-    write_report(settings, paths)
-    record_origin(run, "report")
-    print(paths.report)
+    job = open_job(run, "report", inputs)
+    write_report(job.config, job.paths)
+    job.record([job.paths.report])
+    print(job.paths.report)
 
 
 @commands.command()
@@ -236,8 +251,8 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     from stair.reporting.layout import terminal
     from stair.reporting.stage import build
 
-    settings, paths = open_job(run, "table", name)
-    layout = build(settings, paths, name).layout
+    job = open_job(run, "table", None, table=name)
+    layout = build(job.config, job.paths, name).layout
     console = Console()
     console.print(terminal(layout, console.width))
 
@@ -254,24 +269,18 @@ def export(
     For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay. `stair
     from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
     """
-    from stair.graph.recorded_origin import name_in_run
-    from stair.graph.start_command import start_command
-    from stair.graph.verify import Verification
+    from stair.jobs.start_command import start_command
     from stair.records.files import scratch_folder
     from stair.records.packing import pack
-    from stair.reporting.export import export as write
+    from stair.workflow.export import export as write
+    from stair.workflow.verify import verify
 
     settings, paths = open_run(run)
-    unsound = [
-        finding
-        for finding in Verification(settings, paths).findings()
-        if finding.state != "ok" and finding.artifact.output.archived
-    ]
-    if unsound:
-        name, state = name_in_run(unsound[0].artifact.files[0], paths), unsound[0].state
+    if unsound := [output for output in verify(settings, paths).outputs if output.state != "ok"]:
+        name, state, reason = unsound[0].name, unsound[0].state, unsound[0].reasons[0]
         more = f", and {len(unsound) - 1} more outputs are not ok" if len(unsound) > 1 else ""
         print(
-            f"warning: {name} is {state} ({unsound[0].reasons[0]}){more}; `stair from-archive` rejects such outputs. First run: "
+            f"warning: {name} is {state} ({reason}){more}; `stair from-archive` may reject them. First run: "
             f"{start_command(settings, paths)}",
             file=sys.stderr,
         )

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from stair.cli.context import copied_existing, open_job, open_run, record_origin, set_threads
+from stair.cli.context import OpenJob, open_job, open_run, set_threads
 from stair.cli.options import (
     BenchmarkOption,
     ConditionOption,
+    InputsArgument,
+    JobRunOption,
     ModelOption,
     OfOption,
     RunOption,
     ShardOption,
     ThreadsOption,
 )
-from stair.core import SHARED_T1_STUDY
+from stair.cli.warm_client import SOCKET
+from stair.config.model import Config
 
 commands = typer.Typer()
 
 
 @commands.command()
 def fetch(
-    run: RunOption,
+    run: JobRunOption = Path(),
     only: Annotated[
         list[str] | None,
         typer.Option(help="One entry of the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
@@ -43,24 +48,27 @@ def fetch(
 
 
 @commands.command()
-def raw(run: RunOption, name: Annotated[str, typer.Option(help="A benchmark's key, or training_pool.")]) -> None:
+def raw(
+    name: Annotated[str, typer.Option(help="A benchmark's key, or training_pool.")], run: JobRunOption = Path()
+) -> None:
     """Generate a small data set with the schema of the real one. Writes raw/."""
     from stair.tiny.stage import write_raw
 
-    write_raw(*open_job(run, "raw", name), name)
-    record_origin(run, "raw", name)
+    job = open_job(run, "raw", None, name=name)
+    write_raw(job.config, job.paths, name)
+    job.record([job.paths.dataset_file(job.config, name)])
 
 
 @commands.command()
-def backbone(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
+def backbone(model: ModelOption, run: JobRunOption = Path(), threads: ThreadsOption = 1) -> None:
     """Train a small backbone in place of a model. Writes FOLDER/backbones/MODEL, a Hugging Face folder."""
     set_threads(threads)
-    if copied_existing(run, "backbone", model):
-        return
-    from stair.tiny.stage import train
+    job = open_job(run, "backbone", None, model=model)
+    outputs = [job.paths.backbone(model)]
+    if not job.copied(outputs):
+        from stair.tiny.stage import train
 
-    train(*open_run(run), model)
-    record_origin(run, "backbone", model)
+        job.record(outputs, **train(job.config, job.paths, model))
 
 
 @commands.command()
@@ -101,7 +109,8 @@ def compare_backbones(
 
 @commands.command()
 def data(
-    run: RunOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     benchmark: Annotated[str | None, typer.Option(help="Write this benchmark's table.")] = None,
     model: Annotated[str | None, typer.Option(help="Write this model's training problems.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Write the data report.")] = False,
@@ -118,20 +127,24 @@ def data(
     if report:
         from stair.data.report import write_report
 
-        write_report(*open_job(run, "data_report"))
-        record_origin(run, "data_report")
-    elif benchmark is not None and not copied_existing(run, "benchmark", benchmark, runs=False):
-        stage.benchmark(*open_job(run, "benchmark", benchmark), benchmark)
-        record_origin(run, "benchmark", benchmark)
-    elif model is not None and not copied_existing(run, "training_pool", model, runs=False):
-        stage.training_pool(*open_job(run, "training_pool", model), model)
-        record_origin(run, "training_pool", model)
+        job = open_job(run, "data_report", inputs)
+        paths = job.paths
+        write_report(job.config, paths)
+        job.record([paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates])
+    elif benchmark is not None:
+        job = open_job(run, "benchmark", inputs, benchmark=benchmark)
+        job.record([job.paths.benchmark(benchmark)], **stage.benchmark(job.config, job.paths, benchmark))
+    elif model is not None:
+        job = open_job(run, "training_pool", inputs, model=model)
+        facts = stage.training_pool(job.config, job.paths, model)
+        job.record([job.paths.training_pool(model), job.paths.cleaning(model)], **facts)
 
 
 @commands.command()
 def preflight(
-    run: RunOption,
     model: ModelOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     limits: Annotated[
         str | None, typer.Option(metavar="NAME", help="Check the prompts of training_pool or a benchmark instead.")
     ] = None,
@@ -145,17 +158,20 @@ def preflight(
     from stair.preflight import stage
 
     if limits is not None:
-        stage.limits(*open_job(run, "preflight_limits", model, limits), model, limits)
-        record_origin(run, "preflight_limits", model, limits)
+        job = open_job(run, "preflight_limits", inputs, model=model, prompts=limits)
+        stage.limits(job.config, job.paths, model, limits)
+        job.record([job.paths.preflight_limits(model, limits)])
     else:
-        stage.run(*open_job(run, "preflight", model), model)
-        record_origin(run, "preflight", model)
+        job = open_job(run, "preflight_model", inputs, model=model)
+        stage.run(job.config, job.paths, model)
+        job.record([job.paths.preflight(model)])
 
 
 @commands.command()
 def rollouts(
-    run: RunOption,
     model: ModelOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     shard: ShardOption = 0,
     of: OfOption = 1,
     seal: Annotated[
@@ -171,23 +187,24 @@ def rollouts(
     if card:
         from stair.rollouts.card import write_card
 
-        write_card(*open_job(run, "data_card", model), model)
-        record_origin(run, "data_card", model)
+        job = open_job(run, "data_card", inputs, model=model)
+        write_card(job.config, job.paths, model)
+        job.record([job.paths.data_card(model)])
     elif seal:
-        if not copied_existing(run, "rollouts", model, runs=False):
-            stage.seal(*open_job(run, "rollouts", model), model)
-            record_origin(run, "rollouts", model)
+        job = open_job(run, "seal_rollouts", inputs, model=model)
+        job.record([job.paths.rollouts(model)], **stage.seal(job.config, job.paths, model))
     else:
         from stair.jobs.gpus import own_gpus
 
-        settings, paths = open_job(run, "rollouts", model)
-        with own_gpus(settings.gpus_for(settings.rollout_engine(model))):
-            stage.generate(settings, paths, model, shard, of)
+        job = open_job(run, "rollout_shard", inputs, model=model)
+        with own_gpus(job.config.gpus_for(job.config.rollout_engine(model))):
+            stage.generate(job.config, job.paths, model, shard, of)
 
 
 @commands.command()
 def sessions(
-    run: RunOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     model: Annotated[str | None, typer.Option(help="Build this model's training and validation sessions.")] = None,
     benchmark: Annotated[str | None, typer.Option(help="Build this benchmark's schedule.")] = None,
 ) -> None:
@@ -197,23 +214,28 @@ def sessions(
     if (model is None) == (benchmark is None):
         raise ValueError("give --model or --benchmark")
     if model is not None:
-        stage.training(*open_job(run, "training_sessions", model), model)
-        record_origin(run, "training_sessions", model)
-    elif benchmark is not None and not copied_existing(run, "evaluation_sessions", benchmark, runs=False):
-        stage.evaluation(*open_job(run, "evaluation_sessions", benchmark), benchmark)
-        record_origin(run, "evaluation_sessions", benchmark)
+        job = open_job(run, "training_sessions", inputs, model=model)
+        paths, facts = job.paths, stage.training(job.config, job.paths, model)
+        job.record(
+            [paths.training_sessions(model), paths.validation_sessions(model), paths.dropped_records(model)], **facts
+        )
+    elif benchmark is not None:
+        job = open_job(run, "evaluation_sessions", inputs, benchmark=benchmark)
+        facts = stage.evaluation(job.config, job.paths, benchmark)
+        job.record([job.paths.evaluation_sessions(benchmark)], **facts)
 
 
 @commands.command()
 def train(
-    run: RunOption,
     model: ModelOption,
     controller: Annotated[str, typer.Option(help="The controller's key.")],
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     threads: ThreadsOption = 1,
 ) -> None:
     """Train a controller on a model's sessions. Resumes from the newest checkpoint. Writes controllers/MODEL/CONTROLLER.
 
-    Under `torchrun --no-python`, each process replays its share of an update's sessions.
+    With training.workers, several processes replay their shares of an update's sessions.
     """
     set_threads(threads)
     from stair.jobs.gpus import own_gpus
@@ -221,26 +243,51 @@ def train(
     from stair.training.workers import Workers, local_device
 
     settings, paths = open_run(run)
+    if settings.training.workers > 1 and "WORLD_SIZE" not in os.environ:
+        _become_workers(settings.training.workers)
     # Workers of one training share a machine's GPUs among themselves.
     gpus = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
     with own_gpus(gpus), Workers.joined(local_device(settings.transformers.device)) as workers:
-        if workers.any(workers.first and copied_existing(run, "controller", model, controller)):
+        job = open_job(run, _TRAINING_RULES[_kind(settings, controller)], inputs, model=model, controller=controller)
+        outputs = [job.paths.controller(model, controller)]
+        if workers.any(workers.first and job.copied(outputs)):
             return
         from stair.training import stage
 
-        open_job(run, "controller", model, controller)
         lease = Lease(paths.work("training", model, controller), "training") if workers.first else nullcontext()
         with lease:
-            stage.run(settings, paths, model, controller, workers)
-        if workers.first:
-            record_origin(run, "controller", model, controller)
-        workers.wait()
+            record = partial(job.record, outputs)
+            stage.run(job.config, job.paths, model, controller, workers, record)
+
+
+def _become_workers(count: int) -> None:
+    """Replaces this process by workers of the same command, which find each other, each with a GPU of its own."""
+    os.environ.pop(SOCKET, None)  # the warm process would run them as one
+    launcher = ["torchrun", "--standalone", "--no-python", "--nproc-per-node", str(count), "--"]
+    os.execvp("torchrun", [*launcher, "stair", *sys.argv[1:]])
+
+
+_TRAINING_RULES = {
+    "stair": "train_controller",
+    "bank_free": "train_controller",
+    "lora": "train_lora",
+    "lora_stair": "train_lora_stair",
+}
+
+
+def _kind(config: Config, controller: str) -> str:
+    """A controller's kind. Raises ValueError where the run has no such controller."""
+    if controller not in config.controllers:
+        known = ", ".join(config.controllers) or "none"
+        raise ValueError(f"the run has no controller '{controller}' (it has: {known})")
+    return config.controllers[controller].kind
 
 
 @commands.command()
 def evaluate(
-    run: RunOption,
     model: ModelOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     benchmark: Annotated[str, typer.Option(help="The benchmark's key; not with --card.")] = "",
     condition: Annotated[str, typer.Option(help="The condition's key; not with --card.")] = "",
     shard: ShardOption = 0,
@@ -261,18 +308,23 @@ def evaluate(
     if card:
         from stair.evaluation.card import write_card
 
-        write_card(*open_job(run, "response_card", model), model)
-        record_origin(run, "response_card", model)
+        job = open_job(run, "response_card", inputs, model=model)
+        write_card(job.config, job.paths, model)
+        job.record([job.paths.response_card(model)])
     else:
-        _answer("responses", run, (model, benchmark, condition), shard, of, seal)
+        rule = "seal_evaluation" if seal else "evaluation_shard"
+        place = dict(model=model, benchmark=benchmark, condition=condition)
+        job = open_job(run, rule, inputs, **place)
+        _answer(job, shard, of, seal)
 
 
 @commands.command()
 def controls(
-    run: RunOption,
     model: ModelOption,
     benchmark: BenchmarkOption,
     condition: ConditionOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     shard: ShardOption = 0,
     of: OfOption = 1,
     seal: Annotated[bool, typer.Option("--seal", help="Write the responses from the logs, without a model.")] = False,
@@ -283,33 +335,36 @@ def controls(
     Writes responses/MODEL/BENCHMARK/shared_t1/CONDITION.parquet. Every condition but t1 answers after the responses of t1.
     """
     set_threads(threads)
-    _answer(SHARED_T1_STUDY, run, (model, benchmark, condition), shard, of, seal)
+    rule = "seal_controls" if seal else "controls_shard"
+    job = open_job(run, rule, inputs, model=model, benchmark=benchmark, condition=condition)
+    _answer(job, shard, of, seal)
 
 
-def _answer(output: str, run: Path, place: tuple[str, str, str], shard: int, of: int, seal: bool) -> None:
-    """Generate or seal one condition of continuous evaluation (`responses`) or of the study with a shared T1 history."""
+def _answer(job: OpenJob, shard: int, of: int, seal: bool) -> None:
+    """Generates or seals one condition of continuous evaluation or of the study with a shared T1 history."""
     from stair.config.paths import shared_t1
     from stair.evaluation import stage
 
-    if seal and copied_existing(run, output, *place, runs=False):
-        return
-    settings, paths = open_job(run, output, *place)
-    if output == SHARED_T1_STUDY:
+    settings, paths, (model, benchmark, condition) = job.config, job.paths, job.wildcards.values()
+    if job.rule in ("seal_controls", "controls_shard"):
         settings, paths = shared_t1(settings, paths)
+    if condition not in settings.conditions or (model, benchmark) not in settings.evaluated(condition):
+        raise ValueError(f"the run has no condition '{condition}' of {model} on {benchmark}")
     if seal:
-        stage.seal(settings, paths, *place)
-        record_origin(run, output, *place)
+        facts = stage.seal(settings, paths, model, benchmark, condition)
+        job.record([paths.responses(model, benchmark, condition)], **facts)
     else:
         from stair.jobs.gpus import own_gpus
 
-        with own_gpus(settings.gpus_for(settings.engine_for(*place[:2]))):
-            stage.generate(settings, paths, *place, shard, of)
+        with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):
+            stage.generate(settings, paths, model, benchmark, condition, shard, of)
 
 
 @commands.command()
 def replay(
-    run: RunOption,
     model: ModelOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     design: Annotated[
         bool, typer.Option("--design", help="Choose histories and current problems, without the model's weights.")
     ] = False,
@@ -331,23 +386,25 @@ def replay(
     if design and seal:
         raise ValueError("give --design or --seal, not both")
     if design:
-        if not copied_existing(run, "replay_design", model, runs=False):
-            stage.design(*open_job(run, "replay_design", model), model)
-            record_origin(run, "replay_design", model)
+        job = open_job(run, "replay_design", inputs, model=model)
+        stage.design(job.config, job.paths, model)
+        job.record([job.paths.replay_problems(model), job.paths.replay_histories(model)])
     elif seal:
-        stage.seal(*open_job(run, "replay", model), model)
-        record_origin(run, "replay", model)
+        job = open_job(run, "seal_replay", inputs, model=model)
+        job.record([job.paths.replay_cells(model)], **stage.seal(job.config, job.paths, model))
     else:
         from stair.jobs.gpus import own_gpus
         from stair.jobs.shards import Shard
 
-        settings, paths = open_job(run, "replay", model)
-        with own_gpus(settings.gpus_for("transformers")):
-            stage.measure(settings, paths, model, Shard(shard, of))
+        job = open_job(run, "replay_shard", inputs, model=model)
+        with own_gpus(job.config.gpus_for("transformers")):
+            stage.measure(job.config, job.paths, model, Shard(shard, of))
 
 
 @commands.command()
-def runtime(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> None:
+def runtime(
+    model: ModelOption, inputs: InputsArgument = None, run: JobRunOption = Path(), threads: ThreadsOption = 1
+) -> None:
     """Measure what reading a bank costs: transfer, prefill, decoding, memory. Writes runtime/MODEL.csv.
 
     Resumes from the finished measurements in the work log.
@@ -356,20 +413,19 @@ def runtime(run: RunOption, model: ModelOption, threads: ThreadsOption = 1) -> N
     from stair.jobs.gpus import own_gpus
     from stair.runtime import stage
 
-    if copied_existing(run, "runtime", model, runs=False):
-        return
-    settings, paths = open_job(run, "runtime", model)
-    with own_gpus(settings.gpus_for("transformers")):
-        stage.run(settings, paths, model)
-    record_origin(run, "runtime", model)
+    job = open_job(run, "measure_runtime", inputs, model=model)
+    with own_gpus(job.config.gpus_for("transformers")):
+        facts = stage.run(job.config, job.paths, model)
+    job.record([job.paths.runtime(model)], **facts)
 
 
 @commands.command()
 def scores(
-    run: RunOption,
     model: ModelOption,
     benchmark: BenchmarkOption,
     condition: ConditionOption,
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     controls: Annotated[
         bool, typer.Option("--controls", help="A condition of the study with a shared T1 history.")
     ] = False,
@@ -381,34 +437,29 @@ def scores(
     """
     from stair.evaluation.scores import score_condition
 
-    output = "shared_t1_scores" if controls else "scores"
-    if copied_existing(run, output, model, benchmark, condition, runs=False):
-        return
-    settings, paths = open_job(run, output, model, benchmark, condition)
-    paths = paths.shared_t1 if controls else paths
-    score_condition(
+    rule = "score_controls" if controls else "score_condition"
+    job = open_job(run, rule, inputs, model=model, benchmark=benchmark, condition=condition)
+    paths = job.paths.shared_t1 if controls else job.paths
+    output = paths.evaluation(model, benchmark, condition)
+    facts = score_condition(
         paths.benchmark(benchmark),
         paths.responses(model, benchmark, condition),
-        paths.evaluation(model, benchmark, condition),
-        kind=settings.benchmarks[benchmark].kind,
+        output,
         name=f"{model}/{benchmark}/{condition}",
         workers=threads,
     )
-    record_origin(run, output, model, benchmark, condition)
+    job.record([output], **facts)
 
 
 @commands.command()
-def check(run: RunOption) -> None:
+def check(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
     """Check the run's data against every invariant of the protocol. Writes checks.csv; a failed check blocks the tables."""
     from stair.checks.stage import run as run_checks
-    from stair.graph.outputs import NEEDED
-    from stair.graph.run import Run
 
-    if copied_existing(run, "check", runs=False):
-        return
-    settings, paths = open_job(run, "check")
-    checks = run_checks(settings, paths, NEEDED.trained_models(Run(settings, paths)))
-    record_origin(run, "check")
+    job = open_job(run, "check", inputs)
+    trained = [model for model in job.config.models if job.paths.rollouts(model) in job.inputs]
+    checks = run_checks(job.config, job.paths, trained)
+    job.record([job.paths.checks])
     for passed in checks:
         print(
             f"holds: {passed.name} ({passed.scope}, {passed.rows} rows)"
@@ -418,15 +469,16 @@ def check(run: RunOption) -> None:
 
 @commands.command()
 def replay_statistics(
-    run: RunOption,
     model: ModelOption,
     part: Annotated[str, typer.Option(help="attention, geometry or read_prediction.")],
+    inputs: InputsArgument = None,
+    run: JobRunOption = Path(),
     threads: ThreadsOption = 1,
 ) -> None:
     """Analyze a measured replay on a CPU. Reads the measurements in replay/MODEL/states; writes replay/MODEL/PART.parquet."""
     set_threads(threads)
     from stair.replay.analyze import analyze
 
-    if not copied_existing(run, "replay_statistics", model, part, runs=False):
-        analyze(*open_job(run, "replay_statistics", model, part), model, part)
-        record_origin(run, "replay_statistics", model, part)
+    job = open_job(run, "replay_statistics", inputs, model=model, part=part)
+    analyze(job.config, job.paths, model, part)
+    job.record([job.paths.replay_statistics(model, part)])

@@ -43,10 +43,11 @@ def config(
     write: Annotated[bool, typer.Option("--write", help="Also write it to the run's folder.")] = False,
 ) -> None:
     """Print a run's resolved configuration: config.yaml with the overlay and --set, every key."""
-    from stair.cli.reproduce import parse_settings, project_root
+    from stair.cli.reproduce import parse_settings
     from stair.config.paths import RunPaths
     from stair.config.resolve import dump, resolve, value_at
-    from stair.graph.start_command import record_start
+    from stair.config.root import project_root
+    from stair.jobs.start_command import record_start
     from stair.records.files import write_text_if_changed
     from stair.workflow.input_checks import check_inputs
 
@@ -76,23 +77,29 @@ def plan(
 ) -> None:
     """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
 
-    Reads config.yaml, the run's overlay, site.yaml where there is one, and, with --calibrate, the timings and
-    provenance.json of a finished run. Writes nothing.
+    Asks Snakemake for the jobs. Reads config.yaml, the run's overlay, site.yaml where there is one, and, with --calibrate,
+    the timings and provenance.json of a finished run. Writes nothing.
     """
     import json
 
-    from stair.cli.reproduce import parse_settings, project_root
+    from stair.cli.context import open_run
+    from stair.cli.reproduce import parse_settings
     from stair.config.resolve import resolve
+    from stair.config.root import project_root
     from stair.config.site import read_site, site_file
+    from stair.jobs.start_command import started_with
     from stair.planning.calibration import calibrate as learn
     from stair.planning.run_plan import make_plan
     from stair.planning.text import plan_text
+    from stair.workflow.job_list import list_jobs
 
-    root = project_root()
-    resolved = resolve(root, {"run": run} | parse_settings(set_ or []))
-    learned = learn(calibrate) if calibrate is not None else None
+    root, overrides = project_root(), {"run": run} | parse_settings(set_ or [])
+    resolved, learned = resolve(root, overrides), None
+    if calibrate is not None:
+        learned = learn(calibrate, list_jobs(root, started_with(*open_run(calibrate)), fresh=True))
     site = read_site(root) if site_file(root).is_file() else None
-    planned = make_plan(resolved, calibration=learned, gpus=gpus, gpu_hour=gpu_hour, site=site)
+    jobs = list_jobs(root, overrides, fresh=True)
+    planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, gpu_hour=gpu_hour, site=site)
     print(json.dumps(planned.as_json(), indent=2) if json_ else plan_text(planned), end="\n" if json_ else "")
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from stair.cli.context import open_job, open_run, record_origin
-from stair.cli.options import RunOption
+from stair.cli.context import open_job, open_run
+from stair.cli.options import InputsArgument, JobRunOption, RunOption
 from stair.jobs.progress import duration
 
 commands = typer.Typer()
@@ -22,33 +22,29 @@ def verify(
         bool, typer.Option("--json", help="For programs: one JSON object for each output, one a line.")
     ] = False,
 ) -> None:
-    """Check that every output is complete and agrees with the current configuration and inputs.
+    """Check that every output is complete and agrees with its checksum, its inputs and the present configuration.
 
-    Reads everything and changes nothing. Exits with 1 if an output is missing, damaged or stale.
+    Asks Snakemake for the jobs that it would run. Changes nothing. Exits with 1 if an output is missing, damaged or stale.
     """
     import json
+    from collections import Counter
 
-    from stair.graph.recorded_origin import name_in_run
-    from stair.graph.verify import Verification
+    from stair.workflow.verify import verify as check
 
-    settings, paths = open_run(run)
-    counts: dict[str, int] = {}
-    notes: dict[str, int] = {}
-    for finding in Verification(settings, paths).findings():
-        counts[finding.state] = counts.get(finding.state, 0) + 1
-        name = name_in_run(finding.artifact.files[0], paths)
-        for note in finding.notes:
-            notes[note] = notes.get(note, 0) + 1
-        if json_:
-            entry = {"file": name, "state": finding.state, "reasons": finding.reasons, "notes": finding.notes}
+    verification = check(*open_run(run))
+    outputs = [output for output in verification.outputs if not output.left_out]
+    states = Counter(output.state for output in outputs)
+    if json_:
+        for output in outputs:
+            entry = {"file": output.name, "state": output.state, "reasons": output.reasons, "notes": output.notes}
             print(json.dumps(entry, ensure_ascii=False))
-        elif finding.state != "ok":
-            print(f"{finding.state}: {name}: {'; '.join(finding.reasons)}")
-    if not json_:
-        for note, count in notes.items():
-            print(f"note, of {count} outputs: {note}")
-        print(", ".join(f"{counts.get(state, 0)} {state}" for state in ("ok", "missing", "damaged", "stale")))
-    if set(counts) - {"ok"}:
+    else:
+        for line in verification.lines():
+            print(line)
+        for note, count in Counter(note for output in outputs for note in output.notes).items():
+            print(f"note on {count} output{'s' if count > 1 else ''}: {note}")
+        print(", ".join(f"{states[state]} {state}" for state in ("ok", "missing", "damaged", "stale")))
+    if states.keys() - {"ok"}:
         raise SystemExit(1)
 
 
@@ -65,14 +61,15 @@ def why(
     import json
 
     from stair.config.resolve import RESOLVED
-    from stair.graph.lineage import as_json, lineage, lineage_lines
-    from stair.graph.verify import Verification
+    from stair.workflow.lineage import as_json, lineage_lines, output_of
+    from stair.workflow.verify import Verification
 
     folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
     if folder is None:
         raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
     verification = Verification(*open_run(folder))
-    root = lineage(verification, file)
+    verification.follow()
+    root = output_of(verification, file)
     if json_:
         print(json.dumps(as_json(verification, root), indent=2, ensure_ascii=False))
     else:
@@ -80,22 +77,22 @@ def why(
 
 
 @commands.command()
-def provenance(run: RunOption) -> None:
+def provenance(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
     """Summarise a run: versions, hardware, seeds, revisions, costs, every output with its checksum.
 
     Reads the manifests and the row counts of generated tables. Writes provenance.json.
     """
-    from stair.graph.provenance import provenance as collect
     from stair.records.files import write_json
+    from stair.workflow.provenance import provenance as collect
 
-    settings, paths = open_job(run, "provenance")
-    content = collect(settings, paths)
-    write_json(paths.provenance, content)
-    record_origin(run, "provenance")
+    job = open_job(run, "provenance", inputs)
+    content = collect(job.config, job.paths)
+    write_json(job.paths.provenance, content)
+    job.record([job.paths.provenance])
     generated = content["costs"]["generated"]["all"]
     seconds = sum(rule["seconds"] for rule in content["costs"]["rules"].values())
     print(
-        f"{paths.provenance}: {sum(output is not None for output in content['outputs'].values())} outputs, "
+        f"{job.paths.provenance}: {sum(output is not None for output in content['outputs'].values())} outputs, "
         f"{generated['responses']} responses of {generated['response_tokens']} tokens, {duration(seconds)} of jobs"
     )
 
@@ -110,8 +107,8 @@ def budget(
 
     Reads work/timings and work/progress of the run. A warning does not change the exit code, because machines differ.
     """
-    from stair.graph import budget as costs
     from stair.records.files import write_text
+    from stair.workflow import budget as costs
 
     measured = costs.measured(open_run(run)[1])
     print(costs.table(measured), end="")
@@ -132,23 +129,20 @@ def restore(
     ],
     run: RunOption,
 ) -> None:
-    """Restore controllers, responses and other outputs from a published archive instead of computing them.
+    """Copy controllers, responses and other outputs of a published archive into a run, instead of computing them.
 
-    Restores complete outputs with the run's settings, model contents and inputs. Writes restored/; the workflow's next start
-    copies them into place. Exits with 1 if an output was rejected.
+    Copies undamaged outputs with the run's settings and inputs into place. Exits with 1 if an output was rejected.
     """
-    from stair.graph.restore import restore as restore_archive
+    from stair.workflow.restore import restore as copy
 
-    outcomes = restore_archive(*open_run(run), archive)
+    outcomes = copy(*open_run(run), archive)
     for outcome in outcomes:
         if outcome.reason:
             print(f"not restored: {outcome.name}: {outcome.reason}")
         else:
-            print("; ".join([f"{'restored' if outcome.restored else 'kept'}: {outcome.name}", *outcome.notes]))
+            print("; ".join([f"{'restored' if outcome.restorable else 'kept'}: {outcome.name}", *outcome.notes]))
     rejected = sum(bool(outcome.reason) for outcome in outcomes)
-    print(
-        f"{sum(outcome.restored for outcome in outcomes)} restored, {rejected} not restored; the workflow copies them into place"
-    )
+    print(f"{sum(outcome.restorable for outcome in outcomes)} restored, {rejected} not restored")
     if rejected:
         raise SystemExit(1)
 
@@ -163,8 +157,8 @@ def from_archive(
 ) -> None:
     """Make every table and figure of an archived run again, without a model, a GPU or the network.
 
-    Restores the archive below results/RUN/restored and runs the rest of the workflow. Compares tables, figures, comparison
-    and claims with the archive's, byte for byte. Exits with 1 if an output is rejected or a file differs.
+    Copies the archive's outputs into a new folder results/RUN and runs the rest of the workflow. Compares tables, figures,
+    comparison and claims with the archive's, byte for byte. Exits with 1 if an output is rejected or a file differs.
     """
     from stair.cli.from_archive import from_archive as start
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,15 @@ from stair.config.resolve import RESOLVED, ConfigError
 from stair.core import SHARED_T1_STUDY
 
 _PROJECT = Path(__file__).parents[2]
+
+START = "STAIR_START"
+"""Environment: the folder in which a person started the run. Its jobs work in the run's folder."""
+
+
+def anchored(path: str | Path) -> Path:
+    """A path of the configuration. A relative one starts in the folder in which the run was started."""
+    return Path(os.environ.get(START, "")) / path
+
 
 BACKBONE_FILES = (
     "config.json",
@@ -34,7 +44,7 @@ class RunPaths:
     @classmethod
     def of(cls, config: Config) -> RunPaths:
         """The paths of a configured run."""
-        return cls(Path(config.results) / config.run)
+        return cls(anchored(config.results) / config.run)
 
     @property
     def shared_t1(self) -> RunPaths:
@@ -46,13 +56,13 @@ class RunPaths:
         """The resolved configuration."""
         return self.folder / RESOLVED
 
-    def log(self, *parts: str) -> Path:
-        """The log of a job."""
-        return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
+    def log(self, *parts: str) -> str:
+        """The log of a job; as text, because Snakemake's `log:` takes no path."""
+        return str(self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log"))
 
-    def timing(self, rule: str, *parts: str) -> Path:
-        """The seconds of a job, as Snakemake measures them."""
-        return self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv")
+    def timing(self, rule: str, *parts: str) -> str:
+        """The seconds of a job, as Snakemake measures them; as text, because Snakemake's `benchmark:` takes no path."""
+        return str(self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv"))
 
     @property
     def progress(self) -> Path:
@@ -201,13 +211,13 @@ class RunPaths:
         return self.folder / "figures" / f"{name}{suffix}"
 
     @property
-    def restored(self) -> Path:
-        """The outputs that `stair restore` copied from an archive, laid out as a run. The workflow copies them into place."""
-        return self.folder / "restored"
+    def archive(self) -> Path:
+        """What an unpacked archive says of the outputs that it does not contain."""
+        return self.folder / "archive.json"
 
     def reused(self, config: Config) -> dict[str, RunPaths]:
         """The runs of `reuse`, whose finished work is copied, by their names in the configuration."""
-        return {run: RunPaths(Path(run) if "/" in run else Path(config.results) / run) for run in config.reuse}
+        return {run: RunPaths(anchored(run if "/" in run else Path(config.results, run))) for run in config.reuse}
 
     # ---------------------------------------------------------------- cleaning and its report
 
@@ -279,14 +289,14 @@ class RunPaths:
 
 def _cached(config: Config, kind: str, repository: str, revision: str | None) -> Path:
     """A repository's folder in the cache; a configured revision has a folder of its own."""
-    return Path(config.hub.cache) / kind / (repository if revision is None else f"{repository}@{revision}")
+    return anchored(config.hub.cache) / kind / (repository if revision is None else f"{repository}@{revision}")
 
 
 def _local(path: str) -> Path:
-    """A path of the configuration: a relative one starts in the current folder, else in the project's."""
-    if not Path(path).exists() and (_PROJECT / path).exists():
+    """A path of the configuration: a relative one starts in the folder of the start, else in the project's."""
+    if not anchored(path).exists() and (_PROJECT / path).exists():
         return _PROJECT / path
-    return Path(path)
+    return anchored(path)
 
 
 def shared_t1(config: Config, paths: RunPaths) -> tuple[Config, RunPaths]:

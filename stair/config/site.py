@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError, model_validator
 
 from stair.config.field_types import Positive, Strict, Text, Texts
+from stair.config.paths import anchored
 from stair.config.resolve import ConfigError, read_yaml
 
 SITE = "site.yaml"
@@ -57,8 +58,8 @@ class Site(Strict):
 
 
 def site_file(project: Path) -> Path:
-    """The site's file: in the current folder, else in the project's."""
-    return next((folder / SITE for folder in (Path.cwd(), project) if (folder / SITE).is_file()), Path(SITE))
+    """The site's file: in the folder in which the run was started, else in the project's."""
+    return next((folder / SITE for folder in (anchored(""), project) if (folder / SITE).is_file()), Path(SITE))
 
 
 def read_site(project: Path) -> Site:

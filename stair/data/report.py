@@ -17,7 +17,7 @@ from stair.data.report_page import Pools, Row, page
 from stair.hub.revisions import hub_sources, marked_commit
 from stair.records.csv_table import csv_table
 from stair.records.files import write_json, write_text
-from stair.records.manifest import manifest_path, recorded_fact, write_manifest
+from stair.records.manifest import manifest_path, recorded_fact
 from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import rows_as
@@ -55,8 +55,6 @@ def write_report(config: Config, paths: RunPaths) -> None:
     write_text(paths.data_counts, csv_table(Step._fields, steps))
     write_text(paths.near_duplicates, csv_table(NearDuplicate._fields, near))
     write_text(paths.data_report(".md"), page(config, report, steps, near, texts, pools))
-    for path in (paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates):
-        write_manifest(path, stage="data", settings={})
     print(f"data report: {paths.data_report('.md')}, {len(near)} near-duplicates")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -14,14 +15,13 @@ from stair.data.training_pool import clean_pool, wanted_columns
 from stair.hub.revisions import check_contents
 from stair.jobs.progress import Progress
 from stair.records.files import write_json
-from stair.records.manifest import write_manifest
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import rows_as, write_table
 
 
-def benchmark(config: Config, paths: RunPaths, key: str) -> None:
-    """Writes a benchmark's table."""
+def benchmark(config: Config, paths: RunPaths, key: str) -> dict[str, Any]:
+    """Writes a benchmark's table; returns facts for the manifest."""
     settings = config.benchmarks[key]
     check_contents(config, paths, f"benchmarks.{key}")
     source = paths.dataset_file(config, key)
@@ -30,19 +30,12 @@ def benchmark(config: Config, paths: RunPaths, key: str) -> None:
     check_references(source, problems)
     count = write_table(output, BENCHMARK, (problem._asdict() for problem in problems))
     excluded = {name: identity(text) for name, text in left_out(source, settings).items()}
-    write_manifest(
-        output,
-        stage="data",
-        settings=settings.model_dump(mode="json"),
-        source_file=source.name,
-        problems=count,
-        left_out=excluded,
-    )
     print(f"{key}: {count} problems ({len(settings.exclude_ids)} left out)")
+    return {"source_file": source.name, "problems": count, "left_out": excluded}
 
 
-def training_pool(config: Config, paths: RunPaths, model: str) -> None:
-    """Writes a model's training problems, and the counts and removed records of the cleaning."""
+def training_pool(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
+    """Writes a model's training problems, and the counts and removed records of the cleaning; returns facts for the manifest."""
     settings = config.training_pool
     excluded = {
         name: {question(row): row.source_id for row in rows_as(paths.benchmark(name), BENCHMARK, BenchmarkProblem)}
@@ -55,15 +48,12 @@ def training_pool(config: Config, paths: RunPaths, model: str) -> None:
     pool = clean_pool(source, settings, excluded, progress.set)
     counts, output = pool.counts, paths.training_pool(model)
     write_table(output, TRAINING_POOL, (record._asdict() for record in pool.records))
-    write_manifest(
-        output, stage="data", settings=settings.model_dump(mode="json"), source_file=source.name, counts=asdict(counts)
-    )
     report = paths.cleaning(model)
     removed = [asdict(one) for one in pool.removed]
     write_json(report, {"counts": asdict(counts), "removed": removed, "unwrapped": pool.unwrapped})
-    write_manifest(report, stage="data", settings={})
     print(
         f"{model}: {counts.rows} rows, {counts.records} records of {counts.problems} problems, "
         f"{counts.excluded_problems} problems excluded; {counts.training_problems} for training "
         f"({counts.training_records} records), {counts.validation_problems} for validation"
     )
+    return {"source_file": source.name, "counts": asdict(counts)}

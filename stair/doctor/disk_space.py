@@ -12,8 +12,8 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.doctor.attention_paths import architecture_of
 from stair.doctor.finding import Finding
-from stair.graph.model_shape import shape_of
 from stair.hub.download_plan import DownloadPlan
+from stair.hub.model_shape import shape_of
 from stair.hub.revisions import Source, read_lock
 from stair.jobs.tensor_files import gigabytes
 from stair.replay.planned_size import replay_bytes

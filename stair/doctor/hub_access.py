@@ -11,7 +11,6 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.doctor.finding import Finding
-from stair.graph.artifacts import Artifacts
 from stair.hub.download_plan import DownloadPlan, bytes_text, download_plans
 from stair.hub.revisions import Source, hub_sources, read_lock, read_mark
 
@@ -27,14 +26,9 @@ def missing_sources(config: Config, paths: RunPaths) -> list[Source]:
     return list(sources.values())
 
 
-def _needed(config: Config, paths: RunPaths) -> Iterator[Source]:
-    """The sources that some job reads: a run with random weights alone needs none."""
-    artifacts = Artifacts(config, paths).all
-    folders = {folder for artifact in artifacts for file in artifact.inputs for folder in file.parents}
-    models = {model for artifact in artifacts for model in artifact.models}
-    for source in hub_sources(config, paths):
-        if source.folder in folders if source.dataset else source.name.removeprefix("models.") in models:
-            yield source
+def _needed(config: Config, paths: RunPaths) -> list[Source]:
+    """The sources that the run's jobs read: a run that only measures random weights needs none."""
+    return [] if config.only_measures else list(hub_sources(config, paths))
 
 
 def hub_findings(
@@ -45,7 +39,7 @@ def hub_findings(
     Sends no request if nothing is missing. `run` is what `stair reproduce --run` takes: an overlay of one's own by its path.
     """
     if not missing:
-        every = len(list(_needed(config, paths)))
+        every = len(_needed(config, paths))
         text = f"all {every} models and data sets are in {config.hub.cache}" if every else "this run needs no download"
         return [Finding("hub", "ok", text)], []
     names = ", ".join(source.name for source in missing)

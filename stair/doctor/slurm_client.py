@@ -13,7 +13,7 @@ from stair.config.site import SITE, read_site, site_file
 from stair.doctor.devices import wants_gpu
 from stair.doctor.finding import Finding, last_line, output_of
 from stair.doctor.site_partitions import FORMAT, Nodes, nodes_of, site_findings
-from stair.graph.slurm_account import check_account
+from stair.jobs.slurm_account import check_account
 
 PLUGIN = "snakemake_executor_plugin_slurm"
 

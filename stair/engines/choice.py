@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.model import Config
+from stair.config.paths import anchored
 from stair.config.sglang_arguments import decisive_arguments
 from stair.core import EngineIdentity
 from stair.engines.base import Engine, SamplingSettings, Truncation
@@ -143,7 +144,7 @@ class SGLangChoice(EngineChoice):
 
         options = self._options
         launch = Launch(
-            environment=options.environment_folder,
+            environment=anchored(options.environment_folder),
             version=options.version,
             folder=model.folder,
             context=model.context,
@@ -188,7 +189,7 @@ class SGLangChoice(EngineChoice):
         """See `EngineChoice`: the server's version and device."""
         from stair.engines.sglang.launch import check_environment
 
-        check_environment(self._options.environment_folder, self._options.version, self._options.device)
+        check_environment(anchored(self._options.environment_folder), self._options.version, self._options.device)
 
 
 def engine_choice(config: Config, name: EngineName) -> EngineChoice:

@@ -11,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.core import EngineIdentity
 from stair.protocol.positions import AuxiliaryPositions
 from stair.records.files import write_text
-from stair.records.manifest import missing_responses, write_manifest
+from stair.records.manifest import missing_responses
 from stair.records.markdown import markdown_table
 from stair.records.schemas import RESPONSES
 from stair.records.tables import read_table
@@ -75,7 +75,6 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
     ]
     output = paths.response_card(model)
     write_text(output, "\n".join(text) + "\n")
-    write_manifest(output, stage="evaluation", settings={})
     print(f"{model}: {output}")
 
 

@@ -11,14 +11,14 @@ from stair.grading.answer_forms import answer_forms
 from stair.grading.item import ScoreItem
 from stair.grading.pool import score_many
 from stair.protocol.positions import AuxiliaryPositions, beyond_context
-from stair.records.manifest import missing_responses, write_manifest
+from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, rows_as, write_table
 
 
-def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str, name: str, workers: int) -> None:
-    """Scores the responses of one condition.
+def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str, workers: int) -> dict[str, Any]:
+    """Scores the responses of one condition; returns facts for the manifest.
 
     Takes files and values, never the configuration: a new key must not make scores stale.
 
@@ -26,7 +26,6 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str
         benchmark: the table of problems with their references.
         responses: the sealed responses.
         output: where the scored rows go.
-        kind: how the benchmark's answers are compared, for the manifest.
         name: the condition's, in the line that is printed.
         workers: processes that compare answers.
     """
@@ -62,12 +61,9 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, kind: str
     forms = answer_forms(items, scores)
     # Tables say why a response is missing, and read the files of this stage alone.
     missing = missing_responses(responses)
-    settings = {"kind": kind}
-    write_manifest(
-        output, stage="scores", settings=settings, verdicts=counts, answer_forms=asdict(forms), missing=missing
-    )
     print(f"{name}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     print(forms)
+    return {"verdicts": counts, "answer_forms": asdict(forms), "missing": missing}
 
 
 def _beyond_context(row: Mapping[str, Any], positions: AuxiliaryPositions | None) -> int | None:

@@ -19,7 +19,6 @@ from stair.protocol.invariants import CheckedTurn, capture_check, condition_chec
 from stair.protocol.positions import KEY as POSITIONS
 from stair.protocol.positions import AuxiliaryPositions
 from stair.protocol.study import Study
-from stair.records.manifest import write_manifest
 from stair.records.schemas import RESPONSES
 from stair.records.tables import write_table
 
@@ -43,20 +42,19 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
         )
 
 
-def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
-    """Writes a condition's responses from the logs, without a model."""
+def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> dict[str, Any]:
+    """Writes a condition's responses from the logs, without a model; returns facts for the manifest."""
     study = Study(config, paths, model, benchmark, condition)
     output = paths.responses(model, benchmark, condition)
     positions = AuxiliaryPositions(study.backbone.architecture.context)
     gaps: list[dict[str, Any]] = []
     count = write_table(output, RESPONSES, _checked(study, output, positions, gaps))
-    settings = {
-        "sampling": study.backbone.settings.sampling_for(benchmark).model_dump(),
-        "condition": study.settings.model_dump(mode="json"),
+    facts = {
         "model_revision": study.backbone.revision,
+        "responses": count,
+        "missing": gaps,
+        POSITIONS: positions.as_dict() if config.reads_bank(condition) else None,
     }
-    counted = {POSITIONS: positions.as_dict() if config.reads_bank(condition) else None}
-    write_manifest(output, stage=paths.stage, settings=settings, responses=count, missing=gaps, **counted)
     lacking = {(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps}
     existing = [
         f"session {session}, sample {sample}, turn {turn}"
@@ -65,6 +63,7 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     ]
     report_entries(output, f"{paths.stage}.missing", len(gaps), existing)
     tidy(study.work)
+    return facts
 
 
 def _checked(

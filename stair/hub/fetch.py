@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, anchored
 from stair.hub.download import download
 from stair.hub.download_plan import DownloadPlan, bytes_text, check_space, download_plans, first_line, print_sizes
 from stair.hub.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
@@ -31,7 +31,7 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
         ValueError: a repository is gated, missing or at another commit than recorded; the disk has too little space; the
             hub does not answer; or a file differs from the hub's.
     """
-    chosen, lock_path = set(names), Path(config.hub.lock)
+    chosen, lock_path = set(names), anchored(config.hub.lock)
     sources = list(hub_sources(config, paths))
     unknown = chosen - {source.name for source in sources}
     if unknown:
@@ -68,7 +68,7 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     if faults:
         raise ValueError("; ".join(faults))
     print_sizes(plans)
-    check_space(plans, Path(config.hub.cache))
+    check_space(plans, anchored(config.hub.cache))
     total, fetched = sum(plan.missing_bytes for plan in plans), 0
     progress = Progress(paths.progress, "fetch", _megabytes(total), "MB")
     for plan in plans:

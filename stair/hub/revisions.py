@@ -12,7 +12,7 @@ from stair.backbones.revision import revision_files
 from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, anchored
 from stair.config.resolve import ConfigError
 from stair.records.keys import file_digest
 
@@ -210,7 +210,7 @@ def check_agreement(source: Source, lock: dict[str, dict[str, Any]], lock_path: 
 
 def check_fetched(config: Config, paths: RunPaths) -> None:
     """`check_agreement` for every source of a run."""
-    lock_path = Path(config.hub.lock)
+    lock_path = anchored(config.hub.lock)
     lock = read_lock(lock_path)
     for source in hub_sources(config, paths):
         check_agreement(source, lock, lock_path)

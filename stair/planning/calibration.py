@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.graph.budget import measured_jobs
-from stair.graph.run import Run
 from stair.planning.jobs import planned_jobs
 from stair.planning.work import CostModel
+from stair.workflow.budget import measured_jobs
+from stair.workflow.job_list import ListedJob
+from stair.workflow.run import Run
 
 Means = Mapping[tuple[str, str, str], float]
 
@@ -38,8 +39,12 @@ class Calibration:
         return self.means.get((model, problems, condition), self.means.get((model, problems, "")))
 
 
-def calibrate(folder: Path) -> Calibration:
+def calibrate(folder: Path, jobs: Sequence[ListedJob]) -> Calibration:
     """Reads work/timings, provenance.json and the configuration of a finished run; writes nothing.
+
+    Args:
+        folder: the run's folder.
+        jobs: Snakemake's list of all its jobs.
 
     Raises:
         ValueError: the run has no timings or no provenance.json.
@@ -47,7 +52,7 @@ def calibrate(folder: Path) -> Calibration:
     run = Run(load_run(folder), RunPaths(folder))
     means, seconds = _mean_tokens(run.paths.provenance), _measured_seconds(run)
     modelled: dict[tuple[str, str], float] = defaultdict(float)
-    for job in planned_jobs(CostModel(run, Calibration({}, means, seconds).tokens)):
+    for job in planned_jobs(CostModel(run, Calibration({}, means, seconds).tokens), jobs):
         modelled[job.rule, job.model] += job.seconds
     known = [key for key in modelled if key in seconds]
     rules = {rule for rule, _ in known}

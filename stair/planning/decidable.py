@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stair.graph.run import Run
 from stair.planning.lacking import first_lacking, no_rows, scope
 from stair.planning.sizes import problems_of
 from stair.reporting import paper_labels
@@ -14,6 +13,7 @@ from stair.reporting.claims.statements import Claim, Compare, Shared, Test, read
 from stair.reporting.comparison.printed import printed_values
 from stair.statistics.metrics import LATER_TURNS, REFERENCE
 from stair.statistics.paired import detectable_difference, planned_deviation
+from stair.workflow.run import Run
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from stair.graph.output_kind import OutputKind
-from stair.graph.outputs import OUTPUTS
-from stair.graph.resources import resources
-from stair.graph.run import Run
 from stair.planning.work import CostModel
+from stair.workflow.job_list import ListedJob
+from stair.workflow.resources import FETCH_RULES, resources
+from stair.workflow.stage_rules import STAGE_OF, STAGES
 
 Factor = Callable[[str, str], float]
 """Measured over modelled seconds of a rule's jobs for a model."""
@@ -36,80 +34,45 @@ class PlannedJob:
     """Places, in the list of jobs, of those that come before."""
 
 
-def planned_jobs(costs: CostModel, factor: Factor = lambda rule, model: 1.0) -> list[PlannedJob]:
-    """The jobs in an order in which each comes after those that it needs."""
-    run, jobs = costs.run, list[PlannedJob]()
-    maker: dict[Path, int] = {}
-    preflight: dict[str, int] = {}
-    for output in OUTPUTS.values():
-        for name in output.jobs(run):
-            names = output.values(*name)
-            model = names.get("model", "")
-            inputs = {file for group in output.made_from(run, *name).values() for file in group}
-            before = {maker[file] for file in inputs if file in maker}
-            if output.uses_model and model in preflight:
-                before.add(preflight[model])
-            rule = _rule(run, output.name, names)
-            if output.shards is not None:
-                shard = _planned(costs, output, name, output.shards.rule, before, factor)
-                first = len(jobs)
-                jobs += [shard] * output.shards.count(run, *name)
-                before |= set(range(first, len(jobs)))
-            jobs.append(_planned(costs, output, name, rule, before, factor, seals=output.shards is not None))
-            last = len(jobs) - 1
-            maker.update(dict.fromkeys(output.files(run, *name), last))
-            if output.name == "preflight":
-                preflight[model] = last
-    return jobs
+def planned_jobs(
+    costs: CostModel, jobs: Iterable[ListedJob], factor: Factor = lambda rule, model: 1.0
+) -> list[PlannedJob]:
+    """Snakemake's jobs with their costs, in the order of the stages. Downloads are left out."""
+    listed = sorted((job for job in jobs if job.rule not in FETCH_RULES), key=_place)
+    maker = {file: number for number, job in enumerate(listed) for file in job.outputs}
+    return [_planned(costs, job, maker, factor) for job in listed]
 
 
-def _planned(
-    costs: CostModel,
-    output: OutputKind,
-    name: tuple[str, ...],
-    rule: str,
-    after: set[int],
-    factor: Factor,
-    *,
-    seals: bool = False,
-) -> PlannedJob:
-    """One job of an output: a shard, the seal, or the only job."""
-    model = output.values(*name).get("model", "")
-    work = costs.work(output, *name, seals=seals)
-    asked = resources(costs.run, output, *name, seals=seals)
+def _place(job: ListedJob) -> tuple[int, tuple[str, ...], str]:
+    """Snakemake lists its jobs in another order every time."""
+    return list(STAGES).index(STAGE_OF[job.rule]), tuple(job.wildcards.values()), job.rule
+
+
+def _planned(costs: CostModel, job: ListedJob, maker: Mapping[str, int], factor: Factor) -> PlannedJob:
+    model = job.wildcards.get("model", "")
+    work, need = costs.work(job.rule, job.wildcards), resources(costs.run, job.rule, job.wildcards)
     return PlannedJob(
-        rule,
-        output.target or "data",
+        job.rule,
+        STAGE_OF[job.rule],
         model,
-        work.seconds * factor(rule, model),
-        asked.gpus,
-        asked.mem_mb,
-        work.gpu_bytes if asked.gpus else 0.0,
+        work.seconds * factor(job.rule, model),
+        need.gpus,
+        need.mem_mb,
+        work.gpu_bytes if need.gpus else 0.0,
         work.responses,
         work.tokens,
         work.disk_bytes,
-        tuple(sorted(after)),
+        tuple(sorted({maker[file] for file in job.inputs if file in maker})),
     )
 
 
-def _rule(run: Run, output: str, names: dict[str, str]) -> str:
-    """The rule that makes an output; three kinds of controllers have rules of their own."""
-    if output != "controller":
-        return OUTPUTS[output].rules[0]
-    kind = run.config.controllers[names["controller"]].kind
-    return {"lora": "train_lora", "lora_stair": "train_lora_stair"}.get(kind, "train_controller")
-
-
-def longest_chain(jobs: list[PlannedJob]) -> float:
+def longest_chain(jobs: Sequence[PlannedJob]) -> float:
     """Seconds with workers without limit."""
-    ends: list[float] = []
-    for job in jobs:
-        ends.append(job.seconds + max((ends[number] for number in job.after), default=0.0))
-    return max(ends, default=0.0)
+    return wall_seconds(jobs, sum(job.gpus for job in jobs))
 
 
-def wall_seconds(jobs: list[PlannedJob], gpus: int) -> float:
-    """Seconds with so many GPUs, each job started as soon as it can be, in the order of the table; CPUs without limit.
+def wall_seconds(jobs: Sequence[PlannedJob], gpus: int) -> float:
+    """Seconds with so many GPUs, each job started as soon as it can be, in the order of the list; CPUs without limit.
 
     A job that asks for more GPUs than there are takes them all.
     """

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 
 from stair.config.model import Config
-from stair.graph.run import Run
 from stair.reporting import paper_labels
 from stair.reporting.claims.statements import Compare, Pooled, Shared, Test, Transitions, Values
 from stair.statistics.metrics import REFERENCE
+from stair.workflow.run import Run
 
 
 def scope(test: Test) -> str:
@@ -86,8 +86,7 @@ def _no_number(run: Run, model: str, number: str) -> str:
     found = re.search(r"layer (\d+)", number)
     if found is None:
         return ""
-    replay, layer = run.config.replay, int(found[1])
-    assert replay is not None
+    replay, layer = run.replay, int(found[1])
     if (analysis := replay.analysis) is None:
         return f"replay.analysis is null, so {number!r} is not computed"
     size = re.search(r"\bk=(\d+)", number)

@@ -10,14 +10,15 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError
 from stair.config.site import Site
-from stair.graph.job_groups import submissions
-from stair.graph.outputs import OUTPUTS
-from stair.graph.resources import check_fits
-from stair.graph.run import Run
 from stair.planning.calibration import Calibration
 from stair.planning.decidable import Decidable, decidable
 from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.planning.work import CostModel
+from stair.workflow.job_groups import submissions
+from stair.workflow.job_list import ListedJob
+from stair.workflow.resources import check_fits
+from stair.workflow.run import Run
+from stair.workflow.stage_rules import STAGES
 
 _HOUR = 3600.0
 
@@ -90,33 +91,34 @@ class Plan:
 
 def make_plan(
     config: Config,
+    jobs: Sequence[ListedJob],
     *,
     calibration: Calibration | None = None,
     gpus: int = 1,
     gpu_hour: float | None = None,
     site: Site | None = None,
 ) -> Plan:
-    """The plan of a configuration. Reads small files and writes nothing."""
+    """The plan of a configuration and of Snakemake's list of all its jobs. Reads small files and writes nothing."""
     run = Run(config, RunPaths.of(config))
     submitted, unfit = None, None
     if site is not None:
         try:
-            check_fits(run, site)
-            submitted = submissions(run, site)
+            check_fits(run, site, jobs)
+            submitted = submissions(run, site, jobs)
         except ConfigError as error:
             unfit = str(error)
     learned = calibration or Calibration({}, {}, {})
     costs = CostModel(run, learned.tokens)
-    jobs = planned_jobs(costs, learned.factor)
-    groups: dict[tuple[str, str], list[PlannedJob]] = {}
-    for job in jobs:
-        groups.setdefault((job.stage, job.model), []).append(job)
+    planned = planned_jobs(costs, jobs, learned.factor)
+    groups = {(stage, model): list[PlannedJob]() for stage in STAGES for model in ("", *config.models)}
+    for job in planned:
+        groups[job.stage, job.model].append(job)
     return Plan(
         config.run,
-        tuple(_line(stage, model, group) for (stage, model), group in groups.items()),
-        _line("all", "", jobs),
-        longest_chain(jobs) / _HOUR,
-        wall_seconds(jobs, gpus) / _HOUR,
+        tuple(_line(stage, model, group) for (stage, model), group in groups.items() if group),
+        _line("all", "", planned),
+        longest_chain(planned) / _HOUR,
+        wall_seconds(planned, gpus) / _HOUR,
         gpus,
         gpu_hour,
         submitted,
@@ -128,26 +130,27 @@ def make_plan(
 
 def response_bytes(config: Config) -> int:
     """Bytes of a configuration's responses and their work logs."""
-    run, total = Run(config, RunPaths.of(config)), 0.0
+    run = Run(config, RunPaths.of(config))
     costs = CostModel(run)
-    for output in OUTPUTS.values():
-        for name in output.jobs(run) if output.shards is not None else ():
-            if (work := costs.work(output, *name)).tokens:
-                assert output.shards is not None
-                total += output.shards.count(run, *name) * work.disk_bytes
-    return round(total)
+    jobs = [("rollout_shard", {"model": model}) for model in config.models if not config.only_measures]
+    for rule, study in (("evaluation_shard", run), ("controls_shard", run.shared_t1)):
+        jobs += [(rule, dict(zip(("model", "benchmark", "condition"), job, strict=True))) for job in study.evaluated]
+    return round(sum(costs.work(rule, wildcards).disk_bytes for rule, wildcards in jobs))
 
 
 def undivided_gpu_bytes(config: Config) -> dict[tuple[str, ...], float]:
     """GPU bytes of trainings and replays that are still to be done, by output and name: a session or batch cannot be halved."""
     run = Run(config, RunPaths.of(config))
-    costs = CostModel(run)
-    return {
-        (output.name, *job): costs.work(output, *job).gpu_bytes
-        for output in (OUTPUTS["controller"], OUTPUTS["replay"])
-        for job in output.jobs(run)
-        if not all(file.exists() for file in output.files(run, *job))
-    }
+    costs, needed = CostModel(run), dict[tuple[str, ...], float]()
+    for key in config.controllers:
+        for model in config.trained(key):
+            if not all(file.exists() for file in run.paths.controller_files(config, model, key)):
+                wildcards = {"model": model, "controller": key}
+                needed["controller", model, key] = costs.work("train_controller", wildcards).gpu_bytes
+    for model in config.replay.models if config.replay else ():
+        if not run.paths.replay_cells(model).exists():
+            needed["replay", model] = costs.work("replay_shard", {"model": model}).gpu_bytes
+    return needed
 
 
 def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:

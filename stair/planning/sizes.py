@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stair.config.datasets import Dataset
-from stair.graph.origin import has_settings
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
 from stair.planning.assumptions import assumed
+from stair.records.manifest import changed_settings, manifest_path, read_manifest
+from stair.workflow.rule_settings import settings_of
+from stair.workflow.run import Run
 
 
 def problems_of(run: Run, benchmark: str) -> int:
     """Problems of a benchmark: of its table where it was made, else by the configuration."""
     item = run.config.benchmarks[benchmark]
-    if (count := _current_rows(run, "benchmark", benchmark)) is not None:
+    if (count := _current_rows(run, run.paths.benchmark(benchmark), "benchmark", benchmark=benchmark)) is not None:
         return count
     if item.subset is not None:
         return item.subset.problems
@@ -29,7 +29,7 @@ def records_of(run: Run, model: str) -> tuple[int, int]:
     """Source records of a model's training pool: for training, and for validation."""
     pool = run.config.training_pool
     held_out = pool.validation_problems
-    count = _current_rows(run, "training_pool", model)
+    count = _current_rows(run, run.paths.training_pool(model), "training_pool", model=model)
     if count is not None:
         return max(0, count - held_out), held_out
     if pool.tiny is not None:
@@ -47,13 +47,13 @@ def updates_of(run: Run, model: str) -> int:
     return training.epochs * -(-records_of(run, model)[0] // training.sessions_per_update)
 
 
-def _current_rows(run: Run, output: str, name: str) -> int | None:
+def _current_rows(run: Run, table: Path, rule: str, **wildcards: str) -> int | None:
     """Rows of a cleaned table that was made under the current settings."""
-    kind = OUTPUTS[output]
-    piece = kind.pieces(run, name)[0]
-    if not has_settings(piece.manifest, lambda: kind.settings(run, name)):
+    try:
+        made_under = read_manifest(manifest_path(table)).settings
+    except (OSError, ValueError):
         return None
-    return _table_rows(piece.files[0])
+    return None if changed_settings(made_under, settings_of(run.config, rule, wildcards)) else _table_rows(table)
 
 
 def _file_rows(item: Dataset) -> int:

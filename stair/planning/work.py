@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stair.backbones.parameters import controller_parameters
 from stair.config.model import Config
 from stair.core import TURNS
-from stair.graph.model_shape import Shape
-from stair.graph.output_kind import OutputKind
-from stair.graph.run import Run
+from stair.hub.model_shape import Shape
 from stair.measurement.memory import GPU_TILE, replay_memory
 from stair.planning.assumptions import assumed, mean_tokens
 from stair.planning.sizes import problems_of, records_of, updates_of
 from stair.replay.planned_size import planned_units
 from stair.replay.units import Shapes
 from stair.training.turn_memory import Turn, turn_memory
+from stair.workflow.run import Run
 
 Tokens = Callable[[str, str, str], float | None]
 """Measured mean tokens of a response of a model, on a benchmark or `training_pool`, under a condition; None: not measured."""
@@ -24,7 +23,7 @@ Tokens = Callable[[str, str, str], float | None]
 
 @dataclass(frozen=True)
 class Work:
-    """What one job does; the shards of an output share it equally."""
+    """What one job does."""
 
     seconds: float
     responses: float = 0.0
@@ -55,22 +54,26 @@ class CostModel:
         """Whether all models are the project's own small ones."""
         return all(self.shape(model).small for model in self.config.models)
 
-    def work(self, output: OutputKind, *name: str, seals: bool = False) -> Work:
-        """The work of a job of an output."""
-        names = output.values(*name)
-        generating: dict[str, Callable[..., Work]] = {
-            "rollouts": self._rollouts,
-            "responses": self._responses,
-            "shared_t1": self._shared,
-            "controller": self._training,
-            "replay": self._replay,
-            "runtime": self._runtime,
-        }
-        if output.name in generating and not seals:
-            return generating[output.name](**names)
+    def work(self, rule: str, wildcards: Mapping[str, str]) -> Work:
+        """The work of a job, by its rule and wildcards. Shards share the work of their output equally."""
+        names = {key: value for key, value in wildcards.items() if key not in ("shard", "of")}
+        shards = int(wildcards.get("of", 1))
+        match rule:
+            case "rollout_shard":
+                return self._rollouts(shards, **names)
+            case "evaluation_shard":
+                return self._responses(self.run, shards, **names)
+            case "controls_shard":
+                return self._responses(self.run.shared_t1, shards, **names)
+            case "train_controller" | "train_lora" | "train_lora_stair":
+                return self._training(**names)
+            case "replay_shard":
+                return self._replay(shards, **names)
+            case "measure_runtime":
+                return self._runtime(**names)
         seconds = assumed("small_cpu_job_seconds" if self.small else "cpu_job_seconds")
-        if output.name in ("scores", "shared_t1_scores"):
-            run = self.run if output.name == "scores" else self.run.shared_t1
+        if rule in ("score_condition", "score_controls"):
+            run = self.run if rule == "score_condition" else self.run.shared_t1
             rows = problems_of(run, names["benchmark"]) * run.config.evaluation.samples
             seconds += rows * run.config.conditions[names["condition"]].turns * assumed("grading_seconds")
         return Work(seconds)
@@ -82,9 +85,9 @@ class CostModel:
 
     # ---------------------------------------------------------------- stages
 
-    def _rollouts(self, model: str) -> Work:
+    def _rollouts(self, shards: int, model: str) -> Work:
         settings = self.config.models[model].rollout_sampling
-        responses = sum(records_of(self.run, model)) * self.config.rollouts.samples / self.config.rollouts.shards
+        responses = sum(records_of(self.run, model)) * self.config.rollouts.samples / shards
         tokens = self.response_tokens(model, "training_pool", "", settings.max_new_tokens)
         engine, shape = self.config.rollout_engine(model), self.shape(model)
         if self.config.engine_section(engine).is_server and self.config.sglang.device == "cuda":
@@ -107,16 +110,10 @@ class CostModel:
             responses * tokens * assumed("bytes_a_token"),
         )
 
-    def _responses(self, model: str, benchmark: str, condition: str) -> Work:
-        return self._answers(self.run, model, benchmark, condition)
-
-    def _shared(self, model: str, benchmark: str, condition: str) -> Work:
-        return self._answers(self.run.shared_t1, model, benchmark, condition)
-
-    def _answers(self, run: Run, model: str, benchmark: str, condition: str) -> Work:
+    def _responses(self, run: Run, shards: int, model: str, benchmark: str, condition: str) -> Work:
         config, settings = run.config, run.config.conditions[condition]
         shape, limit = self.shape(model), config.models[model].sampling_for(benchmark).max_new_tokens
-        trajectories = problems_of(run, benchmark) * config.evaluation.samples / config.shards_of(condition)
+        trajectories = problems_of(run, benchmark) * config.evaluation.samples / shards
         first = 2 if settings.first_turn is not None else 1
         turns = range(first, settings.turns + 1)
         tokens = self.response_tokens(model, benchmark, condition, limit)
@@ -158,9 +155,8 @@ class CostModel:
         seconds += passes * TURNS * 4 * shape.layers * self.layer_step(shape) / training.workers
         return Work(self.start(shape) + seconds, gpu_bytes=self._training_memory(model, controller, limit))
 
-    def _replay(self, model: str) -> Work:
-        replay, shape = self.config.replay, self.shape(model)
-        assert replay is not None
+    def _replay(self, shards: int, model: str) -> Work:
+        replay, shape = self.run.replay, self.shape(model)
         limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
         response = self.response_tokens(model, replay.benchmark, replay.condition, limit)
         units = planned_units(replay)
@@ -171,15 +167,14 @@ class CostModel:
         tokens = sum(depths) * replay.batch_problems * turn
         tokens += histories * self._history_tokens(model, replay.depth, response)
         passes = sum(depths) + histories * replay.depth
-        seconds = self.prefill(shape, tokens / replay.shards)
-        seconds += passes / replay.shards * shape.layers * self.layer_step(shape)
+        seconds = self.prefill(shape, tokens / shards)
+        seconds += passes / shards * shape.layers * self.layer_step(shape)
         shapes = Shapes(shape.layers, shape.attention_layers, shape.hidden_size, replay.layers, replay.depth)
-        disk = shapes.nbytes(units) / replay.shards
+        disk = shapes.nbytes(units) / shards
         return Work(self.start(shape) + seconds, gpu_bytes=self._replay_memory(model), disk_bytes=disk)
 
     def _runtime(self, model: str) -> Work:
-        study, shape = self.config.runtime, self.shape(model)
-        assert study is not None
+        study, shape = self.run.runtime, self.shape(model)
         rows = 2 + (3 if study.prefixes == "quartiles" else len(study.prefixes))
         repetitions = study.histories * rows * len(study.variants) * (study.warmups + study.repetitions)
         seconds = self.decoding(shape, repetitions, study.tokens, width=1)
@@ -212,8 +207,7 @@ class CostModel:
 
     def _replay_memory(self, model: str) -> float:
         """GPU bytes of a history whose responses all reach the output limit."""
-        shape, replay = self.shape(model), self.config.replay
-        assert replay is not None
+        shape, replay = self.shape(model), self.run.replay
         if not shape.config:
             return shape.weight_bytes + assumed("gpu_reserve")
         limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens

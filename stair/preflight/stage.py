@@ -24,7 +24,6 @@ from stair.preflight.properties import (
 from stair.preflight.weights import check_weights
 from stair.protocol.preflight_record import check_template, prompts_digest, remember_template
 from stair.records.files import write_json
-from stair.records.manifest import write_manifest
 from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import rows_as
@@ -64,7 +63,6 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
             "examples": rendered_examples(renderer),
         },
     )
-    write_manifest(output, stage="preflight", settings={})
     remember_template(paths, model, digest)
     print(f"{model}: {len(properties)} properties hold, template {digest[:12]}")
 
@@ -87,7 +85,6 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
     output = paths.preflight_limits(model, name)
     facts = {"seen": _limit_text(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
     write_json(output, {"model": model, **asdict(limit), **facts})
-    write_manifest(output, stage="preflight", settings={})
     print(f"{model}: {name}: {_limit_text(limit)}")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.rule_settings import Settings, chosen, source
+from stair.config.setting_places import Settings, chosen, source
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import digest_of, file_digest
 

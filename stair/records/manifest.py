@@ -1,15 +1,24 @@
-"""Manifests: each expensive output has one, with its settings, versions, machine and file digests."""
+"""Manifests: what the outputs of a job were made from. Written once a job, and compared with the present.
+
+A manifest is a JSON file beside the job's first output (`<file>.manifest.json`), or `manifest.json` in an output folder. It
+has the rule with its wildcards, the SHA-256 of every output and input, the settings, the fingerprint of the code, versions,
+machine and time, and facts of the stage. Names are relative to the run's folder; a file outside has its absolute path.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatch
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,18 +27,20 @@ from typing import Any
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, file_digest
 
+SUFFIX = "manifest.json"
+
+CODE = "code"
+"""The setting with the digest of a stage's code; every other setting is a place in the configuration, or a version."""
+
+COPIED_FROM = "copied_from"
+"""The key that names the run or archive from which an output was copied."""
+
+_NOT_OUTPUTS = ("work", "logs", ".snakemake", "replay/*/states")
+"""Folders of a run without manifests, some with many files; relative to the run's folder."""
+
 _PACKAGES = (
-    "stair",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "numpy",
-    "pyarrow",
-    "peft",
-    "math-verify",
-    "sympy",
-)
+    "stair", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "peft", "math-verify", "sympy",
+)  # fmt: skip
 
 
 def package_versions() -> dict[str, str]:
@@ -72,29 +83,129 @@ def source_fingerprint() -> str:
     return digest.hexdigest()
 
 
+# ---------------------------------------------------------------- files
+
+
 def manifest_path(output: Path) -> Path:
-    """The manifest of an output: manifest.json in a folder, <name>.manifest.json beside a file."""
-    return output / "manifest.json" if output.is_dir() else output.with_name(output.name + ".manifest.json")
+    """The manifest of a job, by its first output or its output folder."""
+    return output / SUFFIX if output.is_dir() else output.with_name(f"{output.name}.{SUFFIX}")
 
 
-def write_manifest(output: Path, *, stage: str, settings: Mapping[str, Any], **facts: Any) -> Path:
-    """Writes the manifest of a sealed output (a file or a folder)."""
-    if output.is_dir():
-        files = sorted(path for path in output.rglob("*") if path.is_file() and path.name != "manifest.json")
-    else:
-        files = [output]
-    path = manifest_path(output)
-    names = {file: file.name if file is output else file.relative_to(output).as_posix() for file in files}
-    write_json(
-        path,
-        {
-            **manifest_facts(stage),
-            "files": {name: file_digest(file) for file, name in names.items()},
-            "settings": settings,
-            **facts,
-        },
-    )
+def manifest_files(folder: Path) -> Iterator[Path]:
+    """Every manifest of a run. A folder that may not be read counts as one whose manifest may not be read."""
+    denied: list[Path] = []
+
+    def note(error: OSError) -> None:
+        if isinstance(error, PermissionError):
+            denied.append(Path(error.filename, SUFFIX))
+
+    for place, folders, files in os.walk(folder, onerror=note):
+        below = [(name, name_in_run(Path(place, name), folder)) for name in sorted(folders)]
+        folders[:] = [name for name, path in below if not any(fnmatch(path, pattern) for pattern in _NOT_OUTPUTS)]
+        for name in sorted(files):
+            if name == SUFFIX or name.endswith(f".{SUFFIX}"):
+                yield Path(place, name)
+    yield from denied
+
+
+def name_in_run(file: Path, folder: Path) -> str:
+    """A file's path relative to the run's folder; a file elsewhere keeps its path."""
+    return file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
+
+
+def write_manifest(
+    folder: Path,
+    outputs: Sequence[Path],
+    *,
+    rule: str,
+    wildcards: Mapping[str, str],
+    inputs: Iterable[Path],
+    settings: Mapping[str, Any],
+    **facts: Any,
+) -> Path:
+    """Writes the manifest of a job.
+
+    Args:
+        folder: the run's folder.
+        outputs: the job's files; an output folder stands for all files below it.
+        rule, wildcards: the Snakemake rule and the job's wildcards, without those of shards.
+        inputs: the files that the outputs were made from. Files under work/ only order jobs, and are left out.
+        settings: what the outputs depend on in the configuration, by place.
+        facts: more keys, of the stage.
+    """
+    path = manifest_path(outputs[0])
+    files = [file for output in outputs for file in (_files_below(output) if output.is_dir() else (output,))]
+    sources = dict.fromkeys(file for file in inputs if not file.is_relative_to(folder / "work"))
+    content = {
+        "rule": rule,
+        "wildcards": dict(wildcards),
+        "files": {name_in_run(file, folder): file_digest(file) for file in files},
+        "inputs": {name_in_run(file, folder): file_digest(file) for file in sources},
+        "settings": settings,
+        "protocol_version": PROTOCOL_VERSION,
+        "source": source_fingerprint(),
+        "versions": package_versions(),
+        "machine": hardware(),
+        "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    write_json(path, content | facts)
     return path
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUFFIX)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest that was read. Names of files are relative to the run's folder."""
+
+    path: Path
+    rule: str
+    wildcards: dict[str, str]
+    files: dict[str, str]
+    """SHA-256 of the job's outputs."""
+    inputs: dict[str, str]
+    settings: dict[str, Any]
+    content: dict[str, Any]
+    """Every key, the stage's facts included."""
+
+    @property
+    def title(self) -> str:
+        """The job for people: `seal_evaluation qwen3.5-4b aime2025 stair`."""
+        return " ".join((self.rule, *self.wildcards.values()))
+
+    @property
+    def missing_note(self) -> str:
+        """A note with the number of missing responses that it lists; empty if it lists none."""
+        missing = len(self.content.get("missing", ()))
+        counted = "1 response is" if missing == 1 else f"{missing} responses are"
+        return f"{counted} missing; its manifest gives the reasons" if missing else ""
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Reads a manifest.
+
+    Raises:
+        OSError: the file does not exist or cannot be read.
+        ValueError: it is not JSON, or a part of it is missing or of another kind.
+    """
+    path.stat()
+    with open(path, "rb"):
+        content = read_mapping(path)
+    return manifest_of(path, content)
+
+
+def manifest_of(path: Path, content: Mapping[str, Any]) -> Manifest:
+    """A manifest from its content. Raises ValueError where a part of it is missing or of another kind."""
+    parts = [content.get(key) for key in ("wildcards", "files", "inputs", "settings", "versions")]
+    texts = [content.get("rule"), content.get("sealed")]
+    if all(isinstance(part, dict) for part in parts):
+        wildcards, files, inputs, settings, _ = parts
+        texts += [*wildcards.values(), *files.values(), *inputs.values()]  # type: ignore[union-attr]
+        if all(isinstance(text, str) for text in texts) and files:
+            return Manifest(path, content["rule"], wildcards, files, inputs, settings, dict(content))  # type: ignore[arg-type]
+    raise ValueError(f"{path} is no manifest: a part of it is missing or of another kind")
 
 
 def recorded_fact(manifest: Path, key: str) -> Any:
@@ -114,13 +225,121 @@ def missing_responses(output: Path) -> list[dict[str, Any]]:
     return missing
 
 
-def manifest_facts(stage: str) -> dict[str, Any]:
-    """The facts in every manifest: stage, code, versions, machine, time."""
-    return {
-        "stage": stage,
-        "protocol_version": PROTOCOL_VERSION,
-        "source": source_fingerprint(),
-        "versions": package_versions(),
-        "machine": hardware(),
-        "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
+# ---------------------------------------------------------------- comparison with the present
+
+
+class Kind(Enum):
+    """The kinds of differences between a manifest and the present."""
+
+    MISSING = "missing"
+    DAMAGED = "damaged"
+    INPUT_CHANGED = "input changed"
+    SETTINGS_CHANGED = "settings changed"
+    CODE_CHANGED = "code changed"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference between a manifest and the present."""
+
+    kind: Kind
+    what: str
+    """The file, by its name in the run, or the setting's place."""
+    text: str
+    """A clause for people that names it."""
+
+
+class Digests:
+    """SHA-256 of files, each computed once."""
+
+    def __init__(self) -> None:
+        self._digests: dict[Path, str | None] = {}
+
+    def of(self, file: Path) -> str | None:
+        """A file's digest; None for one that cannot be read."""
+        if file not in self._digests:
+            try:
+                self._digests[file] = file_digest(file)
+            except OSError:
+                self._digests[file] = None
+        return self._digests[file]
+
+
+def differences(
+    manifest: Manifest,
+    folder: Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    inputs: bool = True,
+    digests: Digests | None = None,
+    at: Callable[[str], Path] | None = None,
+) -> list[Difference]:
+    """Compares a manifest with the present: its outputs, the inputs that exist, and the settings.
+
+    Args:
+        manifest: the manifest.
+        folder: the run's folder.
+        settings: the rule's present settings; None: they are not compared.
+        inputs: whether inputs are compared.
+        digests: a cache, for several manifests with common files.
+        at: where the file of a name is, if not in `folder`: for outputs of an archive or another run.
+
+    Returns:
+        Nothing for an output that is whole and current. An input that does not exist is no difference: whether it must be
+        made is Snakemake's to say.
+    """
+    digests, place = digests or Digests(), at or folder.joinpath
+    found: list[Difference] = []
+    for name, digest in manifest.files.items():
+        if _is_absent(place(name)):
+            found.append(Difference(Kind.MISSING, name, f"{name} does not exist"))
+        elif (now := digests.of(place(name))) is None:
+            found.append(Difference(Kind.DAMAGED, name, f"{name} cannot be read; check its permissions"))
+        elif now != digest:
+            found.append(Difference(Kind.DAMAGED, name, f"{name} does not match its sealed checksum"))
+    for name, digest in manifest.inputs.items() if inputs else ():
+        if not _is_absent(place(name)) and (now := digests.of(place(name))) != digest:
+            change = "has changed" if now else "cannot be read; check its permissions"
+            found.append(Difference(Kind.INPUT_CHANGED, name, f"its input {name} {change}"))
+    return found if settings is None else found + changed_settings(manifest.settings, settings)
+
+
+def changed_settings(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
+    """The settings that differ, down to the value that does."""
+    return [
+        change
+        for key in sorted(recorded.keys() | now.keys())
+        for change in _changed(key, recorded.get(key), _as_recorded(now.get(key)))
+    ]
+
+
+def _changed(key: str, was: Any, now: Any) -> list[Difference]:
+    if was == now:
+        return []
+    if key == CODE:
+        return [Difference(Kind.CODE_CHANGED, key, "the code that makes it has changed")]
+    if isinstance(was, dict) and isinstance(now, dict):
+        return [
+            change
+            for name in sorted(was.keys() | now.keys())
+            for change in _changed(f"{key}.{name}", was.get(name), now.get(name))
+        ]
+    return [Difference(Kind.SETTINGS_CHANGED, key, f"{key} was {_short(was)}, is {_short(now)}")]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _as_recorded(value: Any) -> Any:
+    """A value as it comes back from JSON: tuples are lists."""
+    return json.loads(json.dumps(value))
+
+
+def _is_absent(file: Path) -> bool:
+    """Whether a file does not exist. A file without permissions counts as existing; reading it fails."""
+    try:
+        return not file.is_file()
+    except OSError:
+        return False

@@ -6,7 +6,7 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -14,12 +14,18 @@ from typing import IO
 from stair.config.resolve import RESOLVED
 from stair.records.files import scratch_folder
 
+_FOLDERS = (
+    "backbones", "controllers", "data", "evaluation", "preflight", "replay", "responses", "rollouts", "runtime", "sessions",
+    "shared_t1", "tables",
+)  # fmt: skip
+"""Folders of a run: one of them suffices to recognise an archive."""
+
 
 @contextmanager
-def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path]:
-    """The folder of an archive, unpacked where it is one file."""
+def opened(archive: Path, beside: Path) -> Iterator[Path]:
+    """The folder of an archive, unpacked beside a path where it is one file."""
     if archive.is_dir():
-        yield _root(archive, archive, folders)
+        yield _root(archive, archive)
         return
     if not archive.is_file():
         raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
@@ -31,7 +37,7 @@ def opened(archive: Path, beside: Path, folders: Sequence[str]) -> Iterator[Path
                 _unpack_tar(archive, unpacked)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
             raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
-        yield _root(unpacked, archive, folders)
+        yield _root(unpacked, archive)
 
 
 def _unpack_zip(archive: Path, target: Path) -> None:
@@ -75,11 +81,11 @@ def _write(source: IO[bytes], path: Path) -> None:
         shutil.copyfileobj(source, sink)
 
 
-def _root(folder: Path, archive: Path, folders: Sequence[str]) -> Path:
+def _root(folder: Path, archive: Path) -> Path:
     """The folder laid out as a run's: the archive's top, or the one folder in it."""
     for candidate in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-        if (candidate / RESOLVED).is_file() or any((candidate / name).is_dir() for name in folders):
+        if (candidate / RESOLVED).is_file() or any((candidate / name).is_dir() for name in _FOLDERS):
             return candidate
     raise ValueError(
-        f"{archive} is not laid out as a run's folder: it holds none of {', '.join(folders)}, nor one folder that does"
+        f"{archive} is not laid out as a run's folder: it holds none of {', '.join(_FOLDERS)}, nor one folder that does"
     )

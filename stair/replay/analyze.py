@@ -6,7 +6,6 @@ from stair.backbones.model_folder import read_architecture
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
-from stair.records.manifest import write_manifest
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
 from stair.records.tables import rows_as
@@ -39,7 +38,6 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
     first, second = (Crossing.of(number, states, histories) for number in (1, 2))
     output = paths.replay_statistics(model, part)
     count = write_statistics(output, states.depth, PARTS[part]((first, second), architecture, config.replay))
-    write_manifest(output, stage="replay", settings=config.replay.analysis.model_dump(mode="json"))
     print(f"{model}: {count:,} statistics in {output}")
 
 

@@ -13,7 +13,6 @@ from stair.jobs.progress import Progress
 from stair.jobs.shards import Shard, ShardWork, withdraw_markers
 from stair.jobs.tensor_files import gigabytes
 from stair.records.files import remove_leftovers
-from stair.records.manifest import write_manifest
 from stair.records.rows import ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
 from stair.records.tables import rows_as, write_table
@@ -57,11 +56,8 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
     for problem in crossed.references():
         current = study.prompts.turn(problem)
         turns[problem] = len(current.ids), current.body[1] - current.body[0]
-    written = settings.model_dump(mode="json", exclude={"shards"})
     write_table(paths.replay_problems(model), REPLAY_PROBLEMS, problem_rows(crossed, turns))
-    write_manifest(paths.replay_problems(model), stage="replay", settings=written)
     write_table(paths.replay_histories(model), REPLAY_HISTORIES, history_rows(crossed, tokens))
-    write_manifest(paths.replay_histories(model), stage="replay", settings=written)
 
 
 class _SavedTurn(NamedTuple):
@@ -149,8 +145,10 @@ def _measure(study: ReplayStudy, open_work: list[tuple[Work, list[Unit]]], job: 
             ) from None
 
 
-def seal(config: Config, paths: RunPaths, model: str) -> None:
+def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     """Writes the index of a model's measurements, after each file has been read and held to its digest. Needs no model.
+
+    Returns facts for the manifest.
 
     Raises:
         ValueError: batches are missing or damaged. The shards' markers are then withdrawn and an earlier index is removed, so
@@ -161,16 +159,13 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     missing: list[str] = []
     count = write_table(output, REPLAY_CELLS, _cells(study, missing))
     size = sum(study.files.path(unit.name).stat().st_size for shared in study.histories() for unit in shared.units)
-    write_manifest(
-        output,
-        stage="replay",
-        settings=study.settings.model_dump(mode="json", exclude={"shards"}),
-        model_revision=study.backbone.revision,
-        engine=study.backbone.engine.as_key(),
-        cells=count,
-        states_bytes=size,
-    )
     print(f"{model}: {count:,} cells in {gigabytes(size)} of {study.files.folder}")
+    return {
+        "model_revision": study.backbone.revision,
+        "engine": study.backbone.engine.as_key(),
+        "cells": count,
+        "states_bytes": size,
+    }
 
 
 def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stair.graph.table_inputs import BANK_COST_FIGURE, TRAINING_FIGURE
 from stair.reporting.labels import Labels
+from stair.reporting.table_inputs import BANK_COST_FIGURE, TRAINING_FIGURE
 
 _FIGURES = {
     "overview": "A session of four problems, Native and STAIR at T4, and accuracy. (a) T4 follows three earlier problems. "

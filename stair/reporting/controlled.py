@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.table_inputs import diagram_models, stair_controller
+from stair.reporting.table_inputs import diagram_models, stair_controller
 
 Facts = TypeVar("Facts")
 

@@ -10,11 +10,11 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import SHARED_T1_STUDY
-from stair.graph.table_inputs import SHARED_T1, tables
 from stair.reporting.labels import Labels
 from stair.reporting.missing import missing_reasons
 from stair.reporting.registry import Source, table_builder
 from stair.reporting.stage import assemble, places_of, trained_parameters, with_time_outs, write
+from stair.reporting.table_inputs import SHARED_T1, tables
 from stair.reporting.tables.table import Table
 from stair.statistics.grid import COLUMNS, Responses
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
+from stair.reporting.table_inputs import every_figure, every_table
 
 HISTORY, TURNS = "history_", "turns_"
 """Prefixes of the tables that the paper has for each model."""
-
-_FIGURE_KINDS = ("figure", "diagram", "training_figure", "bank_cost_figure")
 
 
 class Shown(NamedTuple):
@@ -28,11 +24,9 @@ class Shown(NamedTuple):
         return f"{self.kind}-{self.name}"
 
 
-def shown(config: Config, paths: RunPaths) -> list[Shown]:
-    """Every table and figure that the graph has for a run: first the paper's in its order, then all others."""
-    run = Run(config, paths)
-    tables = [name for (name,) in OUTPUTS["table"].jobs(run)]
-    figures = [name for kind in _FIGURE_KINDS for (name,) in OUTPUTS[kind].jobs(run)]
+def shown(config: Config) -> list[Shown]:
+    """Every table and figure of a run: first the paper's in its order, then all others."""
+    tables, figures = every_table(config), every_figure(config)
     there = {"table": tables, "figure": figures}
     first = [Shown(kind, name, True) for kind, name in _paper_order(tables) if name in there[kind]]
     known = {(each.kind, each.name) for each in first}

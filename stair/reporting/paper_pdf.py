@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.start_command import start_command
+from stair.jobs.start_command import start_command
 from stair.records.files import replacing
 from stair.reporting.captions import figure_caption
 from stair.reporting.labels import Labels
@@ -44,7 +44,7 @@ def write_paper(config: Config, paths: RunPaths) -> int:
     """
     if shutil.which(_LATEX) is None:
         raise ValueError(f"{_LATEX} is not installed; on Debian and Ubuntu, as root: envs/debian.sh latex")
-    parts = [each for each in shown(config, paths) if each.in_paper]
+    parts = [each for each in shown(config) if each.in_paper]
     absent = [file for file in (_file(each, paths) for each in parts) if not file.is_file()]
     if absent:
         raise ValueError(

@@ -77,7 +77,7 @@ class RunTableBuilder(NamedTuple):
 
 
 def table_builder(name: str) -> TableBuilder:
-    """The builder of one of the tables that `stair.graph.table_inputs` names."""
+    """The builder of one of the tables that `stair.reporting.table_inputs` names."""
     kind, _, model = name.partition("_")
     if name not in _TABLES and kind == "turns":
         return TableBuilder(paper_labels.turns(model), lambda s: turns.build(s.responses, s.labels, model))

@@ -10,22 +10,12 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
-from stair.graph import table_inputs
-from stair.graph.table_inputs import (
-    REPLAY_FIGURES,
-    Place,
-    analyzed_models,
-    evaluated_places,
-    figures_of,
-    run_tables,
-    shared_t1_tables,
-    tables_of,
-)
 from stair.protocol.invariants import MIXED, ONE_ENGINE
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path, recorded_fact
 from stair.records.schemas import EVALUATION_SESSIONS
 from stair.records.tables import read_table
+from stair.reporting import table_inputs
 from stair.reporting.answer_form_notes import with_answer_forms
 from stair.reporting.figures.figure import Figure
 from stair.reporting.html_table import html_table
@@ -35,6 +25,16 @@ from stair.reporting.layout import markdown
 from stair.reporting.missing import missing_reasons
 from stair.reporting.registry import FIGURES, RUN_TABLES, Source, table_builder
 from stair.reporting.replay_numbers import ReplayNumbers
+from stair.reporting.table_inputs import (
+    REPLAY_FIGURES,
+    Place,
+    analyzed_models,
+    evaluated_places,
+    figures_of,
+    run_tables,
+    shared_t1_tables,
+    tables_of,
+)
 from stair.reporting.tables.table import Table, nothing
 from stair.reporting.tidy import tidy_csv
 from stair.statistics.context_sizes import CONTEXT_COLUMNS, context_sizes

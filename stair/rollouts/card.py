@@ -12,7 +12,6 @@ from stair.config.paths import RunPaths
 from stair.core import EngineIdentity
 from stair.hub.revisions import hub_sources, marked_commit
 from stair.records.files import write_text
-from stair.records.manifest import write_manifest
 from stair.records.markdown import markdown_table
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
@@ -64,7 +63,6 @@ def write_card(config: Config, paths: RunPaths, model: str) -> None:
     ]
     output = paths.data_card(model)
     write_text(output, "\n".join(lines) + "\n")
-    write_manifest(output, stage="rollouts", settings={})
     print(f"{model}: {output}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
@@ -17,7 +18,6 @@ from stair.protocol.chain import Missing
 from stair.protocol.chain_shards import run_shard, sealed_rows, tidy
 from stair.protocol.failures import report_entries
 from stair.records.files import read_mapping
-from stair.records.manifest import write_manifest
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import rows_as, write_table
@@ -83,7 +83,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
         def load() -> Engine:
             name = f"{shard}-of-{of}"
             needs = Needs(
-                log=paths.log("rollouts", model, f"server-{name}"),
+                log=Path(paths.log("rollouts", model, f"server-{name}")),
                 started=lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
                 longest=lambda: _longest(paths, backbone),
             )
@@ -107,8 +107,8 @@ def _longest(paths: RunPaths, backbone: Backbone) -> int:
     return min(backbone.architecture.context, limit["longest_prompt"] + limit["max_new_tokens"])
 
 
-def seal(config: Config, paths: RunPaths, model: str) -> None:
-    """Writes a model's rollouts from the logs, without a model."""
+def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
+    """Writes a model's rollouts from the logs, without a model; returns facts for the manifest."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     shared = _settings(config, backbone)
     records = _records(paths, model)
@@ -119,19 +119,20 @@ def seal(config: Config, paths: RunPaths, model: str) -> None:
     batch_invariant: Counter[str] = Counter()
     rows = _count_batch_invariant(sealed_rows(chains, paths.work("rollouts", model), gaps), batch_invariant)
     count = write_table(output, ROLLOUTS, rows)
-    settings = {"sampling": backbone.settings.rollout_sampling.model_dump(), "model_revision": backbone.revision}
     facts = {
+        "model_revision": backbone.revision,
+        "responses": count,
         "missing": gaps,
         "batch_invariant": dict(batch_invariant),
         "servers": servers(paths.work("rollouts", model, "servers"), shared.digest),
     }
-    write_manifest(output, stage="rollouts", settings=settings, responses=count, **facts)
     absent = {(gap["record_id"], gap["sample"]) for gap in gaps}
     existing = [f"record {record}, sample {sample}" for record, sample in missing if (record, sample) not in absent]
     # Snakemake plans a new training before it can see that the responses are the same.
     price = " (the next start then trains this model's controllers again), or keep it: it leaves nothing out"
     report_entries(output, "rollouts.missing", len(gaps), existing, price)
     tidy(paths.work("rollouts", model))
+    return facts
 
 
 def _count_batch_invariant(rows: Iterable[dict[str, Any]], counts: Counter[str]) -> Iterator[dict[str, Any]]:

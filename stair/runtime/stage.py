@@ -11,7 +11,6 @@ from stair.config.paths import RunPaths
 from stair.jobs import interruption
 from stair.jobs.leases import Lease
 from stair.jobs.progress import Progress
-from stair.records.manifest import write_manifest
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.runtime.measured_histories import History
 from stair.runtime.repetitions import Line, write_lines
@@ -19,10 +18,11 @@ from stair.runtime.study import Study, open_study
 from stair.runtime.units import Unit
 
 
-def run(config: Config, paths: RunPaths, model: str) -> None:
-    """Measure a model and write runtime/MODEL.csv. Finished units are in the work log and are never measured again.
+def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
+    """Measure a model and write runtime/MODEL.csv; return facts for the manifest.
 
-    A unit that the device's memory does not suffice for is a gap of this run's table, and open for the next run.
+    Finished units are in the work log and are never measured again. A unit that the device's memory does not suffice for is
+    a gap of this run's table, and open for the next run.
 
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.
@@ -51,17 +51,14 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         log = WorkLog(folder)
         records = {unit: gaps.get(unit) or log.get(keys[unit]) for unit in units}
         write_lines(output, _lines(study, model, records))
-    write_manifest(
-        output,
-        stage="runtime",
-        settings=study.settings.model_dump(mode="json"),
-        engine=study.identity["engine"],
-        device=study.device,
-        shape=study.shape,
-        histories=[history.name for history in study.histories],
-        gap=study.gap,
-    )
     print(f"{model}: {study.gap or f'{len(units)} measurements on {study.device}'}")
+    return {
+        "engine": study.identity["engine"],
+        "device": study.device,
+        "shape": study.shape,
+        "histories": [history.name for history in study.histories],
+        "gap": study.gap,
+    }
 
 
 def _measured(study: Study, missing: list[Unit], progress: Progress) -> Iterator[tuple[Unit, dict[str, Any]]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import TURNS
 from stair.records.csv_table import csv_table
 from stair.records.files import write_text
-from stair.records.manifest import write_manifest
 from stair.records.rows import BenchmarkProblem, Rollout, SourceRecord
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import rows_as, write_table
@@ -20,8 +20,9 @@ from stair.sessions.training_sessions import Dropped, complete_records, training
 _SHOWN = 3
 
 
-def training(config: Config, paths: RunPaths, model: str) -> None:
-    """Writes a model's training and validation sessions, and the list of dropped records."""
+def training(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
+    """Writes a model's training and validation sessions, and the list of dropped records; returns facts for the manifest."""
+    facts: dict[str, Any] = {"sessions": {}, "dropped_records": {}}
     pool = {record.record_id: record for record in rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)}
     records, dropped = complete_records(rows_as(paths.rollouts(model), ROLLOUTS, Rollout), pool)
     unknown = sorted({*records, *(record.record_id for record in dropped)} - pool.keys())
@@ -47,10 +48,10 @@ def training(config: Config, paths: RunPaths, model: str) -> None:
             ) from None
         write_table(output, TRAINING_SESSIONS, rows)
         ids = [one.record_id for one in dropped_here]
-        settings = {"seed": config.sessions.seed, "split": name}
-        write_manifest(output, stage="sessions", settings=settings, sessions=len(rows) // TURNS, dropped_records=ids)
+        facts["sessions"][name], facts["dropped_records"][name] = len(rows) // TURNS, ids
         print(f"{model}: {len(rows) // TURNS} {name} sessions, {len(ids)} records dropped")
     _write_dropped(paths.dropped_records(model), dropped, pool)
+    return facts
 
 
 def _dropped_text(dropped: Sequence[Dropped]) -> str:
@@ -66,13 +67,12 @@ def _write_dropped(path: Path, dropped: Sequence[Dropped], pool: Mapping[str, So
         record = pool[one.record_id]
         rows.append((one.record_id, record.problem_id, record.split, len(one.samples), one.empty, one.reason))
     write_text(path, csv_table(("record_id", "problem_id", "split", "responses", "empty", "reason"), rows))
-    write_manifest(path, stage="sessions", settings={}, dropped=len(dropped))
 
 
-def evaluation(config: Config, paths: RunPaths, benchmark: str) -> None:
-    """Writes a benchmark's schedule."""
+def evaluation(config: Config, paths: RunPaths, benchmark: str) -> dict[str, Any]:
+    """Writes a benchmark's schedule; returns facts for the manifest."""
     problems = [row.problem_id for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)]
     output = paths.evaluation_sessions(benchmark)
     write_table(output, EVALUATION_SESSIONS, evaluation_sessions(problems, benchmark, config.sessions.seed))
-    write_manifest(output, stage="sessions", settings={"seed": config.sessions.seed}, sessions=len(problems))
     print(f"{benchmark}: {len(problems)} sessions")
+    return {"sessions": len(problems)}

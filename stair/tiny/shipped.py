@@ -14,9 +14,9 @@ from typing import Any
 from stair.backbones.revision import model_revision
 from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, RunPaths, require_folder
-from stair.graph.settings import EMBEDDED_VERSION
 from stair.records.files import read_mapping, write_json, write_text_if_changed
 from stair.records.markdown import markdown_table
+from stair.tiny.settings import EMBEDDED_VERSION
 
 FOLDER = Path(__file__).parents[2] / "backbones"
 """One folder for each model, `DIGESTS` and the model card."""
@@ -105,7 +105,7 @@ def ship(backbones: list[Trained]) -> None:
         )
     if recorded.get("embedded_version") == EMBEDDED_VERSION and shipped != digests:
         raise ValueError(
-            f"the weights differ from those of version {EMBEDDED_VERSION}: raise EMBEDDED_VERSION in stair/graph/settings.py "
+            f"the weights differ from those of version {EMBEDDED_VERSION}: raise EMBEDDED_VERSION in stair/tiny/settings.py "
             "first, so that finished runs see that their small backbones have changed"
         )
     for each in backbones:
@@ -141,7 +141,7 @@ def _card(backbones: list[Trained]) -> str:
         "`stair/tiny`, the settings are in `workflow/runs/tiny-backbones.yaml`, the license is Apache-2.0.",
         "`make tiny-backbones` trains them again, in some minutes, and compares. Another processor rounds",
         "sums in another way and trains others. `make tiny-backbones WRITE=1` puts the new ones here, after",
-        "`EMBEDDED_VERSION` in `stair/graph/settings.py` has been raised; finished tiny runs are then stale.",
+        "`EMBEDDED_VERSION` in `stair/tiny/settings.py` has been raised; finished tiny runs are then stale.",
         "",
         f"Version {EMBEDDED_VERSION}.",
         "",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.jobs.progress import Progress
 from stair.records.files import replacing
-from stair.records.manifest import write_manifest
 from stair.tiny.generated_sets import write_benchmark, write_training_pool
 
 
@@ -26,8 +26,11 @@ def write_raw(config: Config, paths: RunPaths, name: str) -> None:
             write_benchmark(partial, name, dataset.tiny)
 
 
-def train(config: Config, paths: RunPaths, model: str) -> None:
-    """Trains a small backbone. If its accuracy is out of bounds, tries the next seed; keeps the last one with a warning."""
+def train(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
+    """Trains a small backbone; returns facts for the manifest.
+
+    If its accuracy is out of bounds, tries the next seed; keeps the last one with a warning.
+    """
     from stair.backbones import delta_kernels
 
     delta_kernels.do_without()  # before Transformers' code of Qwen3.5 is imported
@@ -74,9 +77,9 @@ def train(config: Config, paths: RunPaths, model: str) -> None:
             break
         more = "the next seed is tried" if number < len(tiny.seeds) else "the last seed is kept"
         print(f"warning: {model}: accuracy out of bounds (15%, for choices 30%, to 95%): {', '.join(outside)}; {more}")
-    write_manifest(partial, stage="backbone", settings=tiny.model_dump(mode="json"), tried=attempts)
     shutil.rmtree(output, ignore_errors=True)
     partial.rename(output)
+    return {"tried": attempts}
 
 
 def _outside(config: Config, accuracy: dict[str, float]) -> list[str]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph import settings as graph
 from stair.jobs.interruption import Interrupted, check, deferred, stop_requested
 from stair.jobs.progress import Progress
 from stair.protocol.backbone import Backbone
 from stair.records.files import write_text
 from stair.records.keys import digest_of, file_digest
-from stair.records.manifest import write_manifest
 from stair.training.card import card
 from stair.training.checkpoint import Checkpoint, Checkpoints
 from stair.training.curve import CURVE, write_curve
@@ -25,14 +23,19 @@ from stair.training.measured import change_lines, changes
 from stair.training.optimizers import Optimizers, check_warmup
 from stair.training.recorded_sessions import in_updates, recorded_sessions
 from stair.training.session_replay import RecordedTurn, SessionReplay
+from stair.training.settings import training as training_settings
 from stair.training.student import Student
 from stair.training.workers import Workers, local_device
 
 Sessions = dict[str, list[RecordedTurn]]
 
 
-def run(config: Config, paths: RunPaths, model: str, controller: str, workers: Workers) -> None:
+def run(
+    config: Config, paths: RunPaths, model: str, controller: str, workers: Workers, record: Callable[..., None]
+) -> None:
     """Trains one controller on one model and writes its folder; resumes from the newest checkpoint.
+
+    `record` writes the manifest of the finished folder, with facts; the checkpoints are removed after it.
 
     Raises:
         ValueError: a session cannot be trained on; the message names the row.
@@ -69,7 +72,9 @@ def run(config: Config, paths: RunPaths, model: str, controller: str, workers: W
     training_run.run(updates)
     if workers.first:
         facts = {"updates": len(updates), "sessions": len(sessions), "workers": workers.count, "seed": settings.seed}
-        training_run.write(student, backbone, facts, time.monotonic() - started, network.device.type)
+        more = training_run.write(student, backbone, facts, time.monotonic() - started, network.device.type)
+        record(**facts, **more)
+        training_run.end()
     workers.wait()
 
 
@@ -97,7 +102,7 @@ class _TrainingRun:
         )
         identity = digest_of(
             {
-                "settings": graph.training(config, model, controller),
+                "settings": training_settings(config, model, controller),
                 "inputs": [file_digest(path) for path in inputs],
                 "model": revision,
             }
@@ -182,8 +187,10 @@ class _TrainingRun:
         known = [count for count in counts if count is not None]
         return {"context": context, "beyond": sum(known) if len(known) == len(counts) else None}
 
-    def write(self, student: Student, backbone: Backbone, facts: dict[str, Any], seconds: float, device: str) -> None:
-        """Writes the controller's folder atomically, then removes the checkpoints."""
+    def write(
+        self, student: Student, backbone: Backbone, facts: dict[str, Any], seconds: float, device: str
+    ) -> dict[str, Any]:
+        """Writes the controller's folder atomically; returns more facts for its manifest."""
         settings, output = self.settings, self.paths.controller(self.model, self.controller)
         partial = output.with_name(f".{output.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
@@ -211,27 +218,23 @@ class _TrainingRun:
             facts=card_facts,
         )
         write_text(partial / "README.md", text)
-        write_manifest(
-            partial,
-            stage="training",
-            settings={
-                "controller": settings.model_dump(mode="json"),
-                "training": self.config.training.model_dump(mode="json"),
-            },
-            model_revision=backbone.revision,
-            parameters=sum(parameters.values()),
-            objective=objective,
-            auxiliary_positions=positions,
-            seconds=round(seconds, 1),
-            device=device,
-            **facts,
-        )
         shutil.rmtree(output, ignore_errors=True)
         partial.rename(output)
-        self.checkpoints.clear()
-        (self.checkpoints.folder / CURVE).unlink(missing_ok=True)
         for name, line in change_lines(objective).items():
             print(f"{self.model}/{self.controller}: {name} loss {line}, {facts['updates']} updates")
+        return {
+            "model_revision": backbone.revision,
+            "parameters": sum(parameters.values()),
+            "objective": objective,
+            "auxiliary_positions": positions,
+            "seconds": round(seconds, 1),
+            "device": device,
+        }
+
+    def end(self) -> None:
+        """Removes the checkpoints of a finished training."""
+        self.checkpoints.clear()
+        (self.checkpoints.folder / CURVE).unlink(missing_ok=True)
 
 
 def _tuple(value: Any) -> Any:

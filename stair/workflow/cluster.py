@@ -6,6 +6,7 @@ import hashlib
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import yaml
 
 from stair.config.resolve import ConfigError
 from stair.config.site import Site
-from stair.graph.job_groups import group_arguments
-from stair.graph.run import Run
 from stair.jobs.slurm_commands import SlurmError, SlurmSilentError, slurm_output
 from stair.workflow.driver_lease import lease_file, run_holder
+from stair.workflow.job_groups import group_arguments
+from stair.workflow.job_list import ListedJob
 from stair.workflow.journal import read_journal
+from stair.workflow.run import Run
 
 _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
@@ -48,10 +50,16 @@ def runs_on_slurm(profile: Path) -> bool:
 
 
 class Cluster:
-    """The jobs of one run, which its drivers submit under one prefix of their names."""
+    """The jobs of one run, which its drivers submit under one prefix of their names.
 
-    def __init__(self, site: Site, run: Run) -> None:
-        self.site, self._run, self._paths = site, run, run.paths
+    Args:
+        site: the cluster's limits.
+        run: the run.
+        jobs: Snakemake's list of the run's jobs, for their groups.
+    """
+
+    def __init__(self, site: Site, run: Run, jobs: Sequence[ListedJob]) -> None:
+        self.site, self._run, self._listed, self._paths = site, run, jobs, run.paths
         place = hashlib.sha256(str(run.paths.folder.resolve()).encode()).hexdigest()[:12]
         self._prefix = f"stair-{place}"
 
@@ -59,7 +67,7 @@ class Cluster:
     def arguments(self) -> list[str]:
         """Snakemake's arguments for this run and site."""
         states = ["--slurm-status-command", "squeue"] if _keeps_no_accounts() else []  # the executor would ask sacct
-        groups = group_arguments(self._run, self.site)
+        groups = group_arguments(self._run, self.site, self._listed)
         return ["--slurm-jobname-prefix", self._prefix, *groups, *states, *self.site.snakemake]
 
     def cancel(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -16,15 +17,14 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from stair.graph.outputs import OUTPUTS
+from stair.config.paths import START
 from stair.jobs.progress import duration, read_progress
 from stair.workflow import driven_run
 from stair.workflow.driver_lease import holds_run
+from stair.workflow.job_list import JOB_LIST
 from stair.workflow.job_logs import GROUP_MESSAGE, NOT_STARTED, explain, full_disk, logs_since, refusal
 from stair.workflow.journal import Journal
-
-_PROGRESS = {rule: output.progress for output in OUTPUTS.values() for rule in output.working_rules}
-"""The progress file's name, for the rules whose jobs write one."""
+from stair.workflow.stage_rules import PROGRESS
 
 _DEFAULT_SECONDS = 3.0
 _STOPPED = ": stopped by SIG"
@@ -98,10 +98,32 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: logging.LogRecord) -> None:
         """Shows one event, or passes it to Snakemake's own handler."""
         event = getattr(record, "event", None)
+        if JOB_LIST in os.environ:
+            self._list(event, record)
+            return
         with self._lock:
             if self.common_settings.dryrun or not self._handles(event, record):
                 self._clear()
                 self._plain.emit(record)
+
+    def _list(self, event: Any, record: Any) -> None:
+        """Writes a job of a dry run to the file of `list_jobs`, and shows errors alone."""
+        if event == LogEvent.JOB_INFO and record.shellcmd is not None:
+            resources = {key: record.resources.get(key, None) for key in ("gpu", "mem_mb", "runtime")}
+            job = {
+                "rule": record.rule_name,
+                "wildcards": dict(record.wildcards or {}),
+                "inputs": [str(file) for file in record.input or ()],
+                "outputs": [str(file) for file in record.output or ()],
+                "log": [str(file) for file in record.log or ()],
+                "reason": record.reason,
+                "resources": {key: value if isinstance(value, int) else None for key, value in resources.items()},
+                "threads": record.threads,
+            }
+            with open(os.environ[JOB_LIST], "a", encoding="utf-8") as file:
+                file.write(json.dumps(job) + "\n")
+        elif record.levelno >= logging.ERROR:
+            self._plain.emit(record)
 
     def close(self) -> None:
         """Ends the status line."""
@@ -193,9 +215,9 @@ class LogHandler(LogHandlerBase):
         if _STOPPED in reason:
             self._print_line(f"stopped: {name}: {reason.removeprefix('stair: ')}")
         else:
-            if (damaged := _damage(job)) and damaged not in reason:
-                reason = f"{reason}; {damaged}"
-            named = f" (log: {', '.join(logs)})" if logs and written else ""  # an earlier attempt's misleads
+            named = (
+                f" (log: {', '.join(map(_from_start, logs))})" if logs and written else ""
+            )  # an earlier one's misleads
             self._print_line(f"failed: {name}: {reason}{named}")
 
     def _submitted(self, job_id: str, number: str, log: str | None) -> None:
@@ -234,7 +256,7 @@ class LogHandler(LogHandlerBase):
     @staticmethod
     def _share(job: _Job) -> float:
         """The finished share of a running job, from its progress file."""
-        name = _PROGRESS.get(job.rule)
+        name = PROGRESS.get(job.rule)
         if name is None or driven_run.current is None:
             return 0.0
         progress = read_progress(driven_run.current.paths.progress_of(name.format(**job.wildcards)))
@@ -293,13 +315,11 @@ def seconds_left(done: float, total: float, elapsed: float) -> float:
     return (total - done) * (elapsed + expected / min(os.cpu_count() or 1, 2)) / max(done + expected, 1e-9)
 
 
-def _damage(job: _Job | None) -> str:
-    """The damaged input that a job failed on; libraries may not even name the file."""
-    if job is None or driven_run.current is None:
-        return ""
-    from stair.graph.integrity import damage  # imports PyArrow
-
-    return damage(driven_run.current.config, driven_run.current.paths, map(Path, job.inputs))
+def _from_start(log: str) -> str:
+    """The path of a log from the folder of the start; Snakemake works in the run's folder."""
+    path = Path(log).absolute()
+    start = Path(os.environ.get(START, "")).absolute()
+    return str(path.relative_to(start)) if path.is_relative_to(start) else str(path)
 
 
 def _is_work(job: _Job) -> bool:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from snakemake.exceptions import WorkflowError
 
-from stair.config.paths import RunPaths
+from stair.config.paths import START, RunPaths
 from stair.config.resolve import ConfigError, dump, resolve
 from stair.config.site import Site, read_site
-from stair.graph.output_kind import OutputKind
-from stair.graph.resources import check_fits, resources
-from stair.graph.run import Run
-from stair.graph.start_command import record_start
 from stair.jobs.leases import HeldError
+from stair.jobs.start_command import record_start
 from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
-from stair.workflow.driver_lease import hint_at_stale_locks, hold_run
+from stair.workflow.driver_lease import hint_at_stale_lock, hold_run
 from stair.workflow.input_checks import UNWRITABLE, check_inputs
+from stair.workflow.resources import request
+from stair.workflow.run import Run
+from stair.workflow.times import put_in_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,52 +33,41 @@ class DrivenRun(Run):
 
     workflow: Any = None
     """Snakemake's workflow."""
-
-    ASKED: ClassVar = ("gpu", "mem_mb", "runtime", "gpu_model", "slurm_partition", "slurm_account", "slurm_extra")
-    """The resources of a rule."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """What the command line says."""
 
     @cached_property
     def site(self) -> Site | None:
         """The site that runs the jobs; None where this machine does. Snakemake chooses that after it has read the rules."""
         return None if self.workflow.local_exec else read_site(Path(self.workflow.basedir))
 
-    def asked(self, output: OutputKind, *name: str, seals: bool, attempt: int) -> dict[str, int | str | None]:
-        """The values of `ASKED`. A further attempt asks for more memory, because the first may have ended for its lack."""
-        need = resources(self, output, *name, seals=seals, site=self.site)
-        asked: dict[str, int | str | None] = dict.fromkeys(self.ASKED)
-        asked |= {"gpu": need.gpus, "mem_mb": need.mem_mb, "runtime": need.minutes}
-        if (site := self.site) is None:
-            return asked
-        partition = site.partition_for(need.gpus, need.mem_mb, need.minutes)
-        if partition is None:  # `begin` refuses it
-            return asked
-        limit = site.partitions[partition]
-        return asked | {
-            "mem_mb": min(need.mem_mb * attempt, limit.mem_mb),
-            "gpu_model": limit.gpu_model if need.gpus else None,
-            "slurm_partition": partition,
-            "slurm_account": site.account,
-            # Others start over after a warning, which their short requests would bring at once.
-            "slurm_extra": f"--signal=USR1@{site.signal_seconds}" if need.resumes else None,
-        }
+    @cached_property
+    def workdir(self) -> Path:
+        """The folder of the rules: the run's. A dry run of a new run has an empty one, because Snakemake creates it."""
+        if not self.workflow.output_settings.dryrun or self.paths.folder.exists():
+            return self.paths.folder
+        folder = TemporaryDirectory(prefix="stair-")
+        atexit.register(folder.cleanup)
+        return Path(folder.name)
+
+    def request(self, rule: str, wildcards: Any, attempt: int) -> dict[str, int | str | None]:
+        """The resources of a job, by name."""
+        return request(self, rule, dict(wildcards.items()), attempt=attempt, site=self.site)
 
     def begin(self) -> None:
         """Leases the run, and writes the resolved configuration when its content has changed; stages read this file.
 
         Raises:
-            WorkflowError: another process drives this run, the site has no partition for one of its jobs, or the run's folder
-                cannot be written.
+            WorkflowError: another process drives this run, or the run's folder cannot be written.
         """
         try:
             if self.site is not None:
-                check_fits(self, self.site)
                 from stair.workflow.slurm_answers import mend_answers  # the executor's package takes a while
 
                 mend_answers()
             hold_run(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
-            overrides = self.workflow.config_settings.overwrite_config
-            record_start(Path(self.workflow.basedir), self.config, self.paths, overrides)
+            record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)
         except (HeldError, ConfigError) as error:
             raise WorkflowError(str(error)) from None
         except OSError as error:
@@ -95,13 +88,16 @@ def open_run(workflow: Any) -> DrivenRun:
     global current
     # Slurm warns every process of a job before its time limit. The commands stop; Snakemake waits for them.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    root = Path(workflow.basedir)
+    os.environ.setdefault(START, workflow.workdir_init)  # the jobs work in the run's folder
+    root, overrides = Path(workflow.basedir), dict(workflow.config_settings.overwrite_config)
     try:
-        config = resolve(root, workflow.config_settings.overwrite_config)
+        config = resolve(root, overrides)
         paths = RunPaths.of(config)
         check_inputs(config, paths)
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
-    hint_at_stale_locks(Path(config.results))
-    current = DrivenRun(config, paths, workflow=workflow)
+    hint_at_stale_lock(paths)
+    if not workflow.remote_exec:  # a cluster's job reads the rules, too
+        put_in_order(paths.folder)
+    current = DrivenRun(config, paths, workflow=workflow, overrides=overrides)
     return current

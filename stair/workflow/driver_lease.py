@@ -6,11 +6,8 @@ the process shows whether the lease is alive; on another machine, the lease's re
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-
-import psutil
 
 from stair.config.paths import RunPaths
 from stair.jobs.leases import Holder, Lease, living, remove_dead
@@ -60,34 +57,16 @@ def lease_file(paths: RunPaths) -> Path:
     return paths.work() / f".{DRIVER}.lease"
 
 
-def driver_at_work(results: Path) -> str | None:
-    """A description of the process that drives a run in the current folder; None without one."""
-    folder = Path.cwd()
-    own_processes = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
-        words = process.info["cmdline"] or []
-        if process.info["pid"] in own_processes or process.info["cwd"] != str(folder):
-            continue
-        # A job of a cluster runs Snakemake, too, and may end a moment after its driver.
-        if any(Path(word).name == "snakemake" for word in words[:3]) and "--target-jobs" not in words:
-            return f"process {process.info['pid']}"
-    for path in sorted(results.glob(f"*/work/.{DRIVER}.lease")):
-        holder = living(path)
-        if holder is not None and not (holder.process in own_processes and holder.runs()):
-            return f"process {holder.process} on {holder.host}, since {holder.since}"
-    return None
-
-
-def stale_locks(results: Path) -> list[Path]:
-    """Snakemake's locks in the current folder; none while a process drives a run."""
-    folder = Path(".snakemake") / "locks"
+def stale_locks(paths: RunPaths) -> list[Path]:
+    """Snakemake's locks of a run that no process drives."""
+    folder = paths.folder / ".snakemake" / "locks"
     locks = sorted(folder.iterdir()) if folder.is_dir() else []
-    return locks if locks and driver_at_work(results) is None else []
+    return locks if locks and run_holder(paths) is None else []
 
 
-def hint_at_stale_locks(results: Path) -> None:
-    """Prints the remedy for the locks of a killed run, before Snakemake refuses them."""
-    if stale_locks(results):
+def hint_at_stale_lock(paths: RunPaths) -> None:
+    """Prints the remedy for the locks of a killed driver, before Snakemake refuses them."""
+    if stale_locks(paths):
         print(
             "The previous run was interrupted and its lock remains. Resume with `stair reproduce --target <stage>`, which "
             "removes the lock, or run `snakemake --unlock` once.",

@@ -17,8 +17,6 @@ from stair.data.benchmarks import read_benchmark
 from stair.data.reading import check_columns
 from stair.data.training_pool import wanted_columns as pool_columns
 from stair.engines.choice import engine_choice
-from stair.graph.outputs import NEEDED
-from stair.graph.run import Run
 from stair.hub.revisions import check_fetched
 from stair.protocol.backbone import sampling_settings
 from stair.records.files import read_mapping
@@ -33,13 +31,14 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     _check_sizes(config, paths)
     _check_reuse(config, paths)
     check_fetched(config, paths)
-    used = NEEDED.used_models(Run(config, paths))
+    # The jobs of an unpacked archive may need no model.
+    needed = not config.only_measures and not paths.archive.exists()
     for model in config.models:
         _check_tiny_architecture(config, model)
         _check_engine(config, paths, model)
         _check_named_layers(config, paths, model)
         _check_template(config, paths, model)
-        if config.models[model].path is not None and model in used:
+        if config.models[model].path is not None and needed:
             require_folder(paths.model_folder(config, model), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:

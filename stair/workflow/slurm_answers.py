@@ -15,7 +15,7 @@
 - A group of jobs begins: the executor starts its jobs one after another, each in a Snakemake of its own, within the time of
   jobs that run side by side. One Snakemake now runs them side by side (`graph.job_groups`).
 - Accounting does not answer: the executor asks it about the account before each submission, and gives up. The start of a run
-  asks once (`graph.slurm_account`); sbatch still refuses a wrong account.
+  asks once (`jobs.slurm_account`); sbatch still refuses a wrong account.
 """
 
 from __future__ import annotations

@@ -1,25 +1,28 @@
-"""The state of every job of a run: from its outputs, progress files, leases, the driver's journal and Slurm's queue."""
+"""The state of every job of a run: from Snakemake's lists, progress files, leases, the driver's journal and Slurm's queue."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph import job_inputs
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
+from stair.config.resolve import ConfigError
+from stair.config.root import project_root
 from stair.jobs.leases import living
 from stair.jobs.progress import read_progress
+from stair.jobs.start_command import started_with
 from stair.workflow.driver_lease import run_holder
+from stair.workflow.job_list import ListedJob, list_jobs
 from stair.workflow.job_logs import NOT_STARTED, explain, logs_since, refusal
-from stair.workflow.journal import Entry, JobName, job_name, read_journal
+from stair.workflow.journal import Entry, job_name, read_journal
+from stair.workflow.resources import FETCH_RULES
 from stair.workflow.slurm_queue import EMPTY, ENDED_BADLY, WAITING, Queue, QueueEntry
+from stair.workflow.stage_rules import PROGRESS, STAGE_OF, STAGES
 
 State = Literal["waiting", "pending", "running", "quiet", "failed", "done"]
 STATES: tuple[State, ...] = ("done", "running", "pending", "failed", "quiet", "waiting")
@@ -54,29 +57,44 @@ class Job:
     """The last lines of a failed job's log."""
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A job in the graph."""
+def all_and_left(config: Config, paths: RunPaths) -> tuple[list[ListedJob], list[ListedJob]]:
+    """All jobs of a run, and those that it has still to run. Two dry runs, which take no lock, side by side.
 
-    name: str
-    journal: tuple[JobName, ...]
-    """Its names in the journal: an output may have a rule for each kind."""
-    files: tuple[Path, ...]
-    progress: Path | None = None
-    lease: Path | None = None
+    Raises:
+        ConfigError: Snakemake's own message, or the folder has another name than its run.
+    """
+    if (name := paths.folder.absolute().name) != config.run:
+        raise ConfigError(
+            f"{paths.folder} belongs to the run '{config.run}': rename its folder from {name} to {config.run}"
+        )
+    overrides = started_with(config, paths) | {"results": str(paths.folder.absolute().parent)}
+    with ThreadPoolExecutor() as both:
+        every = both.submit(list_jobs, project_root(), overrides, options=("--forceall",))
+        left = both.submit(list_jobs, project_root(), overrides)
+        return every.result(), left.result()
 
 
-def job_states(config: Config, paths: RunPaths, now: float | None = None, queue: Queue = EMPTY) -> list[Job]:
-    """The state of every job of a run, in the order of the graph.
+def job_states(
+    paths: RunPaths,
+    every: Iterable[ListedJob],
+    left: Iterable[ListedJob],
+    now: float | None = None,
+    queue: Queue = EMPTY,
+) -> list[Job]:
+    """The state of every job of a run, in the order of the stages.
 
     Args:
-        config: the run.
-        paths: its files.
+        paths: the run's files.
+        every: all jobs of the run.
+        left: those that it has still to run.
         now: seconds since the epoch.
         queue: Slurm's.
     """
+    to_run = {job_name(job.rule, job.wildcards) for job in left}
     states = _States(paths, time.time() if now is None else now, queue)
-    return [states.of(place) for place in _places(Run(config, paths))]
+    stages, jobs = list(STAGES), [job for job in every if job.rule not in FETCH_RULES]
+    jobs.sort(key=lambda job: (stages.index(STAGE_OF[job.rule]), shown_name(job)))
+    return [states.of(job, done=job_name(job.rule, job.wildcards) not in to_run) for job in jobs]
 
 
 def uses_slurm(paths: RunPaths) -> bool:
@@ -84,30 +102,11 @@ def uses_slurm(paths: RunPaths) -> bool:
     return any(entry.slurm for entry in read_journal(paths).values())
 
 
-def _places(run: Run) -> Iterator[_Place]:
-    """Every job: the shards of an output before the output itself."""
-    for output in OUTPUTS.values():
-        for name in output.jobs(run):
-            files = tuple(output.files(run, *name))
-            values = output.values(*name)
-            journal = tuple(job_name(rule, values) for rule in output.rules)
-            if output.shards is not None:
-                work = output.work_of(*name)
-                done = all(file.exists() for file in files)
-                markers = job_inputs.markers(run, output, *name)
-                for shard, marker in enumerate(markers):
-                    numbers = {"shard": str(shard), "of": str(len(markers))}
-                    yield _Place(
-                        f"{work}/{shard}",
-                        (job_name(output.shards.rule, values | numbers),),
-                        files if done else (marker,),
-                        run.paths.progress_of(f"{work}/{shard}"),
-                        marker.with_name(f".{marker.stem}.lease"),
-                    )
-            if output.work and output.shards is None:
-                yield _Place(output.work_of(*name), journal, files, run.paths.progress_of(output.work_of(*name)))
-            else:
-                yield _Place("/".join((output.rules[0], *name)), journal, files)
+def shown_name(job: ListedJob) -> str:
+    """A job's name for people: that of its progress file, or its rule with its wildcards."""
+    if job.rule in PROGRESS:
+        return PROGRESS[job.rule].format(**job.wildcards)
+    return "/".join((job.rule, *(value for key, value in job.wildcards.items() if key != "suffix")))
 
 
 class _States:
@@ -121,41 +120,40 @@ class _States:
     def _driven(self) -> bool:
         return run_holder(self._paths) is not None
 
-    def of(self, place: _Place) -> Job:
-        """The state of a job. Its outputs come first, then what the queue says, then the journal of a living driver."""
-        if all(file.exists() for file in place.files):
-            return self._finished(place)
-        entries = [self._journal[name] for name in place.journal if name in self._journal]
-        entry = max(entries, key=lambda entry: entry.time, default=None)
-        job = self._progress(place)
+    def of(self, listed: ListedJob, *, done: bool) -> Job:
+        """The state of a job: done as Snakemake says, else by its progress, the queue, or a living driver's journal."""
+        name, entry = shown_name(listed), self._journal.get(job_name(listed.rule, listed.wildcards))
+        job = self._progress(name) if listed.rule in PROGRESS else None
+        if done:
+            return Job(name, "done", job.total, job.total, job.unit, seconds=job.seconds) if job else Job(name, "done")
         if job is not None and job.state in ("running", "done"):
             return job
         started = entry is not None and entry.event == "started"
         if entry is not None and started and (queued := self._queue.find(entry.slurm, entry.comment)) is not None:
-            return self._in_queue(place, entry, queued)
-        if place.lease is not None and living(place.lease) is not None:
-            return _with(job, place, "running")
+            return self._in_queue(name, entry, queued)
+        if self._leased(listed):
+            return _with(job, name, "running")
         if entry is not None and started and self._driven:
-            return _with(job, place, "running" if not entry.slurm or _began(entry) else "pending")
+            return _with(job, name, "running" if not entry.slurm or _began(entry) else "pending")
         if entry is not None and entry.event == "failed":
-            return self._failed(place, entry, entry.message)
-        return job or Job(place.name, "waiting")
+            return self._failed(name, entry, entry.message)
+        return job or Job(name, "waiting")
 
-    def _finished(self, place: _Place) -> Job:
-        """A job with its outputs; its progress file has the counts."""
-        job = self._progress(place)
-        if job is None:
-            return Job(place.name, "done")
-        return Job(place.name, "done", job.total, job.total, job.unit, seconds=job.seconds)
+    def _leased(self, listed: ListedJob) -> bool:
+        """Whether a process works on a shard."""
+        if "shard" not in listed.wildcards:
+            return False
+        marker = self._paths.folder / listed.outputs[0]
+        return living(marker.with_name(f".{marker.stem}.lease")) is not None
 
-    def _progress(self, place: _Place) -> Job | None:
+    def _progress(self, name: str) -> Job | None:
         """A job by its progress file; None without one."""
-        progress = read_progress(place.progress) if place.progress is not None else None
+        progress = read_progress(self._paths.progress_of(name))
         if progress is None:
             return None
         alive = self._now - progress.updated < QUIET_SECONDS
         state: State = "done" if progress.done >= progress.total else "running" if alive else "quiet"
-        job = Job(place.name, state, progress.done, progress.total, progress.unit, seconds=progress.seconds)
+        job = Job(name, state, progress.done, progress.total, progress.unit, seconds=progress.seconds)
         if state != "running":
             return job
         return replace(
@@ -166,14 +164,14 @@ class _States:
             note=progress.note,
         )
 
-    def _in_queue(self, place: _Place, entry: Entry, queued: QueueEntry) -> Job:
+    def _in_queue(self, name: str, entry: Entry, queued: QueueEntry) -> Job:
         slurm = f"{queued.number} {queued.state}"
         if queued.state in ENDED_BADLY:
-            return self._failed(place, entry, f"Slurm reports {queued.state} {queued.reason}".strip(), slurm)
+            return self._failed(name, entry, f"Slurm reports {queued.state} {queued.reason}".strip(), slurm)
         state: State = "pending" if queued.state in WAITING else "running"
-        return Job(place.name, state, slurm=slurm, reason=queued.reason if state == "pending" else queued.node)
+        return Job(name, state, slurm=slurm, reason=queued.reason if state == "pending" else queued.node)
 
-    def _failed(self, place: _Place, entry: Entry, reason: str, slurm: str = "") -> Job:
+    def _failed(self, name: str, entry: Entry, reason: str, slurm: str = "") -> Job:
         """The log's last lines; a job that never began has those of the cluster's log only."""
         refused = refusal(reason)
         written = [] if refused else logs_since(entry.began, entry.logs)
@@ -182,11 +180,11 @@ class _States:
         explanation = explain(written)
         log = str(explanation.log if explanation else written[0] if written else "")
         tail = explanation.tail if explanation else ()
-        return Job(place.name, "failed", slurm=slurm or entry.slurm, reason=reason, log=log, tail=tail)
+        return Job(name, "failed", slurm=slurm or entry.slurm, reason=reason, log=log, tail=tail)
 
 
-def _with(job: Job | None, place: _Place, state: State) -> Job:
-    return Job(place.name, state, job.done, job.total, job.unit, seconds=job.seconds) if job else Job(place.name, state)
+def _with(job: Job | None, name: str, state: State) -> Job:
+    return Job(name, state, job.done, job.total, job.unit, seconds=job.seconds) if job else Job(name, state)
 
 
 def _began(entry: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""The lease of a run's driver, when the driver was killed."""
+"""The lease of a run's driver, and Snakemake's lock, when the driver was killed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stair.config.paths import RunPaths
-from stair.jobs.leases import living
-from stair.workflow.driver_lease import DRIVER, driver_at_work, forget_killed_driver
+from stair.jobs.leases import Lease, living
+from stair.workflow.driver_lease import DRIVER, forget_killed_driver, hint_at_stale_lock, stale_locks
 
 HOLD_AND_WAIT = """
 import sys
@@ -47,19 +47,21 @@ def test_only_a_dead_drivers_lease_is_taken_away(tmp_path: Path) -> None:
     assert not list(paths.work().iterdir()), "and nothing is left beside it"
 
 
-@pytest.mark.parametrize(("options", "drives"), [((), True), (("--target-jobs", "table:"), False)])
-def test_the_snakemake_of_a_clusters_job_drives_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], drives: bool
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    program = tmp_path / "snakemake"
-    program.write_text("print('started', flush=True)\ninput()\n")
-    process = subprocess.Popen(
-        [sys.executable, str(program), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None and process.stdout.readline() == "started\n"
-        assert driver_at_work(tmp_path / "results") == (f"process {process.pid}" if drives else None)
-    finally:
-        process.kill()
-        process.communicate()
+def test_only_a_lock_without_a_living_driver_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths, other = RunPaths(tmp_path / "run"), RunPaths(tmp_path / "other")
+    lock, others = (each.folder / ".snakemake" / "locks" / "0.output.lock" for each in (paths, other))
+    for file in (lock, others):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    with Lease(paths.work(), DRIVER):
+        assert stale_locks(paths) == []
+        hint_at_stale_lock(paths)
+        assert capsys.readouterr().err == ""
+        assert stale_locks(other) == [others], "each run has its own driver"
+    assert stale_locks(paths) == [lock], "the driver is gone"
+    hint_at_stale_lock(paths)
+    assert "its lock remains" in capsys.readouterr().err
+    lock.unlink()
+    assert stale_locks(paths) == []
+    hint_at_stale_lock(paths)
+    assert capsys.readouterr().err == ""

@@ -8,8 +8,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stair.cli.context import OpenJob
 from stair.cli.main import main
+from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
+from stair.workflow import job_inputs
+from stair.workflow.job_inputs import inputs_of
+from tests.by_hand import listed_once
 from tests.workflow.conftest import ROOT
 
 MODELS = "qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b"
@@ -19,6 +24,7 @@ PLACE = ("--model", "qwen3.5-4b", "--benchmark")
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """The one line with which a command ends."""
     monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
+    monkeypatch.setattr(job_inputs, "list_jobs", listed_once)
     monkeypatch.setattr(sys, "argv", ["stair", *words])
     with pytest.raises(SystemExit) as end:
         main()
@@ -51,6 +57,9 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (("evaluate", *PLACE, "math500", "--condition", "nothing"), "vanilla, native, stair"),
         (("evaluate", *PLACE, "math500", "--condition", "nothing", "--seal"), "vanilla, native, stair"),
         (("scores", *PLACE, "nothing", "--condition", "native"), "math500, aime2025, amc23, gpqa_diamond"),
+        (("scores", *PLACE, "math500", "--condition", "t1"), "vanilla, native, stair"),
+        (("scores", *PLACE, "math500", "--condition", "vanilla", "--controls"), "t1, native, stair"),
+        (("replay-statistics", "--model", "qwen3.5-4b", "--part", "nothing"), "attention, geometry, read_prediction"),
         (("tables", "--name", "nothing"), "continuous_summary, native_accuracy"),
         (("figures", "--name", "nothing"), "overview"),
     ],
@@ -67,7 +76,7 @@ def test_an_unknown_name_is_one_line(
     run.mkdir()
     (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny-backbones", "results": str(tmp_path)})))
     line = refused(monkeypatch, capsys, words[0], "--run", str(run), *words[1:])
-    assert "nothing" in line and known in line
+    assert known in line and any(f"'{word}' (it has: " in line for word in words)
     assert [path.name for path in run.iterdir()] == [RESOLVED], "nothing was made"
 
 
@@ -95,6 +104,41 @@ def test_a_missing_input_names_the_command_that_makes_it(
     (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
     line = refused(monkeypatch, capsys, words[0], "--run", str(run), *words[1:])
     assert f"{run}/" in line and line.endswith(" needs it; to make it: stair reproduce --run tiny")
+
+
+def test_a_job_that_the_run_does_not_have_is_refused_with_those_like_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model, the benchmark and the condition exist, but not together."""
+    run = tmp_path / "tiny"
+    run.mkdir()
+    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
+    place = ("--run", str(run), "--model", "qwen3.5-9b")
+    line = refused(monkeypatch, capsys, "evaluate", *place, "--benchmark", "math500", "--condition", "lora", "--seal")
+    start = "stair: error: the run has no seal_evaluation qwen3.5-9b math500 lora (it has, of qwen3.5-9b math500: "
+    assert line.startswith(start)
+    assert set(line.removeprefix(start).removesuffix(")").split(", ")) == {"vanilla", "native", "stair"}
+    line = refused(monkeypatch, capsys, "replay", *place, "--design")
+    assert line.endswith("the run has no replay_design qwen3.5-9b (it has: qwen3-4b-instruct)")
+
+
+def test_a_command_by_hand_has_the_inputs_of_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snakemake names them, or the manifest of the output that is there, if its settings are the present ones."""
+    config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})
+    paths, model = RunPaths.of(config), {"model": "qwen3.5-4b"}
+    files = [Path("data/training/qwen3.5-4b.parquet"), Path("preflight/qwen3.5-4b.json")]
+    shards = [Path(f"work/rollouts/qwen3.5-4b/shard-{number}-of-2.json") for number in range(2)]
+    assert inputs_of(config, paths, "seal_rollouts", model) == [*files, *shards]
+    monkeypatch.setattr(job_inputs, "list_jobs", listed_once)
+    assert inputs_of(config, paths, "raw", {"name": "math500"}) == [], "its rule has another wildcard"
+    for file in (*files, *shards, Path("rollouts/qwen3.5-4b.parquet")):
+        (paths.folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (paths.folder / file).touch()
+    job = OpenJob(config, paths, "seal_rollouts", model, [paths.folder / file for file in (files[1], *shards)])
+    job.record([paths.rollouts("qwen3.5-4b")])
+    assert inputs_of(config, paths, "seal_rollouts", model) == files[1:]
+    changed = resolve(ROOT, {"run": "tiny", "results": str(tmp_path), "rollouts": {"seed": "another"}})
+    assert inputs_of(changed, paths, "seal_rollouts", model) == [*files, *shards]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ import yaml
 from stair.config.model import Config
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ConditionName, ReadSpecification
-from stair.graph import result_settings, settings
+from stair.evaluation.settings import evaluation
+from stair.records.keys import digest_of
+from stair.reporting.settings import tables
 
 ROOT = Path(__file__).parents[2]
 READS = {"first_turn": "vanilla", "controller": "stair"}
@@ -70,17 +72,17 @@ def test_an_intervention_is_part_of_its_rules_settings_and_of_no_other(config: C
     where = ("qwen3.5-4b", "aime2025")
     for condition in plain.conditions:
         if where in plain.evaluated(condition):
-            assert settings.evaluation(plain, *where, condition) == settings.evaluation(config, *where, condition)
+            assert evaluation(plain, *where, condition) == evaluation(config, *where, condition)
     here = [key for key in config.conditions if where in config.evaluated(key)]
-    assert len({settings.digest(settings.evaluation(config, *where, key)) for key in here}) == len(here)
-    ours = settings.evaluation(config, *where, "kv_permutation-7")
+    assert len({digest_of(evaluation(config, *where, key)) for key in here}) == len(here)
+    ours = evaluation(config, *where, "kv_permutation-7")
     assert {key: value for key, value in ours.items() if key.endswith(("seed", "randomised", "prefix"))} == {
         "evaluation.seed": "evaluation",
         "conditions.kv_permutation-7.randomised": "values",
         "conditions.kv_permutation-7.seed": 7,
     }
-    assert result_settings.tables(config)["conditions.stair_prefix-100.prefix"] == 100
-    assert not [key for key in result_settings.tables(plain) if key.endswith((".family", ".prefix", ".seed"))]
+    assert tables(config)["conditions.stair_prefix-100.prefix"] == 100
+    assert not [key for key in tables(plain) if key.endswith((".family", ".prefix", ".seed"))]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ReadSpecification
-from stair.graph import result_settings, settings
+from stair.evaluation.settings import controls, evaluation
+from stair.records.keys import digest_of
+from stair.reporting.settings import tables
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("qwen3.5-4b", "aime2025")
@@ -146,7 +148,7 @@ def test_params_of_a_condition_have_its_settings_under_their_places() -> None:
     config = resolved()
 
     def of(condition: str, **changes: Any) -> dict[str, Any]:
-        return settings.controls(resolved(controls=changes) if changes else config, *PLACE, condition)
+        return controls(resolved(controls=changes) if changes else config, *PLACE, condition)
 
     found = of("kv_permutation-2")
     assert {key: value for key, value in found.items() if key.startswith("controls.")} == {
@@ -158,7 +160,7 @@ def test_params_of_a_condition_have_its_settings_under_their_places() -> None:
         "controls.conditions.kv_permutation-2.randomised": "values",
         "controls.conditions.kv_permutation-2.seed": 2,
     }
-    assert len({settings.digest(of(condition)) for condition in config.shared_t1().conditions}) == 16
+    assert len({digest_of(of(condition)) for condition in config.shared_t1().conditions}) == 16
     assert of("stair") == of("stair", shards=9, conditions={"stair": {"label": "Another"}})
     assert of("stair") != of("stair", seed="another")
 
@@ -167,5 +169,5 @@ def test_the_study_changes_no_params_of_the_evaluation() -> None:
     config, without = resolved(), resolved(controls=None)
     for condition in config.conditions:
         for place in config.evaluated(condition):
-            assert settings.evaluation(config, *place, condition) == settings.evaluation(without, *place, condition)
-    assert result_settings.tables(config) == result_settings.tables(without)
+            assert evaluation(config, *place, condition) == evaluation(without, *place, condition)
+    assert tables(config) == tables(without)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,12 @@ MODULES = [
     "stair.config",
     "stair.workflow.input_checks",
     "stair.workflow.driven_run",
-    "stair.graph.job_inputs",
+    "stair.workflow.rule_settings",
+    "stair.workflow.inputs",
+    "stair.workflow.resources",
+    "stair.workflow.job_inputs",
+    "stair.workflow.status",
+    "stair.workflow.verify",
     "stair.protocol.session",
     "stair.protocol.runner",
     "stair.protocol.backbone",
@@ -29,7 +35,7 @@ MODULES = [
 
 def loaded(code: str) -> set[str]:
     """Which heavy packages a fresh process holds after running `code`."""
-    heavy = "{'torch', 'transformers', 'tokenizers', 'sympy', 'pandas', 'matplotlib', 'snakemake'} & set(sys.modules)"
+    heavy = "{'torch', 'transformers', 'tokenizers', 'sympy', 'pandas', 'pyarrow', 'matplotlib', 'snakemake'} & set(sys.modules)"
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sorted({heavy}))"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -42,8 +48,22 @@ def test_no_torch_in_what_plans_and_seals() -> None:
     assert "torch" not in found, [module for module in MODULES if "torch" in loaded(f"import {module}")]
 
 
-def test_the_graph_is_known_without_pandas_and_without_snakemake() -> None:
-    assert loaded("import stair.graph.job_inputs, stair.graph.artifacts") == set()
+def test_the_rules_need_no_heavy_package() -> None:
+    """Each start reads them, and each job of a cluster. PyArrow is there for the checks of data sets before a start."""
+    files = [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
+    imports = re.findall(
+        r"^ *(?:from stair[\w.]* )?import .+$",
+        "\n".join(file.read_text(encoding="utf-8") for file in files),
+        re.MULTILINE,
+    )
+    ours = [line.strip() for line in imports if "stair" in line]
+    assert "from stair.workflow.inputs import RuleInputs" in ours and len(ours) > 8
+    assert loaded("\n".join(ours)) == {"pyarrow", "snakemake"}
+
+
+def test_a_job_is_opened_without_any_heavy_package() -> None:
+    """Every command does so, to check and to record its inputs."""
+    assert loaded("import stair.cli.main, stair.workflow.job_inputs, stair.records.manifest") == set()
 
 
 def test_the_check_sees_what_is_loaded() -> None:

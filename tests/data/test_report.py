@@ -20,6 +20,7 @@ from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import rows_as
 from stair.tiny.stage import write_raw
+from tests.sealed import seal
 
 ROOT = Path(__file__).parents[2]
 SECRET = "Which of the zirconium quokkas hums in F sharp minor at low tide?"
@@ -67,7 +68,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
     for key in config.benchmarks:
         if config.benchmarks[key].tiny is not None:
             write_raw(config, paths, key)
-        stage.benchmark(config, paths, key)
+        seal(paths, "benchmark", paths.benchmark(key), **stage.benchmark(config, paths, key))
     for model in config.models:
         stage.training_pool(config, paths, model)
     write_report(config, paths)

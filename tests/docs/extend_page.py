@@ -18,11 +18,12 @@ class Step(NamedTuple):
     content: str
 
 
-def steps() -> list[Step]:
-    """All blocks, in the page's order."""
+def steps(section: str = "") -> list[Step]:
+    """The blocks of the page, or of one of its sections, in the page's order."""
+    text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0] if section else PAGE
     found = []
     for sentences, content in re.findall(
-        r"([^`\n][^\n]*(?:\n[^\n]+)*):\n\n```(?:yaml|json|python)\n(.*?)```", PAGE, re.S
+        r"([^`\n][^\n]*(?:\n[^\n]+)*):\n\n```(?:yaml|json|python)\n(.*?)```", text, re.S
     ):
         names = re.findall(r"`([^`]+)`", " ".join(sentences.split()))
         place = re.search(r"In `([^`]+)`, after the line `([^`]+)`", " ".join(sentences.split()))
@@ -33,15 +34,18 @@ def steps() -> list[Step]:
 
 def table_steps() -> list[Step]:
     """The blocks that add a table."""
-    return [step for step in steps() if step.file.startswith(("stair/reporting", "stair/graph"))]
+    return steps("A table")
 
 
 def put(step: Step, folder: Path) -> None:
     """Puts a block where the page says, below a folder with the project's code."""
     place = folder / step.file
     if step.after is None:
+        place.parent.mkdir(exist_ok=True)
         place.write_text(step.content, encoding="utf-8")
         return
-    before, line, rest = place.read_text(encoding="utf-8").partition(f"\n{step.after}\n")
-    assert line, f"{step.file} has no line {step.after!r}"
-    place.write_text(before + line + step.content + rest, encoding="utf-8")
+    lines = place.read_text(encoding="utf-8").splitlines(keepends=True)
+    found = [number for number, line in enumerate(lines) if line.strip() == step.after]
+    assert len(found) == 1, f"{step.file} has {len(found)} lines {step.after!r}"
+    lines.insert(found[0] + 1, step.content)
+    place.write_text("".join(lines), encoding="utf-8")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from stair.config.resolve import resolve
-from tests.docs.extend_page import PAGE, put, steps
+from tests.docs.extend_page import PAGE, put, steps, table_steps
 from tests.workflow.conftest import BIN, ROOT
 
-SHELL = re.search(r"```sh\n(stair reproduce .*)\n```", PAGE)
+COMMANDS = re.findall(r"```sh\n(stair reproduce .*)\n```", PAGE)
 WITHOUT = tuple(word for key in ("replay", "controls", "runtime") for word in ("--set", f"{key}=null"))
 """The page does not change these studies; their jobs take a third of the time."""
 
@@ -23,46 +23,64 @@ WITHOUT = tuple(word for key in ("replay", "controls", "runtime") for word in ("
 def test_the_page_has_these_steps() -> None:
     assert [step.file for step in steps()] == [
         "my_model.yaml", "ours.jsonl", "my_benchmark.yaml", "my_condition.yaml",
-        "stair/reporting/tables/always_solved.py", *["stair/reporting/registry.py"] * 2, "stair/graph/table_inputs.py",
-        "stair/backbones/architectures/llama.py", "my_llama.yaml",
+        "stair/reporting/tables/always_solved.py", *["stair/reporting/registry.py"] * 2, "stair/reporting/table_inputs.py",
+        "workflow/rules/lengths.smk", "stair/lengths/stage.py", "stair/lengths/settings.py",
+        *["stair/workflow/rule_settings.py"] * 2, "stair/cli/stages.py",
+        "Snakefile", "stair/workflow/stage_rules.py", "stair/workflow/inputs.py", "my_llama.yaml",
     ]  # fmt: skip
 
 
+def test_a_table_has_three_places_and_a_stage_five_and_three_lists() -> None:
+    lists = {"Snakefile", "stair/workflow/stage_rules.py", "stair/workflow/inputs.py"}
+    assert len({step.file for step in table_steps()}) == 3
+    assert len({step.file for step in steps("A stage")} - lists) == 5
+
+
 @pytest.mark.xdist_group("workflow")
-@pytest.mark.timeout(300)
-def test_a_model_a_benchmark_conditions_and_a_table(tmp_path: Path) -> None:
-    for name in ("stair", "snakemake_logger_plugin_stair"):
+@pytest.mark.timeout(400)
+def test_a_model_a_benchmark_conditions_a_table_and_a_stage(tmp_path: Path) -> None:
+    for name in ("stair", "snakemake_logger_plugin_stair", "workflow"):
         shutil.copytree(ROOT / name, tmp_path / name)  # with what Python has compiled
-    for name in ("Snakefile", "config.yaml", "workflow", "profiles", "envs", "backbones"):
+    shutil.copyfile(ROOT / "Snakefile", tmp_path / "Snakefile")
+    for name in ("config.yaml", "profiles", "envs", "backbones"):
         (tmp_path / name).symlink_to(ROOT / name)
     for step in steps():
         put(step, tmp_path)
-    assert SHELL is not None
+    (tmp_path / "stair" / "lengths" / "__init__.py").touch()
     environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [*SHELL[1].split(), *WITHOUT],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    with open(tmp_path / "results" / "my_condition" / "tables" / "always_solved.csv", encoding="utf-8") as handle:
-        rows = list(csv.DictReader(handle))
+
+    def call(*words: str) -> str:
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=350, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    for command in COMMANDS:
+        call(*command.split(), *WITHOUT)
+    run = tmp_path / "results" / "my_condition"
+    rows = rows_of(run / "tables" / "always_solved.csv")
     conditions = {row["condition"] for row in rows}
     assert {"Vanilla", "STAIR", "First entries 16", "Shuffled values seed 1"} <= conditions
     assert {(row["model"], row["benchmark"]) for row in rows} == {("My model", "Ours")}
     assert all(0 <= float(row["value"]) <= 100 for row in rows)
+    measured = rows_of(run / "lengths" / "mine.csv")
+    assert {row["condition"] for row in measured} >= {"vanilla", "native", "stair", "first_entries-16", "shuffled-1"}
+    assert all(0 < float(row["median"]) <= int(row["greatest"]) <= 24 for row in measured)
+    assert "made by measure_lengths mine" in call("stair", "why", "results/my_condition/lengths/mine.csv")
 
 
-def test_the_architectures_file_is_the_pages_and_is_enough(tmp_path: Path) -> None:
-    """Without the file its models are unknown; with the page's block they are known."""
+def rows_of(file: Path) -> list[dict[str, str]]:
+    with open(file, encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+def test_an_architecture_is_one_file(tmp_path: Path) -> None:
+    """Without the file that the page names, its models are unknown; with it they are known."""
     shutil.copytree(ROOT / "stair", tmp_path / "stair", ignore=shutil.ignore_patterns("__pycache__"))
-    (step,) = (step for step in steps() if step.file.endswith("llama.py"))
-    file = tmp_path / step.file
-    assert file.read_text(encoding="utf-8") == step.content
+    (name,) = re.findall(r"`(stair/backbones/architectures/\w+\.py)`", PAGE)
+    file = tmp_path / name
+    content = file.read_text(encoding="utf-8")
     code = (
         "from stair.backbones.architecture import describe; from stair.backbones.published import CONFIGS; "
         "print(describe({**CONFIGS['qwen3-4b-instruct'], 'model_type': 'llama'}).name)"
@@ -75,7 +93,7 @@ def test_the_architectures_file_is_the_pages_and_is_enough(tmp_path: Path) -> No
 
     file.unlink()
     assert "unknown model_type 'llama'" in built().stderr
-    file.write_text(step.content, encoding="utf-8")
+    file.write_text(content, encoding="utf-8")
     assert built().stdout == "llama\n"
 
 

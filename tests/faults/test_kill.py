@@ -126,7 +126,7 @@ def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_pa
             time.sleep(0.05)
         second = run_in(tmp_path, *COMMAND, *SLOW, check=False)
         assert second.returncode == 2
-        assert "another process drives a run" in second.stderr
+        assert "another process drives the run" in second.stderr
     finally:
         first.kill()
         first.wait()
@@ -177,20 +177,20 @@ def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
 
 def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undisturbed: Path, tmp_path: Path) -> None:
     shutil.copytree(undisturbed.parent.parent, tmp_path, dirs_exist_ok=True, symlinks=True)
-    lock = tmp_path / ".snakemake" / "locks" / "0.input.lock"
+    lock = tmp_path / "results" / "smoke" / ".snakemake" / "locks" / "0.input.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     lease = tmp_path / "results" / "smoke" / "work" / f".{DRIVER}.lease"
     lease.write_text(json.dumps({**vars(Holder.here(DRIVER)), "host": "node17", "process": 4321}))
-    lock.write_text("results/smoke/checks.csv\n")
+    lock.write_text("checks.csv\n")
     refused = run_in(tmp_path, *COMMAND, *SLOW, check=False)
     assert refused.returncode == 2
-    assert "another process drives a run" in refused.stderr and "process 4321 on node17" in refused.stderr
+    assert "another process drives the run" in refused.stderr and "process 4321 on node17" in refused.stderr
     assert lock.is_file()
     os.utime(lease, (time.time() - 400,) * 2)
     hinted = run_in(tmp_path, *SNAKEMAKE, "scores", *SNAKEMAKE_CONFIG, check=False)
     assert "`stair reproduce --target <stage>`, which removes the lock" in hinted.stderr
     # A start with nothing to do removes the locks at its end.
     lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.write_text("results/smoke/checks.csv\n")
+    lock.write_text("checks.csv\n")
     done = run_in(tmp_path, *COMMAND, *SLOW)
     assert "resuming from its finished work" in done.stderr

@@ -71,7 +71,8 @@ def seal(study: Study, folder: Path) -> None:
     output = folder / "responses" / f"{CONDITION}.parquet"
     chains = sorted(fresh(study, folder).chains(CONDITION), key=lambda chain: (chain.session_id, chain.sample))
     count = write_table(output, RESPONSES, sealed_rows(chains, folder / CONDITION))
-    write_manifest(output, stage="evaluation", settings={"turns": 4}, responses=count)
+    names = {"rule": "seal_evaluation", "wildcards": {"condition": CONDITION}}
+    write_manifest(folder, [output], **names, inputs=[], settings={"turns": 4}, responses=count)
     compact(folder / CONDITION, always=True)
 
 

@@ -369,14 +369,17 @@ def test_a_hub_that_does_not_answer(tmp_path: Path) -> None:
 
 
 def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
-    """`snakemake fetch` on an overlay that takes one model and all data from the hub; then nothing is left to do."""
+    """`snakemake fetch` on an overlay that takes one model and all data from the hub; then nothing is left to do.
+
+    Relative paths start where the run was started, though its jobs work in its own folder.
+    """
     sampling = {"max_new_tokens": 8}
     model = {"label": "M", "repository": "lab/model", "thinking": False}
     model |= {"rollout_sampling": sampling, "evaluation_sampling": sampling}
     source = {"repository": "lab/bench", "file": "data/test.jsonl"}
     overlay = {
-        "results": str(tmp_path / "results"),
-        "hub": {"cache": str(tmp_path / "cache"), "lock": str(tmp_path / "revisions.lock")},
+        "results": "results",
+        "hub": {"cache": "cache", "lock": "revisions.lock"},
         "models": {"qwen3-4b-instruct": None, "qwen3.5-4b": None, "qwen3.5-9b": None, "m": model},
         "training_pool": {**source, "exclude_benchmarks": None, "exclude_more": None},
         "benchmarks": {
@@ -406,6 +409,7 @@ def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
 
     assert "in all" in snakemake("fetch"), "the sizes are shown in the terminal"
     assert (tmp_path / "cache/models/lab/model/model.safetensors").read_bytes() == WEIGHTS
+    assert [path.parent for path in tmp_path.rglob("revisions.lock")] == [tmp_path]
     assert "Everything is here" in snakemake("fetch")
     # Another run that lacks access to something else: told as it is, and what is here stays, marks and all.
     times = {mark: mark.stat().st_mtime_ns for mark in (tmp_path / "cache").rglob("*fetched.json")}

@@ -11,14 +11,16 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.config.site import Partition, Site
-from stair.graph.run import Run
 from stair.planning.assumptions import assumptions_table
 from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.planning.run_plan import Plan, make_plan
 from stair.planning.text import cost_lines, plan_text
 from stair.planning.work import CostModel
 from stair.statistics.paired import detectable_difference, planned_deviation
-from tests.graph.test_resources import SITE
+from stair.workflow.run import Run
+from tests.cluster.test_resources import SITE
+from tests.listed import job as listed_job
+from tests.listed import listed
 from tests.replay.test_sizes import paper as paper_replay
 
 ROOT = Path(__file__).parents[2]
@@ -30,11 +32,12 @@ def run_of(name: str, tmp_path: Path, **changes: Any) -> Run:
 
 
 def plan_of(name: str, tmp_path: Path, **changes: Any) -> Plan:
-    return make_plan(run_of(name, tmp_path, **changes).config)
+    return make_plan(run_of(name, tmp_path, **changes).config, listed(name))
 
 
 def responses(run: Run, stage: str, model: str) -> float:
-    return sum(job.responses for job in planned_jobs(CostModel(run)) if (job.stage, job.model) == (stage, model))
+    jobs = planned_jobs(CostModel(run), listed("paper"))
+    return sum(job.responses for job in jobs if (job.stage, job.model) == (stage, model))
 
 
 def test_the_papers_responses_are_counted_exactly(tmp_path: Path) -> None:
@@ -76,6 +79,27 @@ def test_gpu_memory_is_that_of_responses_at_their_limits(tmp_path: Path) -> None
     assert trained[2] - trained[1] == pytest.approx(2 * (trained[1] - trained[0]), rel=0.01)
     assert 48 < trained[2] < 79
     assert memory("replay", evaluation_sampling=4_096) < memory("replay", evaluation_sampling=16_384) < 79
+
+
+def test_a_job_comes_after_the_jobs_that_make_its_inputs(tmp_path: Path) -> None:
+    """Shards share the work of their output equally; a download is no job of the plan."""
+    place = {"model": "qwen3.5-4b", "benchmark": "aime2025", "condition": "vanilla"}
+    shards = [
+        listed_job("evaluation_shard", ("b.parquet", "/hub/model"), (f"{n}.json",), **place, shard=str(n), of="2")
+        for n in range(2)
+    ]
+    jobs = [
+        listed_job("fetch_hub", outputs=("/hub/model",)),
+        listed_job("benchmark", ("/data/b.jsonl",), ("b.parquet",), benchmark="aime2025"),
+        *shards,
+        listed_job("seal_evaluation", ("b.parquet", "0.json", "1.json"), ("r.parquet",), **place),
+    ]
+    planned = planned_jobs(CostModel(run_of("paper", tmp_path)), jobs, lambda rule, model: 3.0 if model else 2.0)
+    assert [job.rule for job in planned] == ["benchmark", "seal_evaluation", *["evaluation_shard"] * 2]
+    assert [job.after for job in planned] == [(), (0, 2, 3), (0,), (0,)]
+    assert [(job.stage, job.model) for job in planned] == [("data", ""), *[("evaluation", "qwen3.5-4b")] * 3]
+    assert [job.responses for job in planned] == [0, 0, 60, 60]
+    assert (planned[0].seconds, planned[1].seconds) == (2 * 6.0, 3 * 6.0)
 
 
 def test_wall_time_follows_from_the_chain_and_the_gpus() -> None:
@@ -139,7 +163,7 @@ def test_a_replays_disk_is_the_size_of_its_states(tmp_path: Path) -> None:
 
 def test_a_replays_seconds_are_those_of_its_cells_references_and_prefixes(tmp_path: Path) -> None:
     costs = CostModel(run_of("paper", tmp_path))
-    shards = [job for job in planned_jobs(costs) if job.stage == "replay" and job.gpu_bytes]
+    shards = [job for job in planned_jobs(costs, listed("paper")) if job.stage == "replay" and job.gpu_bytes]
     assert len(shards) == 8
     shape, histories, response = costs.shape("qwen3-4b-instruct"), 2 * 128, 1040
     # Padded to 800 tokens each; before them, three turns of 150 tokens and a response.
@@ -150,15 +174,17 @@ def test_a_replays_seconds_are_those_of_its_cells_references_and_prefixes(tmp_pa
 
 
 def test_a_plan_at_a_site_counts_submissions_or_says_what_cannot_run(tmp_path: Path) -> None:
-    config = run_of("paper", tmp_path).config
+    config, jobs = run_of("paper", tmp_path).config, listed("paper")
     small = Site(partitions={"gpu": Partition(minutes=2880, mem_mb=40_000, gpus=1)})
-    assert "With --profile slurm at the site of site.yaml: 357 submissions." in plan_text(make_plan(config, site=SITE))
-    refused = plan_text(make_plan(config, site=small))
+    assert "With --profile slurm at the site of site.yaml: 357 submissions." in plan_text(
+        make_plan(config, jobs, site=SITE)
+    )
+    refused = plan_text(make_plan(config, jobs, site=small))
     assert "With --profile slurm it is refused: " in refused and "partitions.*.mem_mb" in refused
-    assert "slurm" not in plan_text(make_plan(config))
+    assert "slurm" not in plan_text(make_plan(config, jobs))
 
 
 def test_the_page_lists_the_assumptions_and_the_pilots_costs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
     assert assumptions_table() in page
-    assert "\n".join(cost_lines(make_plan(run_of("pilot", tmp_path).config, gpu_hour=2.0))) in page
+    assert "\n".join(cost_lines(make_plan(run_of("pilot", tmp_path).config, listed("pilot"), gpu_hour=2.0))) in page

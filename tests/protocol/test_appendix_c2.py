@@ -176,9 +176,7 @@ def test_each_condition_continues_from_its_own_generated_history(finished: Finis
     assert parted > 0
 
 
-def test_native_and_stair_are_scored_against_the_same_reference_answers(
-    paper: Config, finished: Finished, tmp_path: Path
-) -> None:
+def test_native_and_stair_are_scored_against_the_same_reference_answers(finished: Finished, tmp_path: Path) -> None:
     """A problem has one reference, which no response row carries: another one changes the verdicts of both alike."""
     assert "reference" not in {*RESPONSES.names, *SCORED.names}
     paths = RunPaths(tmp_path)
@@ -192,7 +190,7 @@ def test_native_and_stair_are_scored_against_the_same_reference_answers(
         ]
         write_table(paths.benchmark("gpqa_diamond"), BENCHMARK, problems)
         for condition in ("native", "stair"):
-            score(paper, paths, "m", "gpqa_diamond", condition)
+            score(paths, "m", "gpqa_diamond", condition)
             for row in read_table(paths.evaluation("m", "gpqa_diamond", condition), SCORED):
                 assert row["correct"] == (letters[list(PROBLEMS).index(row["problem_id"])] == "B")
 

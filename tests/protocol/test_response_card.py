@@ -11,10 +11,10 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.evaluation.card import write_card
 from stair.protocol.positions import KEY, AuxiliaryPositions
-from stair.records.manifest import write_manifest
 from stair.records.schemas import RESPONSES
 from stair.records.tables import write_table
 from tests.protocol.conftest import Finished
+from tests.sealed import seal
 
 ROOT = Path(__file__).parents[2]
 MODEL, BENCH = "qwen3-4b-instruct", "math500"
@@ -43,7 +43,7 @@ def sealed(finished: Finished, paths: RunPaths, context: int | None) -> Auxiliar
             for row in finished.rows[condition]:
                 positions.add(row)
         counted = {KEY: positions.as_dict() if condition == "stair" else None}
-        write_manifest(path, stage="evaluation", settings={}, **(counted if context else {}))
+        seal(paths, "seal_evaluation", path, **(counted if context else {}))
     return positions
 
 
@@ -81,7 +81,7 @@ def test_the_card_counts_missing_responses(finished: Finished, config: Config) -
     paths = RunPaths.of(config)
     sealed(finished, paths, 100)
     gaps = [{"session_id": "s", "sample": 0, "turn": turn, "problem_id": "p", "reason": "x"} for turn in (3, 4)]
-    write_manifest(paths.responses(MODEL, BENCH, "native"), stage="evaluation", settings={}, missing=gaps)
+    seal(paths, "seal_evaluation", paths.responses(MODEL, BENCH, "native"), missing=gaps)
     write_card(config, paths, MODEL)
     text = paths.response_card(MODEL).read_text()
     assert "| benchmark | condition | responses | missing |" in text
@@ -103,7 +103,7 @@ def test_a_condition_without_any_response_has_its_rows(finished: Finished, confi
     sealed(finished, paths, 4096)
     path = paths.responses(MODEL, BENCH, "stair")
     write_table(path, RESPONSES, [])
-    write_manifest(path, stage="evaluation", settings={}, **{KEY: AuxiliaryPositions(4096).as_dict()})
+    seal(paths, "seal_evaluation", path, **{KEY: AuxiliaryPositions(4096).as_dict()})
     write_card(config, paths, MODEL)
     text = paths.response_card(MODEL).read_text()
     assert cells(text, "What is in it", "stair") == ["0", "0", "0", "0", "0", "none", "none"]

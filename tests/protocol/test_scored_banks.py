@@ -7,24 +7,16 @@ from typing import Any
 
 import pytest
 
-from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.resolve import resolve
 from stair.protocol.positions import KEY, AuxiliaryPositions
-from stair.records.manifest import write_manifest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Rows
 from tests.scored import score
+from tests.sealed import seal
 
-ROOT = Path(__file__).parents[2]
 BENCH = "math500"
-
-
-@pytest.fixture
-def config() -> Config:
-    return resolve(ROOT, {"run": "paper"})
 
 
 def sealed(paths: RunPaths, condition: str, rows: Rows, context: int | None) -> AuxiliaryPositions | None:
@@ -44,22 +36,22 @@ def sealed(paths: RunPaths, condition: str, rows: Rows, context: int | None) -> 
         for row in rows:
             positions.add(row)
     found = None if positions is None else positions.as_dict()
-    write_manifest(path, stage="evaluation", settings={}, **{KEY: found})
+    seal(paths, "seal_evaluation", path, **{KEY: found})
     return positions
 
 
-def scored(config: Config, paths: RunPaths, condition: str) -> list[dict[str, Any]]:
-    score(config, paths, "m", BENCH, condition)
+def scored(paths: RunPaths, condition: str) -> list[dict[str, Any]]:
+    score(paths, "m", BENCH, condition)
     return read_table(paths.evaluation("m", BENCH, condition), SCORED)
 
 
 @pytest.mark.parametrize("condition", ["stair", "own_first"])
-def test_a_row_has_its_own_count(finished: Finished, config: Config, tmp_path: Path, condition: str) -> None:
+def test_a_row_has_its_own_count(finished: Finished, tmp_path: Path, condition: str) -> None:
     """At turn 1 the bank is empty, reused from Vanilla or answered anew: nothing is read there."""
     rows = finished.rows[condition]
     context = max(row["bank_tokens"] for row in rows) - 1
     positions = sealed(RunPaths(tmp_path), condition, rows, context)
-    found = scored(config, RunPaths(tmp_path), condition)
+    found = scored(RunPaths(tmp_path), condition)
     assert positions is not None and positions.entries > 0
     assert sum(row["beyond_context"] for row in found) == positions.queries + positions.entries
     assert sum(row["beyond_context"] > 0 for row in found) == positions.responses
@@ -68,16 +60,16 @@ def test_a_row_has_its_own_count(finished: Finished, config: Config, tmp_path: P
 
 
 @pytest.mark.parametrize("condition", ["vanilla", "native"])
-def test_without_a_bank_both_are_null(finished: Finished, config: Config, tmp_path: Path, condition: str) -> None:
+def test_without_a_bank_both_are_null(finished: Finished, tmp_path: Path, condition: str) -> None:
     """Native's first turns are Vanilla's rows."""
     sealed(RunPaths(tmp_path), condition, finished.rows[condition], 60)
-    found = scored(config, RunPaths(tmp_path), condition)
+    found = scored(RunPaths(tmp_path), condition)
     assert {(row["bank_tokens"], row["beyond_context"]) for row in found} == {(None, None)}
 
 
-def test_where_no_context_is_recorded_nothing_is_counted(finished: Finished, config: Config, tmp_path: Path) -> None:
+def test_where_no_context_is_recorded_nothing_is_counted(finished: Finished, tmp_path: Path) -> None:
     rows = finished.rows["stair"]
     sealed(RunPaths(tmp_path), "stair", rows, None)
-    found = scored(config, RunPaths(tmp_path), "stair")
+    found = scored(RunPaths(tmp_path), "stair")
     assert [row["bank_tokens"] for row in found] == [row["bank_tokens"] for row in rows]
     assert {row["beyond_context"] for row in found} == {None}

@@ -15,7 +15,6 @@ import pytest
 
 from stair.jobs.progress import Progress, duration, read_progress
 from stair.records.files import read_mapping, replacing, write_text_if_changed
-from stair.records.manifest import manifest_path, write_manifest
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
 from stair.records.schemas import (
     BENCHMARK,
@@ -211,30 +210,6 @@ def test_the_columns_that_users_rely_on() -> None:
     assert proof | bank <= set(RESPONSES.names)
     assert proof | {"record_id", "problem_id", "sample"} <= set(ROLLOUTS.names)
     assert {field.name for field in SCORED if field.nullable} == {"bank_tokens", "beyond_context", "answer"}
-
-
-def test_a_manifest_says_what_an_output_is_and_notices_a_change(tmp_path: Path) -> None:
-    write_table(tmp_path / "t.parquet", SCHEMA, ROWS)
-    path = write_manifest(tmp_path / "t.parquet", stage="data", settings={"a": 1}, rows=2)
-    assert path == manifest_path(tmp_path / "t.parquet") == tmp_path / "t.parquet.manifest.json"
-    manifest = json.loads(path.read_text())
-    assert (manifest["stage"], manifest["settings"], manifest["rows"]) == ("data", {"a": 1}, 2)
-    assert list(manifest["files"]) == ["t.parquet"]
-    assert {"torch", "transformers", "python", "numpy"} <= manifest["versions"].keys()
-    assert len(manifest["source"]) == 64
-    write_table(tmp_path / "t.parquet", SCHEMA, ROWS[:1])
-    write_manifest(tmp_path / "t.parquet", stage="data", settings={"a": 1}, rows=1)
-    assert json.loads(path.read_text())["files"] != manifest["files"]
-
-
-def test_a_folders_manifest_lists_its_files(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "a.csv").write_text("a")
-    (tmp_path / "sub" / "b.csv").write_text("b")
-    for _ in range(2):  # its own file is never among them
-        path = write_manifest(tmp_path, stage="training", settings={})
-        assert path == tmp_path / "manifest.json"
-        assert list(json.loads(path.read_text())["files"]) == ["a.csv", "sub/b.csv"]
 
 
 def test_progress_counts_from_what_was_done_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from stair.cli.main import app
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, load_run, resolve
+from stair.jobs.start_command import record_start
+from tests.by_hand import by_hand
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -30,13 +31,14 @@ def make_run(
     settings: dict[str, Any] = {
         "run": "smoke",
         "models": {MODEL: backbone | {"evaluation_sampling": {"max_new_tokens": 12}}},
-        "controllers": {"stair": {"layers": [1, 3]}},
+        "controllers": {key: {"layers": [1, 3]} for key in ("stair", "bank_free", "lora_stair")},
         "transformers": {"batch_width": 16},
         "replay": {"layers": [1], "analysis": {"reported_layer": 1}},
     }
-    paths = RunPaths(folder / "run")
+    config, paths = resolve(ROOT, settings), RunPaths(folder / "run")
     paths.folder.mkdir(parents=True)
-    paths.resolved.write_text(dump(resolve(ROOT, settings)))
+    paths.resolved.write_text(dump(config))
+    record_start(ROOT, config, paths, settings)
     run(paths, "raw", "--name", "math500")
     run(paths, "data", "--benchmark", "math500")
     run(paths, "sessions", "--benchmark", "math500")
@@ -61,7 +63,7 @@ def reconfigure(paths: RunPaths, **changes: Any) -> Config:
 
 def run(paths: RunPaths, *words: str) -> None:
     """Runs a command of the program in this process."""
-    app([words[0], "--run", str(paths.folder), *words[1:]], standalone_mode=False)
+    by_hand(words[0], "--run", str(paths.folder), *words[1:])
 
 
 def replay(paths: RunPaths, *words: str) -> None:

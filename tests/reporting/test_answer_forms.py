@@ -64,7 +64,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, RunPaths]:
         for model, benchmark in config.evaluated(condition):
             rows = response_rows(model, benchmark, condition)
             write_table(paths.responses(model, benchmark, condition), RESPONSES, rows)
-            score(config, paths, model, benchmark, condition)
+            score(paths, model, benchmark, condition)
     paths.checks.write_text("name,scope,rows,detail\n")
     return config, paths
 

@@ -12,9 +12,12 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
 from stair.data.publishing import text_digest
+from stair.records.keys import file_digest
+from stair.records.manifest import read_manifest, write_manifest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
-from stair.reporting.export import export, publishable
+from stair.reporting.withheld_text import publishable
+from stair.workflow.export import export
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -41,11 +44,21 @@ def run(tmp_path: Path) -> tuple[Config, RunPaths]:
     paths = RunPaths.of(config)
     for benchmark in ("math500", "gpqa_diamond"):
         rows = [*(row(benchmark, number) for number in range(4)), quoting(benchmark, 4)]
-        write_table(paths.evaluation(MODEL, benchmark, "vanilla"), SCORED, rows)
+        write_table(file := paths.evaluation(MODEL, benchmark, "vanilla"), SCORED, rows)
+        wildcards = {"model": MODEL, "benchmark": benchmark, "condition": "vanilla"}
+        record(paths, file, "score_condition", wildcards, [])
     paths.resolved.write_text(dump(config))
-    paths.table("continuous_summary").parent.mkdir()
-    paths.table("continuous_summary").write_text("artifact\n")
+    table = paths.table("continuous_summary")
+    table.parent.mkdir()
+    table.write_text("artifact\n")
+    rows = [paths.evaluation(MODEL, benchmark, "vanilla") for benchmark in ("math500", "gpqa_diamond")]
+    record(paths, table, "table", {"table": "continuous_summary"}, rows)
     return config, paths
+
+
+def record(paths: RunPaths, file: Path, rule: str, wildcards: dict[str, str], inputs: list[Path]) -> None:
+    """Writes the manifest of an output, as its job would."""
+    write_manifest(paths.folder, [file], rule=rule, wildcards=wildcards, inputs=inputs, settings={})
 
 
 def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
@@ -62,6 +75,10 @@ def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config
     opened = read_table(out / "evaluation" / MODEL / "math500" / "vanilla.parquet", SCORED)
     assert opened == [*(row("math500", n) for n in range(4)), quoting("math500", 4)]
     assert (out / "tables" / "continuous_summary.csv").is_file()
+    manifests = [read_manifest(path) for path in sorted(out.rglob("*.manifest.json"))]
+    assert [one.content.get("text_withheld", False) for one in manifests] == [True, False, False]
+    for name, digest in manifests[-1].inputs.items():
+        assert file_digest(out / name) == digest, "the table's manifest has the digest of the rows in the archive"
     assert (out / RESOLVED).is_file()
     for path in out.rglob("*"):
         if path.is_file() and "math500" not in path.parts:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,18 +20,17 @@ from safetensors.numpy import save_file
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
-from stair.graph.table_inputs import DIAGRAMS
 from stair.reporting.controlled import Controlled, read_controlled
 from stair.reporting.figures import method, overview, training, training_scope
 from stair.reporting.figures.figure import Figure, write
 from stair.reporting.figures.style import COLOURS, TEXT_WIDTH, styled
 from stair.reporting.figures.training_scope import Trained
 from stair.reporting.labels import Labels
+from stair.reporting.table_inputs import DIAGRAMS, every_figure
 from stair.statistics.context_sizes import BANK, PROMPT, context_sizes
 from stair.statistics.grid import Responses
 from stair.statistics.values import Value
+from stair.workflow.inputs import RuleInputs
 from tests.statistics.paper_rows import rows_by_turn
 
 ROOT = Path(__file__).parents[2]
@@ -171,9 +171,9 @@ def test_facts_come_from_the_controllers_own_file(tmp_path: Path) -> None:
 
 
 def test_diagrams_are_made_from_nothing_but_controllers(config: Config) -> None:
-    run = Run(config, RunPaths.of(config))
+    inputs = RuleInputs(config, RunPaths.of(config))
     for name in DIAGRAMS:
-        files = [file for group in OUTPUTS["diagram"].made_from(run, name).values() for file in group]
+        files = [file for group in inputs.diagram(SimpleNamespace(figure=name)).values() for file in group]
         assert {file.parent.name for file in files} == {"stair"}
         assert {file.name for file in files} <= {"controller.safetensors", "curve.csv"}
         assert len({file.parent for file in files}) == len(config.models)
@@ -181,7 +181,9 @@ def test_diagrams_are_made_from_nothing_but_controllers(config: Config) -> None:
 
 def test_a_run_without_stair_has_no_diagrams(config: Config) -> None:
     without = resolve(ROOT, {"run": "paper", "conditions": {"stair": None, "stair_null": None}})
-    assert OUTPUTS["diagram"].jobs(Run(without, RunPaths.of(without))) == []
+    assert set(DIAGRAMS) <= set(every_figure(config)) and not set(DIAGRAMS) & set(every_figure(without))
+    drawn = {file.stem for file in RuleInputs(without, RunPaths.of(without)).stage_files("figures")}
+    assert drawn == set(every_figure(without))
 
 
 # ---------------------------------------------------------------- it prints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -10,14 +11,13 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
-from stair.graph.table_inputs import FIGURES, Place, evaluated_places, shared_t1_tables, tables, tables_of
 from stair.reporting import registry
 from stair.reporting.labels import Labels
 from stair.reporting.stage import assemble, build_figure, places_of
+from stair.reporting.table_inputs import FIGURES, Place, evaluated_places, shared_t1_tables, tables, tables_of
 from stair.reporting.tables import shared_t1
 from stair.statistics.grid import Responses
+from stair.workflow.inputs import RuleInputs
 from tests.statistics.paper_rows import rows_of_evaluation
 
 ROOT = Path(__file__).parents[2]
@@ -42,30 +42,36 @@ def test_a_builder_gives_the_named_table_from_the_named_rows(config: Config) -> 
     assert built == 13
 
 
-def rows_of(config: Config, output: str, name: str) -> set[str]:
-    """The scored files that a table or figure is made from, in the graph."""
-    run = Run(config, RunPaths.of(config))
-    files = OUTPUTS[output].made_from(run, name)["rows"]
-    return {file.relative_to(run.paths.folder / "evaluation").with_suffix("").as_posix() for file in files}
+def made_from(config: Config, table: str) -> dict[str, list[Path]]:
+    """The files that a table is made from, by the rule's groups."""
+    return RuleInputs(config, RunPaths(Path())).table(SimpleNamespace(table=table))
+
+
+def rows_of(files: dict[str, list[Path]]) -> set[str]:
+    """The scored files among them."""
+    return {file.relative_to("evaluation").with_suffix("").as_posix() for file in files["rows"]}
 
 
 def test_a_table_is_made_from_the_rows_that_it_shows(config: Config) -> None:
-    assert rows_of(config, "table", "native_accuracy") == {f"{INSTRUCT}/math500/vanilla", f"{INSTRUCT}/math500/native"}
+    def rows(table: str) -> set[str]:
+        return rows_of(made_from(config, table))
+
+    assert rows("native_accuracy") == {f"{INSTRUCT}/math500/vanilla", f"{INSTRUCT}/math500/native"}
     lora = {f"{INSTRUCT}/aime2025/{condition}" for condition in ("native", "stair", "lora", "lora_stair")}
-    assert rows_of(config, "table", "lora_turns") == rows_of(config, "table", "lora_comparison") == lora
-    turns = rows_of(config, "table", f"turns_{INSTRUCT}")
+    assert rows("lora_turns") == rows("lora_comparison") == lora
+    turns = rows(f"turns_{INSTRUCT}")
     assert len(turns) == 4 * 3 and all(name.startswith(f"{INSTRUCT}/") for name in turns)
-    assert not any("gpqa" in name for name in rows_of(config, "table", "history_correctness_summary"))
-    assert len(rows_of(config, "table", "intervals")) == len(evaluated_places(config))
-    assert len(rows_of(config, "figure", "overview")) == len(config.overview.models) * 4 * 3
+    assert not any("gpqa" in name for name in rows("history_correctness_summary"))
+    assert len(rows("intervals")) == len(evaluated_places(config))
+    overview = RuleInputs(config, RunPaths(Path())).figure(SimpleNamespace(figure="overview"))
+    assert len(rows_of(overview)) == len(config.overview.models) * 4 * 3
 
 
 def test_tables_of_the_shared_t1_are_made_from_its_own_rows(config: Config) -> None:
-    run = Run(config, RunPaths.of(config))
-    folder = run.paths.folder / "shared_t1" / "qwen3.5-4b" / "aime2025"
+    folder = Path("shared_t1/qwen3.5-4b/aime2025")
     for name in shared_t1_tables(config):
         assert registry.table_builder(name).artifact
-        files = OUTPUTS["table"].made_from(run, name)["rows"]
+        files = made_from(config, name)["rows"]
         assert {file.parent for file in files} == {folder}
         conditions = {file.stem for file in files}
         assert "t1" not in conditions
@@ -74,7 +80,7 @@ def test_tables_of_the_shared_t1_are_made_from_its_own_rows(config: Config) -> N
             assert conditions == {"native", "stair", *prefixes}
         else:
             assert len(conditions) == 15
-    assert OUTPUTS["table"].made_from(run, "in_text")["rows"] == [folder / "stair.parquet"]
+    assert made_from(config, "in_text")["rows"] == [folder / "stair.parquet"]
 
 
 def test_the_median_bank_is_in_the_units_of_the_text(config: Config, tmp_path: Path) -> None:

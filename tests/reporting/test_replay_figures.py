@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,6 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.resolve import resolve
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
-from stair.graph.table_inputs import FIGURES, REPLAY_FIGURES, figures_of
 from stair.measurement.categories import CATEGORIES
 from stair.replay.analysis.block_intervals import Ends, no_interval
 from stair.replay.analysis.decomposition import VIEWS
@@ -34,9 +32,11 @@ from stair.reporting.figures.style import SHUFFLED as GRAY
 from stair.reporting.labels import Labels
 from stair.reporting.replay_numbers import COLUMNS, DIRECTIONS, GROUPS, ReplayNumbers
 from stair.reporting.stage import build_figure
+from stair.reporting.table_inputs import FIGURES, REPLAY_FIGURES, figures_of
 from stair.reporting.tidy import tidy_csv
 from stair.statistics.grid import Responses
 from stair.statistics.transitions import transition_shares
+from stair.workflow.inputs import RuleInputs
 from tests.reporting.test_figures import extents, lines
 from tests.statistics.paper_rows import PAPER_VALUES, rows_of_main_conditions
 
@@ -314,15 +314,14 @@ def test_no_type_overlaps_and_none_leaves_the_figure(figure: Figure) -> None:
 
 
 def test_a_figure_is_made_from_its_parts_and_waits_for_no_other(config: Config) -> None:
-    run = Run(config, RunPaths.of(config))
+    inputs = RuleInputs(config, RunPaths.of(config))
     for name, parts in REPLAY_FIGURES.items():
-        inputs = OUTPUTS["figure"].made_from(run, name)
-        assert [path.stem for path in inputs["replay"]] == list(parts)
-        assert (inputs.keys() == {"replay"}) == (name != "historical_computation")
-    assert {path.stem for path in OUTPUTS["figure"].made_from(run, "historical_computation")["rows"]} == {
-        "vanilla", "native",
-    }  # fmt: skip
-    text = OUTPUTS["table"].made_from(run, "in_text")["statistics"]
+        groups = inputs.figure(SimpleNamespace(figure=name))
+        assert [path.stem for path in groups["replay"]] == list(parts)
+        assert (groups.keys() == {"replay"}) == (name != "historical_computation")
+    rows = inputs.figure(SimpleNamespace(figure="historical_computation"))["rows"]
+    assert {path.stem for path in rows} == {"vanilla", "native"}
+    text = inputs.table(SimpleNamespace(table="in_text"))["statistics"]
     assert [path.stem for path in text] == list(REPLAY_PARTS)
 
 
@@ -334,7 +333,12 @@ def test_a_run_without_a_replay_has_none_of_its_figures(config: Config) -> None:
     assert config.replay is not None
     unanalyzed = config.model_copy(update={"replay": config.replay.model_copy(update={"analysis": None})})
     assert figures_of(unanalyzed) == ["overview"]
-    assert OUTPUTS["replay_statistics"].jobs(Run(unanalyzed, RunPaths.of(unanalyzed))) == []
+    measured, analyzed = (
+        {file.name for file in RuleInputs(each, RunPaths.of(each)).stage_files("replay")}
+        for each in (unanalyzed, config)
+    )
+    assert measured == {"problems.parquet", "histories.parquet", "cells.parquet"}
+    assert analyzed - measured == {f"{part}.parquet" for part in REPLAY_PARTS}
 
 
 def test_a_figure_reads_the_stage_s_files(config: Config, tmp_path: Path) -> None:

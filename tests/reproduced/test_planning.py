@@ -14,11 +14,12 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run
-from stair.graph.run import Run
 from stair.planning.calibration import calibrate
 from stair.planning.decidable import decidable
 from stair.planning.jobs import planned_jobs
 from stair.planning.work import CostModel
+from stair.workflow.run import Run
+from tests.listed import listed
 
 pytestmark = pytest.mark.reproduced
 FOLDER = Path(__file__).parents[2] / "results" / "tiny"
@@ -37,11 +38,11 @@ def test_a_model_is_planned_from_the_others_within_thirty_percent(model: str, tm
     for path in removed:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    learned, measured = calibrate(tmp_path), calibrate(FOLDER).measured_seconds
+    learned, measured = calibrate(tmp_path, listed("tiny")), calibrate(FOLDER, listed("tiny")).measured_seconds
     assert not any(key[1] == model for key in learned.measured_seconds)
     shared = {rule for rule, other in learned.measured_seconds if other}
     run = Run(load_run(FOLDER), RunPaths(FOLDER))
-    jobs = planned_jobs(CostModel(run, learned.tokens), learned.factor)
+    jobs = planned_jobs(CostModel(run, learned.tokens), listed("tiny"), learned.factor)
     planned = sum(job.seconds for job in jobs if job.model == model and job.rule in shared)
     seconds = sum(measured[rule, model] for rule in shared if (rule, model) in measured)
     assert planned == pytest.approx(seconds, rel=0.3)
@@ -54,6 +55,6 @@ def test_the_plan_lacks_what_the_claims_lack_and_counts_the_tokens() -> None:
     assert {each.claim.number for each in decidable(run) if each.lacking} == not_run
 
     generated = json.loads((FOLDER / "provenance.json").read_text())["costs"]["generated"]["all"]
-    jobs = planned_jobs(CostModel(run, calibrate(FOLDER).tokens))
+    jobs = planned_jobs(CostModel(run, calibrate(FOLDER, listed("tiny")).tokens), listed("tiny"))
     assert sum(job.responses for job in jobs) == generated["responses"]
     assert sum(job.tokens for job in jobs) == pytest.approx(generated["response_tokens"], rel=0.001)

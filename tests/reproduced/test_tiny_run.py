@@ -18,10 +18,10 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.conversation.renderer import Exchange, Renderer
-from stair.graph.table_inputs import FIGURES, tables_of
 from stair.records.keys import ids_digest
-from stair.reporting.export import export
 from stair.reporting.paper_order import shown
+from stair.reporting.table_inputs import FIGURES, tables_of
+from stair.workflow.export import export
 from tests.reporting.compiling import compiled, needs_latex
 
 pytestmark = pytest.mark.reproduced

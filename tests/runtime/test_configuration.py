@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, resolve, validate
-from stair.graph.artifacts import Artifacts
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
-from stair.graph.settings import runtime as runtime_settings
-from stair.graph.table_inputs import run_tables, tables_of
+from stair.reporting.table_inputs import run_tables, tables_of
+from stair.runtime.settings import runtime as runtime_settings
+from tests.listed import listed
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,8 +47,6 @@ def test_a_run_that_was_resolved_before_the_study_existed_is_still_read() -> Non
 def test_without_its_model_benchmark_or_controller_there_is_no_study(removed: dict[str, Any]) -> None:
     config = resolve(ROOT, {"run": "paper", **removed})
     assert config.runtime is None
-    run = Run(config, RunPaths.of(config))
-    assert list(OUTPUTS["runtime"].jobs(run)) == list(OUTPUTS["bank_cost_figure"].jobs(run)) == []
     assert "bank_runtime" not in run_tables(config)
 
 
@@ -68,13 +63,10 @@ def test_shapes_only_measures() -> None:
     config = resolve(ROOT, {"run": "shapes"})
     assert config.only_measures
     assert tables_of(config) == {}
-    run = Run(config, RunPaths.of(config))
-    asked = {output.name for output in OUTPUTS.values() for _ in output.jobs(run)}
-    assert asked == {"runtime", "table", "bank_cost_figure", "provenance", "report"}
-    assert [name for (name,) in OUTPUTS["table"].jobs(run)] == ["bank_runtime", "in_text"]
-    inputs = {artifact.output.name for artifact in Artifacts(config, run.paths).all}
-    assert inputs == asked, "a table pulls other stages in"
-    assert OUTPUTS["runtime"].made_from(run, "qwen3.5-4b") == {}
+    jobs = listed("shapes")
+    assert {job.rule for job in jobs} == {"measure_runtime", "table", "bank_cost_figure", "provenance", "report"}
+    assert {job.wildcards["table"] for job in jobs if job.rule == "table"} == {"bank_runtime", "in_text"}
+    assert not any(job.inputs for job in jobs if job.rule == "measure_runtime"), "the weights are random"
     assert not any(resolve(ROOT, {"run": name}).only_measures for name in ("paper", "tiny", "smoke"))
 
 

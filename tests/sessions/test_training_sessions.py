@@ -201,7 +201,10 @@ def test_what_is_dropped_is_sealed_beside_the_sessions(tmp_path: Path) -> None:
     config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})
     paths, model = RunPaths.of(config), "qwen3-4b-instruct"
     rows = on_disk(paths, model, ["train"] * 8 + ["validation"] * 5, without="r12-0")
-    stage.training(config, paths, model)
+    assert stage.training(config, paths, model) == {
+        "sessions": {"train": 7, "validation": 4},
+        "dropped_records": {"train": ["r0-0"], "validation": ["r12-0"]},
+    }
     assert paths.dropped_records(model).read_text() == (
         "record_id,problem_id,split,responses,empty,reason\n"
         "r0-0,p0,train,4,1,1 of 4 responses are empty\n"

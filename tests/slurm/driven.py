@@ -134,7 +134,8 @@ class DrivenRun:
         for process in self.cluster.members():
             with suppress(OSError):
                 words = (process / "cmdline").read_bytes().split(b"\0")
-                if b"--profile" in words and os.readlink(process / "cwd") == str(self.folder):
+                # Snakemake works in the run's folder.
+                if b"--profile" in words and os.readlink(process / "cwd") in (str(self.folder), str(self.results)):
                     found.append((int(process.name), words))
         return found
 

@@ -16,10 +16,11 @@ from stair.cli.main import app
 from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, RunPaths
 from stair.config.resolve import dump, resolve
-from stair.graph.settings import EMBEDDED_VERSION
 from stair.tiny import shipped
+from stair.tiny.settings import EMBEDDED_VERSION
 from stair.tiny.shipped import DIGESTS, FOLDER, ship, shipped_digests, trained
 from stair.tiny.stage import train
+from tests.sealed import seal
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = {
@@ -88,7 +89,8 @@ def run(tmp_path: Path) -> Path:
     paths = RunPaths.of(config)
     paths.resolved.parent.mkdir()
     paths.resolved.write_text(dump(config))
-    train(config, paths, "qwen3-4b-instruct")
+    facts = train(config, paths, "qwen3-4b-instruct")
+    seal(paths, "backbone", paths.backbone("qwen3-4b-instruct"), **facts)
     return paths.folder
 
 
@@ -115,7 +117,7 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     ):
         ship([mine])
     (place / DIGESTS).write_text(json.dumps({"embedded_version": EMBEDDED_VERSION, "digests": {mine.name: before}}))
-    with pytest.raises(ValueError, match=r"raise EMBEDDED_VERSION in stair/graph/settings\.py first"):
+    with pytest.raises(ValueError, match=r"raise EMBEDDED_VERSION in stair/tiny/settings\.py first"):
         ship([mine])
     assert shipped_digests()["tiny-qwen3-4b"] == before
     monkeypatch.setattr(shipped, "EMBEDDED_VERSION", EMBEDDED_VERSION + 1)

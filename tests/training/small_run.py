@@ -108,7 +108,14 @@ def _rollout(record: str, problem: str, sample: int, ids: list[int]) -> dict[str
 def train_command(paths: RunPaths, controller: str, workers: int = 1) -> list[str]:
     """The command that trains, as the workflow's rules call it."""
     stair = [str(Path(sys.executable).parent / "stair"), "train", "--run", str(paths.folder)]
-    words = [*stair, "--model", MODEL, "--controller", controller]
+    inputs = [
+        paths.training_pool(MODEL),
+        paths.rollouts(MODEL),
+        paths.training_sessions(MODEL),
+        paths.validation_sessions(MODEL),
+    ]
+    files = [str(path.relative_to(paths.folder)) for path in inputs]
+    words = [*stair, "--model", MODEL, "--controller", controller, *files]
     if workers == 1:
         return words
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]

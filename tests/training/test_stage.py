@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from stair.config.training import CONTROLLER_FILES
 from stair.method import BankFree, Reflector, load_adapter, load_controller
 from stair.training import stage
 from stair.training.workers import Workers
+from tests.sealed import seal
 from tests.training.small_run import MODEL, UPDATES, make_run, surroundings, train, train_command
 from tests.training.training_cases import KINDS, student_of
 
@@ -44,7 +46,7 @@ def trained(make: Make, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """All four controllers, trained here."""
     paths = make(tmp_path_factory.mktemp("trained"))
     for kind in KINDS:
-        stage.run(load_run(paths.folder), paths, MODEL, kind, Workers())
+        run(paths, kind)
     return paths
 
 
@@ -292,7 +294,8 @@ def altered(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
 
 
 def run(paths: RunPaths, controller: str = "stair") -> None:
-    stage.run(load_run(paths.folder), paths, MODEL, controller, Workers())
+    record = partial(seal, paths, "train_controller", paths.controller(MODEL, controller))
+    stage.run(load_run(paths.folder), paths, MODEL, controller, Workers(), record)
 
 
 def test_the_curve_lies_beside_the_checkpoints_during_training(
@@ -335,22 +338,11 @@ def test_a_warm_up_as_long_as_the_training_is_refused(make: Make, tmp_path: Path
 def test_a_controller_or_condition_that_no_entry_asks_for_is_refused(trained: RunPaths) -> None:
     from stair.cli.main import app
 
-    words = ["train", "--run", str(trained.folder), "--model", MODEL, "--controller", "nobody"]
-    with pytest.raises(ValueError, match=rf"no controller of {MODEL} nobody \(it has, of {MODEL}: stair, "):
-        app(words, standalone_mode=False)
-    words = [
-        "evaluate",
-        "--run",
-        str(trained.folder),
-        "--model",
-        MODEL,
-        "--benchmark",
-        "aime2025",
-        "--condition",
-        "nobody",
-    ]
-    with pytest.raises(ValueError, match=rf"no responses of {MODEL} aime2025 nobody \(it has, of {MODEL} aime2025: "):
-        app(words, standalone_mode=False)
+    run, place = ("--run", str(trained.folder)), ("--model", MODEL, "--benchmark", "aime2025")
+    with pytest.raises(ValueError, match=r"the run has no controller 'nobody' \(it has: stair, "):
+        app(["train", *run, "--model", MODEL, "--controller", "nobody"], standalone_mode=False)
+    with pytest.raises(ValueError, match=r"the run has no condition 'nobody' \(it has: vanilla, "):
+        app(["evaluate", *run, *place, "--condition", "nobody"], standalone_mode=False)
 
 
 def test_two_seeds_are_two_entries(make: Make, tmp_path: Path) -> None:

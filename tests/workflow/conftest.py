@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import fcntl
+import json
 import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO
 
 import pytest
 
 from stair.cli.reproduce import warm_process
 from stair.cli.warm_client import SOCKET
+from stair.workflow.job_list import JOB_LIST
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
@@ -49,15 +52,17 @@ def _one_import_for_all_commands() -> Iterator[None]:
     _warm.clear()
 
 
-def run_in(folder: Path, *words: str, check: bool = True, warm: bool | None = None) -> subprocess.CompletedProcess[str]:
+def run_in(
+    folder: Path, *words: str, check: bool = True, warm: bool | None = None, more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs a program in a folder; its output is in the assertion's message when it fails.
 
     `warm`: whether commands fork from the warm process; by default those that are given here directly. Snakemake itself
-    then forks from this process.
+    then forks from this process. `more`: more environment variables.
     """
     warm = words[0] in ("stair", "snakemake") if warm is None else warm
-    other_code = "PYTHONPATH" in os.environ
-    shell = environment() | (_warm if warm and not other_code else {})
+    other_code = "PYTHONPATH" in os.environ or "PYTHONPATH" in (more or {})
+    shell = environment() | (_warm if warm and not other_code else {}) | dict(more or {})
     if words[0] == "snakemake" and warm and not other_code:
         done = forked_snakemake(folder, words, shell)
     else:
@@ -101,15 +106,25 @@ def _snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str], outp
     os.dup2(output.fileno(), 1)
     os.dup2(errors.fileno(), 2)
     sys.stdout, sys.stderr, sys.argv = os.fdopen(1, "w"), os.fdopen(2, "w"), list(words)
-    main()
+    atexit._clear()  # the handlers of the tests' process
+    try:
+        main()
+    finally:
+        atexit._run_exitfuncs()  # which a forked process does not run by itself
 
 
 def snakemake(
-    folder: Path, *words: str, config: tuple[str, ...] = (), check: bool = True
+    folder: Path,
+    *words: str,
+    config: tuple[str, ...] = (),
+    check: bool = True,
+    more: Mapping[str, str] | None = None,
+    root: Path = ROOT,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs Snakemake on the smoke run in a folder."""
+    """Runs Snakemake on the smoke run in a folder; `root` has the Snakefile."""
     tail = ("--config", f"run={SMOKE}", *config)
-    return run_in(folder, "snakemake", "--snakefile", str(ROOT / "Snakefile"), *words, *tail, check=check)
+    command = ("snakemake", "--snakefile", str(root / "Snakefile"), *words)
+    return run_in(folder, *command, *tail, check=check, more=more)
 
 
 def jobs_of(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
@@ -125,25 +140,50 @@ def jobs_of(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     return counts
 
 
+def planned(
+    folder: Path,
+    *words: str,
+    config: tuple[str, ...] = (),
+    more: Mapping[str, str] | None = None,
+    root: Path = ROOT,
+) -> set[str]:
+    """The jobs that Snakemake would run on the smoke run, as tests/workflow/smoke_jobs.py names them."""
+    with NamedTemporaryFile("r+") as listed:
+        listing = {JOB_LIST: listed.name, **(more or {})}
+        snakemake(folder, *words, "--dry-run", config=config, more=listing, root=root)
+        jobs = [json.loads(line) for line in listed]
+    names = [_name(job["rule"], job["wildcards"]) for job in jobs]
+    assert len(names) == len(set(names))
+    return set(names)
+
+
+def _name(rule: str, wildcards: Mapping[str, str]) -> str:
+    """The rule and the wildcards, without those that all of the run's jobs share."""
+    shared = {"model": "qwen3-4b-instruct", "benchmark": "math500"}
+    kept = (value for key, value in wildcards.items() if value != shared.get(key) and key not in ("of", "suffix"))
+    return " ".join((rule, *kept))
+
+
 def timings(results: Path) -> dict[Path, int]:
     """When each job has last ended."""
     return {path: path.stat().st_mtime_ns for path in (results / "work" / "timings").rglob("*.tsv")}
 
 
-def assert_ran(results: Path, before: dict[Path, int], expected: dict[str, int]) -> None:
-    """Since `before` these jobs have run, and no others. What has no timing of its own (`all`, `provenance`) is not counted."""
+def assert_ran(results: Path, before: dict[Path, int], expected: Collection[str]) -> None:
+    """Since `before`, as many jobs of each rule have run as in `expected`. `provenance` has no timing and is not counted."""
     folder = results / "work" / "timings"
     ran = Counter(
         path.relative_to(folder).parts[0].removesuffix(".tsv")
         for path, when in timings(results).items()
         if before.get(path) != when
     )
-    assert ran == {rule: jobs for rule, jobs in expected.items() if rule not in ("all", "provenance")}
+    assert ran == Counter(name.split()[0] for name in expected if name != "provenance")
 
 
 def contents(folder: Path, *patterns: str) -> dict[str, bytes]:
     """The bytes of a run's files, without what was measured of the machine."""
-    paths = {path for pattern in patterns for path in folder.glob(pattern) if path.name not in _MEASURED}
+    found = (path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
+    paths = {path for path in found if path.name not in _MEASURED}
     return {str(path.relative_to(folder)): _results_of(path) for path in sorted(paths)}
 
 

@@ -1,4 +1,4 @@
-"""An exported run: what is refused, each in one line, and what a change of settings does to a restored one."""
+"""An exported run: what is refused, each in one line, and what a change of settings does to an unpacked one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.workflow.archive import MADE_AGAIN
 from tests.workflow.conftest import ROOT, SMOKE, jobs_of, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -52,7 +53,7 @@ def refused(folder: Path, archive: Path, *words: str) -> str:
     done = run_in(folder, "stair", "from-archive", str(archive), *words, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert not list(folder.glob("results/*/restored"))
+    assert not list(folder.glob("results/*/*"))
     return line
 
 
@@ -102,46 +103,57 @@ def test_a_damaged_member_is_named_and_nothing_is_made(archive: Path, tmp_path: 
     first, remedy = done.stderr.splitlines()
     assert first == f"not restored: {ROWS}: {ROWS} does not match its sealed checksum"
     assert f"stair restore {damaged} --run results/smoke, then stair reproduce" in remedy
-    assert not (tmp_path / "results/smoke/tables").exists()
+    assert not (tmp_path / "results/smoke").exists()
+
+
+def test_a_run_that_exists_is_not_overwritten(archive: Path, tmp_path: Path) -> None:
+    run_in(tmp_path, "stair", "config", "--run", str(SMOKE), "--write")
+    done = run_in(tmp_path, "stair", "from-archive", str(archive), "--run", str(SMOKE), check=False)
+    assert done.returncode == 2
+    assert f"results/smoke is not empty; move it away, or copy single outputs: stair restore {archive}" in done.stderr
+
+
+def test_files_named_outside_of_an_archive_are_refused(archive: Path, tmp_path: Path) -> None:
+    def elsewhere(name: str, content: bytes) -> bytes:
+        return content.replace(f'"{ROWS}":'.encode(), b'"../../outside.parquet":') if name.endswith("json") else content
+
+    outside = changed(archive, tmp_path / "outside.tar.gz", elsewhere)
+    assert "the archive names a file outside of itself" in refused(tmp_path, outside, "--run", str(SMOKE))
 
 
 def test_an_archive_that_lacks_what_only_a_model_can_make_is_refused(archive: Path, tmp_path: Path) -> None:
     lacking = changed(archive, tmp_path / "x.tar.gz", lambda name, content: None if name.startswith(ROWS) else content)
     done = run_in(tmp_path, "stair", "from-archive", str(lacking), "--run", str(SMOKE), check=False)
     assert done.returncode == 2
-    assert f"x.tar.gz lacks outputs of {MODEL} that only a model can make" in done.stderr
+    assert f"x.tar.gz lacks {ROWS}; to generate it: make reproduce RUN={SMOKE}" in done.stderr
 
 
 def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tmp_path: Path) -> None:
     """An archive has no responses and no sessions of training: their settings are in its records all the same."""
-    words = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}"]
-    run_in(tmp_path, "stair", "config", "--run", str(SMOKE), "--write")
-    run_in(tmp_path, "stair", "restore", str(archive), "--run", "results/smoke")
-    jobs = jobs_of(run_in(tmp_path, *words))
-    made = {"backbone", "raw", "benchmark", "rollout_shard", "evaluation_shard", "replay_shard", "seal_evaluation"}
-    assert not made & jobs.keys()
-    assert (jobs["score_condition"], jobs["check"], jobs["table"]) == (3, 1, 16)
+
+    def jobs(*settings: str) -> dict[str, int]:
+        words = ("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}", *settings)
+        return jobs_of(run_in(tmp_path, *words))
+
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "results", filter="data")
+    (tmp_path / "results/stair-smoke").rename(tmp_path / "results/smoke")
+    assert jobs() == {}
+    assert "0 missing, 0 damaged, 0 stale" in run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
+    label = jobs("conditions={native: {label: Another}}")
+    assert {"table", "report"} <= label.keys() <= {*MADE_AGAIN, "all"}
     for change, again in (
         ("evaluation={seed: other}", {"evaluation_shard", "benchmark", "check", "score_condition", "replay_shard"}),
         ("rollouts={seed: other}", {"rollout_shard", "train_controller", "evaluation_shard"}),
     ):
-        assert again | {"backbone"} <= jobs_of(run_in(tmp_path, *words, change)).keys()
-    manifest = tmp_path / f"results/smoke/restored/{ROWS}.manifest.json"
-    behind = {tuple(job) for job, _ in json.loads(manifest.read_text())["origin"]["behind"]}
-    assert {
-        ("responses", MODEL, "math500", "stair"),
-        ("responses", MODEL, "math500", "vanilla"),
-        ("controller", MODEL, "stair"),
-        ("rollouts", MODEL),
-        ("benchmark", "math500"),
-    } <= behind
+        assert again | {"backbone", "preflight_model"} <= jobs(change).keys()
 
     other = tmp_path / "other"
     other.mkdir()
     run_in(other, "stair", "config", "--run", str(SMOKE), "--write", "--set", "evaluation={seed: other}")
     done = run_in(other, "stair", "restore", str(archive), "--run", "results/smoke", check=False)
     assert done.returncode == 1
-    reason = f"responses {MODEL} math500 native, behind it, was made under other settings"
+    reason = f"responses/{MODEL}/math500/native.parquet, behind it: made under other settings: evaluation.seed was"
     assert f"not restored: evaluation/{MODEL}/math500/native.parquet: {reason}" in done.stdout
 
 
@@ -149,9 +161,9 @@ def test_a_stale_output_is_named_before_it_is_packed(copied_run: Path) -> None:
     words = ("stair", "export", "--run", "results/smoke", "--out")
     assert run_in(copied_run, *words, "sound").stderr == ""
     manifest = copied_run / f"results/smoke/{ROWS}.manifest.json"
-    changed_origin = json.loads(manifest.read_text())
-    changed_origin["origin"]["settings"]["code"] = "another"
-    manifest.write_text(json.dumps(changed_origin))
+    content = json.loads(manifest.read_text())
+    content["settings"]["code"] = "another"
+    manifest.write_text(json.dumps(content))
     (line,) = run_in(copied_run, *words, "stale.tar.gz").stderr.splitlines()
     assert line.startswith(f"warning: {ROWS} is stale (")
-    assert line.endswith("First run: stair reproduce --run smoke")
+    assert line.endswith(f"First run: stair reproduce --run {SMOKE.stem}")

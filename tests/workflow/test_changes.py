@@ -1,134 +1,337 @@
 """Change one thing, and exactly what should run runs: on the real graph of a finished run, by dry run and by running.
 
-Changes of code are in test_code_changes.py, changes that another run's work spares in test_reuse.py.
+Changes of code are in test_code_changes.py, changes that another run's work spares in test_reuse.py, deleted and touched
+files in test_graph.py. `smoke_jobs.py` says what follows from a job.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from stair.config.model import Config
+from stair.config.resolve import resolve
 from stair.records.worklog import WorkLog
+from stair.workflow.rule_settings import settings_of
+from tests.listed import listed
 from tests.sealed import reseal
-from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_of, run_in, snakemake, timings
+from tests.workflow.conftest import ROOT, SMOKE, assert_ran, planned, run_in, timings
+from tests.workflow.smoke_jobs import (
+    ALL_FIGURES,
+    ALL_TABLES,
+    ANSWERS,
+    BACKBONE,
+    BANK_FREE,
+    BENCHMARK,
+    CARDS,
+    CHECKED,
+    CONTROLS,
+    DIAGRAMS,
+    END,
+    EVALUATION,
+    GEOMETRY_FIGURES,
+    LORA,
+    LORA_STAIR,
+    MEASURED_REPLAY,
+    MODEL,
+    NATIVE,
+    POOL,
+    PREFLIGHT,
+    REPLAY,
+    REPLAY_FIGURES,
+    REPORTED,
+    ROLLOUTS,
+    ROW_FIGURES,
+    RUNTIME,
+    SCHEDULE,
+    SESSIONS,
+    STAIR,
+    STAIR_CONTROLLER,
+    STATISTICS,
+    T1_TABLES,
+    TABLES,
+    TEXT,
+    TRAINING,
+    TRAINING_FIGURE,
+    answered,
+    controlled,
+    names,
+)
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
-MODEL = "qwen3-4b-instruct"
-
-REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "report": 1, "all": 1}
-TABLES = {"table": 12, **REPORTED}
-"""All tables but the four of the controls, whose conditions have labels of their own."""
-ALL_TABLES = {"table": 16, "bank_cost_figure": 1, **REPORTED}
-REPLAY = {"replay_design": 1, "replay_shard": 2, "seal_replay": 1, "replay_statistics": 3}
-RUNTIME = {"measure_runtime": 1, "bank_cost_figure": 1}
 
 
-def evaluated(conditions: int, controls: int = 0, **more: int) -> dict[str, int]:
-    """The jobs when so many conditions of the evaluation and of the controls are generated again.
+NOTHING = (
+    "hub={cache: elsewhere, lock: other.lock}",
+    "expensive=true",
+    "rollouts={shards: 3}",
+    "training={checkpoint_activations: true, workers: 2}",
+    "conditions={native: {batch_width: 4, shards: 2}}",  # it repeats no other
+    f"evaluation={{shards: 2, engine_changes: {{{MODEL}: {{math500: transformers}}}}}}",
+    "replay={shards: 3}",
+    "controls={shards: 2}",
+    "transformers={batch_width: 4, prefill_width: 2}",
+    "sglang={version: 0.0.1, device: cuda, attention: fa3, tensor_parallel: 2, concurrency: 3, arguments: [--x]}",
+    "expected_seconds={evaluation_shard: 7.0}",
+)
 
-    Histories are replayed where Native is among them; what reading a bank costs is measured anew with any.
-    """
-    again = dict.fromkeys(("evaluation_shard", "seal_evaluation", "score_condition"), conditions)
-    if controls:
-        again |= dict.fromkeys(("controls_shard", "seal_controls", "score_controls"), controls)
-    # Without new states, only the overview and the answer transitions have new rows.
-    replayed = REPLAY if conditions == 3 else {"figure": 2}
-    return {**again, "response_card": 1, "check": 1, **RUNTIME, "table": 14, **REPORTED, **replayed, **more}
+
+def gap(condition: str, turn: int) -> str:
+    """An entry of a missing response, without its brackets."""
+    place = f"model: {MODEL}, benchmark: math500, condition: {condition}, session: s, sample: 0"
+    return f"{place}, turn: {turn}, reason: x"
 
 
-CARDS = {"data_card": 1, "response_card": 1}
-GENERATES = ("train_controller", "evaluation_shard", "seal_evaluation")
-CONTROLLER = {"train_controller": 1, "training_figure": 1, "diagram": 2, **evaluated(1, 2)}
-TRAINED = {"train_lora": 1, "train_lora_stair": 1, **CONTROLLER, **evaluated(1, 3), "train_controller": 2}
-SESSIONS = {"training_sessions": 1, **TRAINED}
-ROLLOUTS = {"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, **SESSIONS}
+def model(changes: str) -> str:
+    """Changes of the run's model."""
+    return f"models={{{MODEL}: {{{changes}}}}}"
+
+
+CHANGES: list[tuple[str, set[str]]] = [
+    ("note=Another note.", {*ALL_TABLES, *ALL_FIGURES, *CARDS, "data_report"}),
+    # Models and prompts.
+    (model("label: Another"), {*ALL_TABLES, *ALL_FIGURES, *CARDS}),
+    (model("tiny: {steps: 31}"), BACKBONE),
+    (model("tiny: null, path: backbones/tiny-qwen3-4b"), PREFLIGHT),
+    (model("thinking: true"), BACKBONE),
+    (model("dtype: bfloat16"), {*ROLLOUTS, *ANSWERS}),
+    (model("rollout_engine: sglang"), ROLLOUTS),
+    (model("rollout_sampling: {top_k: 10}"), ROLLOUTS),
+    (model("rollout_sampling: {max_new_tokens: 20}"), {"preflight_limits training_pool", *ROLLOUTS}),
+    (model("evaluation_sampling: {top_k: 10}"), {"table evaluation_decoding", *ANSWERS}),
+    (
+        model("evaluation_sampling: {max_new_tokens: 20}"),
+        {"preflight_limits math500", "table evaluation_decoding", *ANSWERS},
+    ),
+    (model("evaluation_changes: {math500: {temperature: 0.9}}"), {"table evaluation_decoding", *ANSWERS}),
+    # As it is already: the table shows how it is written.
+    (model("evaluation_changes: {math500: {temperature: 0.7}}"), {"table evaluation_decoding", *REPORTED}),
+    ("prompts={choice: 'Choose.\n{problem}'}", BACKBONE),  # it learns all prompts
+    # The data sets.
+    ("training_pool={name: other}", ROLLOUTS),
+    ("training_pool={prompt: math}", {"preflight_limits training_pool", *ROLLOUTS}),
+    ("training_pool={columns: {answer: other}}", POOL),
+    ("training_pool={strip_prefixes: [other]}", POOL),
+    ("training_pool={strip_suffixes: [other]}", POOL),
+    ("training_pool={exclude_benchmarks: []}", POOL),
+    (f"training_pool={{exclude_more: {{{MODEL}: [math500]}}}}", POOL),
+    ("training_pool={validation_problems: 5}", POOL),
+    ("training_pool={seed: other}", POOL),
+    ("training_pool={subset: {problems: 10, seed: other}}", POOL),
+    ("training_pool={publish_text: false}", {"data_card", "data_report", *END}),
+    ("training_pool={tiny: 13}", {"raw training_pool", *POOL}),
+    ("benchmarks={math500: {label: Another}}", {"data_card", *ALL_TABLES, *ROW_FIGURES, *REPLAY_FIGURES}),
+    ("benchmarks={math500: {mathematical: false}}", {*ALL_TABLES, *ROW_FIGURES, *REPLAY_FIGURES}),
+    ("benchmarks={math500: {publish_text: false}}", {"data_report", *END}),
+    ("benchmarks={math500: {prompt: choice}}", {"preflight_limits math500", *ANSWERS}),
+    ("benchmarks={math500: {kind: integer}}", BENCHMARK),
+    ("benchmarks={math500: {columns: {answer: other}}}", BENCHMARK),
+    ("benchmarks={math500: {rows: 8}}", BENCHMARK),
+    ("benchmarks={math500: {exclude_ids: ['0']}}", BENCHMARK),
+    ("benchmarks={math500: {subset: {problems: 6}}}", BENCHMARK),
+    ("benchmarks={math500: {tiny: 9}}", {"raw math500", "raw training_pool", *BENCHMARK}),
+    # Training responses, sessions and training.
+    ("rollouts={seed: other}", ROLLOUTS),
+    ("rollouts={engine: sglang}", ROLLOUTS),
+    ("rollouts={seed: other, shards: 3}", {"rollout_shard 2", *ROLLOUTS}),
+    (f"rollouts={{missing: [{{model: {MODEL}, record: r, sample: 0, reason: x}}]}}", ROLLOUTS),
+    ("sessions={seed: other}", {*SESSIONS, *SCHEDULE}),
+    *(
+        (f"controllers={{stair: {{{change}}}}}", STAIR_CONTROLLER)
+        for change in ("seed: other", "layers: [1, 2]", "smoothing: 0.001", "optimizer: {weight_decay: 0.1}")
+    ),
+    ("controllers={bank_free: {seed: other}}", BANK_FREE),
+    ("controllers={bank_free: {smoothing: 0.001}}", {"claims", *END}),  # it reads no bank; the claims have every key
+    ("controllers={lora: {adapter: {rank: 3}}}", LORA),
+    ("controllers={lora_stair: {adapter: {rank: 3}}}", {"claims", *LORA_STAIR}),
+    ("controllers={lora_stair: null}", {TRAINING_FIGURE, "claims", *END}),
+    ("controllers={lora: null}", {TRAINING_FIGURE, *TEXT}),
+    *(
+        (f"training={{{change}}}", TRAINING)
+        for change in (
+            "sessions_per_update: 2", "epochs: 2", "cross_entropy: 0.5", "kl: 0.5", "validation_sessions: 3",
+            "validation_every: 1",
+        )
+    ),
+    # Conditions and the evaluation.
+    ("conditions={native: {label: Plain}}", TABLES),
+    ("conditions={stair: {label: Ours}}", {*TABLES, *DIAGRAMS}),
+    ("conditions={stair: {variant: direct}}", STAIR),
+    ("conditions={stair: {first_turn: null}}", STAIR),
+    (
+        "conditions={again: {label: Again, first_turn: vanilla, repeats: native, batch_width: 4, shards: 2}}",
+        {*answered("again", shards=2), *TABLES},
+    ),
+    ("conditions={stair: null}", {"response_card", *CHECKED, *TABLES} - {"table controller_configuration"}),
+    ("evaluation={seed: other}", EVALUATION),
+    ("evaluation={seed: other, shards: 2}", {*names("evaluation_shard", "vanilla 1", "native 1", "stair 1"), *EVALUATION}),
+    ("evaluation={samples: 2}", {*ANSWERS, *ALL_TABLES, *REPLAY_FIGURES}),
+    ("evaluation={allow_mixed_engines: true}", {*CHECKED, *ALL_TABLES, *REPLAY_FIGURES}),
+    (f"evaluation={{missing: [{{{gap('vanilla', 1)}}}]}}", EVALUATION),
+    (f"evaluation={{missing: [{{{gap('native', 2)}}}]}}", NATIVE),
+    # The studies.
+    ("replay={seed: other}", REPLAY),
+    ("replay={condition: stair}", REPLAY),
+    ("replay={batch_problems: 1}", REPLAY),
+    ("replay={layers: [2, 7]}", MEASURED_REPLAY),
+    ("replay={analysis: {seed: other}}", STATISTICS),
+    ("replay={analysis: {resamples: 2000}}", STATISTICS),
+    (
+        "replay={analysis: {reported_layer: 3}}",
+        {*names("replay_statistics", "attention", "geometry"), *REPLAY_FIGURES, *TEXT},
+    ),
+    ("replay={analysis: {neighborhoods: [1]}}", {"replay_statistics geometry", *REPLAY_FIGURES, *TEXT}),
+    *(
+        (f"replay={{analysis: {{{change}}}}}", {"replay_statistics geometry", *GEOMETRY_FIGURES, *TEXT})
+        for change in ("folds: 2", "history_pairs: 3", "shuffles: 3", "whitening: {rho: 0.1}")
+    ),
+    (
+        "replay={analysis: {read_dimension: 8}}",
+        {"replay_statistics read_prediction", "figure read_prediction", *TEXT},
+    ),
+    ("replay={analysis: null}", TEXT),
+    ("replay=null", TEXT),
+    *(
+        (f"runtime={{{change}}}", RUNTIME)
+        for change in (
+            "seed: other", "condition: stair", "histories: 1", "longer_than: 2", "prefixes: [3]", "tokens: 5", "warmups: 2",
+            "repetitions: 2", "variants: [fast-serial]", "curve: [16]", "growth: {turns: 2, entries: 8}",
+        )
+    ),
+    ("runtime=null", TEXT),
+    ("controls={seed: other}", CONTROLS),
+    ("controls={conditions: {stair: {label: Ours}}}", {*T1_TABLES, *REPORTED}),
+    ("controls={conditions: {stair_prefix: {prefixes: [9]}}}", controlled("stair_prefix-9")),
+    ("controls={conditions: {bank_free: null}}", CHECKED),
+    (f"controls={{missing: [{{{gap('t1', 1)}}}]}}", CONTROLS),
+    ("controls=null", CHECKED - T1_TABLES),
+    # What is shown, and how it is computed.
+    ("claims={small_interaction: 4.0}", {"claims", *END}),
+    ("transformers={attention: eager}", {*ROLLOUTS, *ANSWERS}),
+    *(
+        (f"transformers={{{change}}}", RUNTIME)
+        for change in ("device: auto", "prefill_chunk: 64", "cache_block: 64")  # it times them
+    ),
+]  # fmt: skip
+
+
+def test_a_change_without_a_part_in_any_result_runs_nothing(finished_run: Path) -> None:
+    """All at once: if one of them triggers a job, the test fails."""
+    assert planned(finished_run) == set()
+    assert planned(finished_run, config=NOTHING) == set()
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES, ids=[change for change, _ in CHANGES])
+def test_a_setting_runs_what_depends_on_it(finished_run: Path, change: str, expected: set[str]) -> None:
+    assert planned(finished_run, config=(change,)) == expected
+
+
+def test_every_section_is_changed_here() -> None:
+    tried = {change.partition("=")[0] for change in (*NOTHING, *(change for change, _ in CHANGES))}
+    elsewhere = {"run", "results", "reuse", "transitions", "overview"}  # another folder; test_reuse.py; below
+    assert tried | elsewhere == Config.model_fields.keys()
+
+
+OTHER = (
+    "models={other: {label: Other, path: backbones/tiny-qwen3-4b, thinking: false, dtype: float32, "
+    "rollout_sampling: {max_new_tokens: 24}, evaluation_sampling: {max_new_tokens: 24}}}"
+)
+
+
+def answers_of(place: str) -> set[str]:
+    """The evaluation of a model or benchmark that is new."""
+    conditions = ("vanilla", "native", "stair")
+    return {
+        *names("evaluation_shard", *(f"{place} {condition} 0" for condition in conditions)),
+        *(f"{rule} {place} {condition}" for rule in ("seal_evaluation", "score_condition") for condition in conditions),
+    }
+
+
+def test_another_model_runs_its_own_jobs_and_what_shows_all_models(finished_run: Path) -> None:
+    data = {
+        "training_pool other",
+        "preflight_model other",
+        *names("preflight_limits other", "training_pool", "math500"),
+    }
+    trained = {"seal_rollouts other", "data_card other", "training_sessions other", "train_controller other stair"}
+    shown = {"response_card other", *names("table", "turns_other", "history_other"), "training_figure training_other"}
+    own = {*data, *names("rollout_shard other", "0", "1"), *trained, *answers_of("other"), *shown}
+    assert planned(finished_run, config=(OTHER,)) == {
+        *own, "data_report", *CHECKED, *ALL_TABLES, *REPLAY_FIGURES, *DIAGRAMS,
+    }  # fmt: skip
+
+
+def test_another_benchmark_runs_its_own_jobs_and_trains_nothing(finished_run: Path, tmp_path: Path) -> None:
+    problems = [{"problem": f"What is {number} + 1?", "answer": str(number + 1)} for number in range(4)]
+    (tmp_path / "ours.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
+    added = f"benchmarks={{ours: {{label: Ours, path: {tmp_path}/ours.jsonl, kind: integer}}}}"
+    own = {"benchmark ours", "evaluation_sessions ours", "preflight_limits ours", *answers_of("ours")}
+    expected = {*own, *CARDS, "data_report", *CHECKED, *ALL_TABLES, *REPLAY_FIGURES}
+    assert planned(finished_run, config=(added,)) == expected
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("changes", "expected"),
     [
-        ((), {}),
-        (("conditions={native: {label: Plain}}",), TABLES),
-        (("note=Another note.",), {**CARDS, "data_report": 1, "training_figure": 1, "diagram": 2, **ALL_TABLES}),
-        (("transformers={batch_width: 4, prefill_width: 2}",), {}),
-        (("rollouts={shards: 3}",), {}),
-        (("evaluation={shards: 2}",), {}),
-        (("evaluation={shards: 2, seed: other}",), evaluated(3, evaluation_shard=6)),
+        ({"transitions": {"benchmark": "aime2025"}}, {"table", "figure"}),
+        ({"overview": {"models": ["qwen3.5-9b"]}}, {"table", "figure"}),
+        # Models that the run does not train itself learn no prompts.
         (
-            (f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}",),
-            evaluated(3, 5, table=15),
+            {"prompts": {"choice": "Choose.\n{problem}"}},
+            {"preflight_limits", "evaluation_shard", "seal_evaluation"},
         ),
-        ((f"models={{{MODEL}: {{rollout_sampling: {{top_k: 10}}}}}}",), ROLLOUTS),
-        # How long answers may be is looked at without making training responses anew.
-        (
-            (f"models={{{MODEL}: {{evaluation_sampling: {{max_new_tokens: 20}}}}}}",),
-            evaluated(3, 5, preflight_limits=1, table=15),
-        ),
-        (("evaluation={seed: other}",), evaluated(3)),
-        (("rollouts={seed: other}",), ROLLOUTS),
-        (("sessions={seed: other}",), {**SESSIONS, **evaluated(3, 5, evaluation_sessions=1, table=15)}),
-        (("training={kl: 0.5}",), TRAINED),
-        (("controllers={stair: {seed: other}}",), CONTROLLER),
-        (("controllers={stair: {layers: [1, 2]}}",), CONTROLLER),
-        (("controllers={stair: {smoothing: 0.001}}",), CONTROLLER),
     ],
-    ids=lambda item: item[0] if isinstance(item, tuple) and item else "",
+    ids=["transitions", "overview", "prompts"],
 )
-def test_a_setting_runs_what_depends_on_it(
-    finished_run: Path, words: tuple[str, ...], expected: dict[str, int]
+def test_a_setting_of_a_run_with_several_models_and_benchmarks(
+    changes: dict[str, dict[str, object]], expected: set[str]
 ) -> None:
-    assert jobs_of(snakemake(finished_run, "-n", config=words)) == expected
+    """By the settings of all jobs of the tiny run; the smoke run has one model and one benchmark."""
+    before, after = resolve(ROOT, {"run": "tiny"}), resolve(ROOT, {"run": "tiny", **changes})
+    changed = [
+        job
+        for job in listed("tiny")
+        if settings_of(before, job.rule, job.wildcards) != settings_of(after, job.rule, job.wildcards)
+    ]
+    assert {job.rule for job in changed} == expected
+    if "prompts" in changes:
+        assert all("gpqa_diamond" in job.wildcards.values() for job in changed)
 
 
 def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: Path) -> None:
     """One change after another, in one folder: a label, a training setting, a controlled layer; each as far as it is seen."""
     results, words = copied_run / "results" / "smoke", []
+    trained = {rule for rule in TRAINING if rule.startswith("train_")}
+    generates = {"train_controller stair", "evaluation_shard stair 0", "seal_evaluation stair", "response_card"}
     for change, target, expected in (
         ("conditions={native: {label: Plain}}", "all", TABLES),
-        ("training={kl: 0.5}", "training", {"train_controller": 2, "train_lora": 1, "train_lora_stair": 1}),
-        ("controllers={stair: {layers: [1, 2]}}", "evaluation", dict.fromkeys((*GENERATES, "response_card"), 1)),
+        ("training={kl: 0.5}", "training", trained),
+        ("controllers={stair: {layers: [1, 2]}}", "evaluation", generates),
     ):
         words += ["--set", change]
         before = timings(results)
+        assert planned(copied_run, target, config=tuple(words[1::2])) == expected
         run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), "--target", target, *words)
         assert_ran(results, before, expected)
-        assert jobs_of(snakemake(copied_run, target, "-n", config=tuple(words[1::2]))) == {}
+        assert planned(copied_run, target, config=tuple(words[1::2])) == set()
     assert "Plain" in (results / "tables" / "continuous_summary.md").read_text()
 
 
-def test_a_changed_setting_is_seen_without_snakemakes_records(copied_run: Path) -> None:
-    shutil.rmtree(copied_run / ".snakemake")
-    results = copied_run / "results" / "smoke"
-    words = ("stair", "reproduce", "--run", str(SMOKE), "--set", "claims={small_interaction: 4.0}")
-    for target, expected in (("tables", {}), ("claims", {"claims": 1}), ("all", {"report": 1})):
-        before = timings(results)
-        run_in(copied_run, *words, "--target", target)
-        assert_ran(results, before, expected)
-
-
 def test_threads_and_cores_change_nothing(finished_run: Path) -> None:
-    words = ("-n", "--cores", "1", "--set-threads", "evaluation_shard=2", "score_condition=2", "table=2")
-    assert jobs_of(snakemake(finished_run, *words)) == {}
+    words = ("--cores", "1", "--set-threads", "evaluation_shard=2", "score_condition=2", "table=2")
+    assert planned(finished_run, *words) == set()
 
 
-def test_another_version_of_a_library_runs_nothing_and_verify_tells_it(finished_run: Path, tmp_path: Path) -> None:
+def test_another_version_of_a_library_runs_nothing_and_verify_reports_it(finished_run: Path, tmp_path: Path) -> None:
     found = tmp_path / "site" / "safetensors-99.0.dist-info"
     found.mkdir(parents=True)
     (found / "METADATA").write_text("Metadata-Version: 2.1\nName: safetensors\nVersion: 99.0\n")
-    shell = environment()
-    shell["PYTHONPATH"] = f"{found.parent}:{shell.get('PYTHONPATH', ROOT)}"
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(words, cwd=finished_run, env=shell, capture_output=True, text=True, check=True)
-
-    dry = run("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}")
-    assert jobs_of(dry) == {}
-    told = run("stair", "verify", "--run", "results/smoke").stdout
+    more = {"PYTHONPATH": f"{found.parent}:{ROOT}"}
+    assert planned(finished_run, more=more) == set()
+    told = run_in(finished_run, "stair", "verify", "--run", "results/smoke", more=more).stdout
     assert any("made with safetensors" in line and "installed is 99.0" in line for line in told.splitlines())
     assert "0 missing, 0 damaged, 0 stale" in told
 
@@ -141,9 +344,7 @@ def test_another_answer_in_a_benchmark_changes_verdicts_and_generates_nothing(co
     rows[0]["answer"] = "123456789"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     reseal(source)
-    jobs = jobs_of(snakemake(copied_run, "-n"))
-    assert (jobs["benchmark"], jobs["score_condition"]) == (1, 3)
-    assert not {"raw", "backbone"} & jobs.keys()
+    assert planned(copied_run) == BENCHMARK
 
     logs = sorted((results / "work").glob("**/log/*.log"))
     before = {path: path.read_bytes() for path in logs}

@@ -12,31 +12,27 @@ import pytest
 from stair.cli.reproduce import warm_process
 from stair.records.keys import PROTOCOL_VERSION
 from tests.docs.extend_page import put, table_steps
-from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, jobs_of, timings
+from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, planned, timings
+from tests.workflow.smoke_jobs import (
+    ALL_FIGURES,
+    ALL_TABLES,
+    ANSWERS,
+    BACKBONE,
+    BENCHMARK,
+    END,
+    ROLLOUTS,
+    SCORES,
+    TRAINING_FIGURE,
+    names,
+)
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 
-REPORTED = {"figure": 5, "comparison": 1, "claims": 1, "provenance": 1, "report": 1, "all": 1}
-SCORES = {"score_condition": 3, "score_controls": 5, "table": 12, **REPORTED, "figure": 2}
-PROTOCOL = {
-    **{"data_report": 1},  # it uses the same module's digests of files
-    **{"rollout_shard": 2, "seal_rollouts": 1, "data_card": 1, "training_sessions": 1},
-    **{"train_controller": 2, "train_lora": 1, "train_lora_stair": 1, "training_figure": 1, "diagram": 2},
-    **{"evaluation_shard": 3, "seal_evaluation": 3, "response_card": 1, "check": 1, **SCORES},
-    **dict.fromkeys(("controls_shard", "seal_controls"), 5),
-    **{"replay_design": 1, "replay_shard": 2, "seal_replay": 1, "replay_statistics": 3},
-    **{"measure_runtime": 1, "bank_cost_figure": 1, "table": 16, "figure": 5},
-}
-EMBEDDED = {
-    **{"raw": 2, "backbone": 1, "benchmark": 1, "training_pool": 1, "evaluation_sessions": 1},
-    **{"preflight_model": 1, "preflight_limits": 2},
-    **PROTOCOL,
-    **{"table": 15},  # all but the table of decoding settings
-}
-TABLES = {"table": 16, **REPORTED}
+PROTOCOL = {"data_report", *ROLLOUTS, *ANSWERS, *ALL_TABLES, *ALL_FIGURES}
+"""The cards, tables and figures use the module of the version, too."""
+EMBEDDED = {*names("raw", "math500", "training_pool"), *BENCHMARK, *BACKBONE}
 RAISED = (f"PROTOCOL_VERSION = {PROTOCOL_VERSION}", f"PROTOCOL_VERSION = {PROTOCOL_VERSION + 1}")
 COLOUR = ('"#e8a33d"', '"#e8a33e"')
-CURVES = {"training_figure": 1, "diagram": 1, "provenance": 1, "report": 1, "all": 1}
 
 
 @pytest.fixture
@@ -48,17 +44,9 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
-def jobs_with(package: Path, run: Path) -> dict[str, int]:
+def jobs_with(package: Path, run: Path) -> set[str]:
     """What would run with a copy of the code."""
-    done = subprocess.run(
-        ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}"],
-        cwd=run,
-        env=environment() | {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return jobs_of(done)
+    return planned(run, more={"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def append(file: Path, text: str) -> None:
@@ -66,7 +54,7 @@ def append(file: Path, text: str) -> None:
 
 
 def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: Path) -> None:
-    assert jobs_with(package, finished_run) == {}
+    assert jobs_with(package, finished_run) == set()
 
 
 def test_comments_and_code_that_generates_run_nothing(finished_run: Path, package: Path) -> None:
@@ -75,7 +63,7 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
         append(package / "stair" / file, "\n# A comment.\n")
     for file in ("engines/transformers/engine.py", "training/loop.py", "rollouts/stage.py"):
         append(package / "stair" / file, "\nADDED = 1\n")
-    assert jobs_with(package, finished_run) == {}
+    assert jobs_with(package, finished_run) == set()
 
 
 @pytest.mark.parametrize(
@@ -84,25 +72,24 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
         ("stair/grading/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
         ("stair/grading/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
         ("stair/grading/worker.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", TABLES),
+        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", ALL_TABLES),
+        ("stair/reporting/figures/style.py", *COLOUR, {*ALL_TABLES, *ALL_FIGURES}),
         (
-            "stair/reporting/figures/style.py",
-            *COLOUR,
-            TABLES | {"training_figure": 1, "bank_cost_figure": 1, "diagram": 2},
+            *("stair/reporting/figures/training.py", "Updates", "Update"),
+            {TRAINING_FIGURE, "diagram training_scope", *END},
         ),
-        ("stair/reporting/figures/training.py", "Updates", "Update", CURVES),
-        ("stair/reporting/report/page.html.jinja", "Time and cost", "Cost and time", {"report": 1, "all": 1}),
-        ("stair/reporting/report/style.css", "1.7rem", "1.8rem", {"report": 1, "all": 1}),
-        ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report": 1, "provenance": 1, "report": 1, "all": 1}),
-        ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card": 1, "provenance": 1, "report": 1, "all": 1}),
-        ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card": 1, "provenance": 1, "report": 1, "all": 1}),
+        ("stair/reporting/report/page.html.jinja", "Time and cost", "Cost and time", {"report"}),
+        ("stair/reporting/report/style.css", "1.7rem", "1.8rem", {"report"}),
+        ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report", *END}),
+        ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card", *END}),
+        ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card", *END}),
         ("stair/records/keys.py", *RAISED, PROTOCOL),
-        ("stair/graph/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
+        ("stair/tiny/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
 )
 def test_a_change_of_code(
-    finished_run: Path, package: Path, file: str, before: str, after: str, expected: dict[str, int]
+    finished_run: Path, package: Path, file: str, before: str, after: str, expected: set[str]
 ) -> None:
     path = package / file
     text = path.read_text()
@@ -122,14 +109,12 @@ def run_with(package: Path, folder: Path, *words: str) -> None:
 def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Path) -> None:
     """One change after another, in one folder: a comment in the engine, a table's layout, a colour, the protocol's version."""
     results = copied_run / "results" / "smoke"
-    rollouts = {rule: PROTOCOL[rule] for rule in ("rollout_shard", "seal_rollouts", "data_card")}
+    rollouts = {*names("rollout_shard", "0", "1"), "seal_rollouts", "data_card"}
+    tables = {name for name in ALL_TABLES if name.startswith("table ")}
     for file, before, after, target, expected in (
-        ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", {}),
-        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", "tables", {"table": 16}),
-        (
-            *("stair/reporting/figures/style.py", *COLOUR, "figures"),
-            {"figure": 5, "training_figure": 1, "bank_cost_figure": 1, "diagram": 2},
-        ),
+        ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", set()),
+        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", "tables", tables),
+        ("stair/reporting/figures/style.py", *COLOUR, "figures", ALL_FIGURES),
         ("stair/records/keys.py", *RAISED, "rollouts", rollouts),
     ):
         path, ended = package / file, timings(results)
@@ -159,5 +144,4 @@ def test_the_table_of_the_page_is_made_and_nothing_is_generated_or_scored(finish
     """The steps of docs/extend.md on a finished run."""
     for step in table_steps():
         put(step, package)
-    laid_out = {"training_figure": 1, "diagram": 2, "bank_cost_figure": 1}
-    assert jobs_with(package, finished_run) == {**laid_out, **TABLES, "table": 17}
+    assert jobs_with(package, finished_run) == {"table always_solved", *ALL_TABLES, *ALL_FIGURES}

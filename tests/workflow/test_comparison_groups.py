@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.sealed import reseal
-from tests.workflow.conftest import run_in
-from tests.workflow.test_verify import changed_settings
+from tests.workflow.conftest import SMOKE, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 RUN = ("--run", "results/smoke")
@@ -37,7 +36,8 @@ def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path
     assert "set evaluation.allow_mixed_engines" in line
     assert not list(work.glob("log/*")), "nothing was generated before"
 
-    changed_settings(copied_run, {"evaluation": {"allow_mixed_engines": True}})
+    configure = ("stair", "config", "--run", str(SMOKE), "--write", "--set")
+    run_in(copied_run, *configure, "evaluation={allow_mixed_engines: true}")
     run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native")
     run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native", "--seal")
     told = run_in(copied_run, "stair", "check", *RUN).stdout
@@ -48,7 +48,7 @@ def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path
         assert "conditions come from unequal engines" in text
         assert "Another GPU" in text
 
-    changed_settings(copied_run, {"evaluation": {"allow_mixed_engines": False}})
+    run_in(copied_run, *configure, "evaluation={allow_mixed_engines: false}")
     failed = run_in(copied_run, "stair", "check", *RUN, check=False)
     assert failed.returncode != 0
     assert "one engine for the comparison" in failed.stderr

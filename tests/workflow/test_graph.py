@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +14,46 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from stair.jobs.start_command import config_words
 from stair.records.seeds import seed_of
-from tests.workflow.conftest import RESULTS, ROOT, SMOKE, contents, jobs_of, run_in, snakemake
+from tests.workflow.conftest import (
+    RESULTS,
+    ROOT,
+    SMOKE,
+    assert_ran,
+    contents,
+    jobs_of,
+    planned,
+    run_in,
+    snakemake,
+    timings,
+)
+from tests.workflow.smoke_jobs import (
+    ANSWERS,
+    BACKBONE,
+    BENCHMARK,
+    CHECKED,
+    END,
+    LORA,
+    MAIN_TABLES,
+    MEASURED_REPLAY,
+    MODEL,
+    NATIVE,
+    POOL,
+    PREFLIGHT,
+    REPLAY,
+    REPORTED,
+    ROLLOUTS,
+    ROW_FIGURES,
+    RUNTIME,
+    SCHEDULE,
+    SESSIONS,
+    STAIR_CONTROLLER,
+    T1_TABLES,
+    TEXT,
+    controlled,
+    names,
+)
 
 pytestmark = pytest.mark.xdist_group("workflow")
 
@@ -26,43 +68,156 @@ def test_one_command_makes_the_main_table(finished_run: Path) -> None:
 
 
 def test_a_second_start_has_nothing_to_do(finished_run: Path) -> None:
-    assert jobs_of(snakemake(finished_run, "-n")) == {}
+    assert planned(finished_run) == set()
 
 
-def test_a_deleted_output_is_made_again_with_what_depends_on_it(copied_run: Path) -> None:
+def test_a_copy_elsewhere_with_kept_times_has_nothing_to_do(finished_run: Path, tmp_path: Path) -> None:
+    """Snakemake's records lie in the run's folder and have relative names."""
+    shutil.copytree(finished_run / "results" / "smoke", tmp_path / "copies" / "smoke", symlinks=True)
+    assert planned(tmp_path, config=("results=copies",)) == set()
+
+
+@pytest.fixture(scope="module")
+def project(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the finished run, in which a file is missing for a while."""
+    folder = tmp_path_factory.mktemp("files") / "run"
+    shutil.copytree(finished_run, folder, symlinks=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("raw/math500.jsonl", set()),  # made only where another job needs it
+        # Data and models.
+        ("backbones/M/model.safetensors", BACKBONE),
+        ("data/benchmarks/math500.parquet", BENCHMARK),
+        ("data/training/M.parquet", POOL),
+        ("data/training/M.cleaning.json", POOL),
+        ("data/report.json", {"data_report", *END}),
+        ("preflight/M.json", PREFLIGHT),
+        ("preflight/limits/M/training_pool.json", {"preflight_limits training_pool", *ROLLOUTS}),
+        ("preflight/limits/M/math500.json", {"preflight_limits math500", *ANSWERS}),
+        # Training.
+        ("rollouts/M.parquet", ROLLOUTS),
+        ("rollouts/M.README.md", {"data_card", *END}),
+        ("sessions/training/M.parquet", SESSIONS),
+        ("sessions/dropped/M.csv", SESSIONS),
+        ("controllers/M/stair/curve.csv", STAIR_CONTROLLER),
+        ("controllers/M/lora/adapter_model.safetensors", LORA),
+        # Responses and scores.
+        ("sessions/evaluation/math500.parquet", SCHEDULE),
+        ("responses/M/math500/native.parquet", NATIVE),
+        ("responses/M/math500/shared_t1/bank_free.parquet", controlled("bank_free")),
+        ("responses/M.README.md", {"response_card", *END}),
+        (
+            "evaluation/M/math500/native.parquet",
+            {"score_condition native", *MAIN_TABLES, *ROW_FIGURES, *TEXT},
+        ),
+        (
+            "evaluation/M/math500/stair.parquet",
+            {"score_condition stair", "figure overview", *(MAIN_TABLES - {"table native_accuracy"}), *TEXT},
+        ),
+        (
+            "shared_t1/M/math500/bank_free.parquet",
+            {"score_controls bank_free", *(T1_TABLES - {"table bank_prefix_accuracy"}), *REPORTED},
+        ),
+        # The studies.
+        ("replay/M/problems.parquet", REPLAY),
+        ("replay/M/cells.parquet", MEASURED_REPLAY),
+        (
+            "replay/M/attention.parquet",
+            {"replay_statistics attention", *names("figure", "historical_computation", "attention"), *TEXT},
+        ),
+        ("runtime/M.csv", RUNTIME),
+        # Checks, tables, figures, summaries.
+        ("checks.csv", CHECKED),
+        ("tables/intervals.html", {"table intervals", *REPORTED}),
+        ("tables/continuous_summary.md", {"table continuous_summary", *TEXT}),
+        ("figures/overview.png", {"figure overview", *REPORTED}),
+        ("figures/method.pdf", {"diagram method", *END}),
+        ("comparison.md", {"comparison", *END}),
+        ("claims.csv", {"claims", *END}),
+        ("provenance.json", END),
+        ("report.html", {"report"}),
+    ],
+)
+def test_a_deleted_file_is_made_again_with_exactly_its_dependents(
+    project: Path, tmp_path: Path, file: str, expected: set[str]
+) -> None:
+    path = project / "results" / "smoke" / re.sub(r"\bM\b", MODEL, file)
+    path.rename(tmp_path / "away")
+    try:
+        assert planned(project) == expected
+    finally:
+        (tmp_path / "away").rename(path)
+
+
+def test_a_deleted_output_is_made_again_to_the_same_bytes(copied_run: Path) -> None:
     results = copied_run / "results" / "smoke"
     before = contents(results, *RESULTS)
-    native = results / "responses" / "qwen3-4b-instruct" / "math500" / "native.parquet"
-    native.unlink()
-    expected = {
-        "seal_evaluation": 1,
-        "response_card": 1,
-        "check": 1,
-        "score_condition": 1,
-        "replay_design": 1,
-        "replay_shard": 2,
-        "seal_replay": 1,
-        "replay_statistics": 3,
-        "measure_runtime": 1,
-        "bank_cost_figure": 1,
-        "table": 14,
-        "figure": 5,
-        "comparison": 1,
-        "claims": 1,
-        "provenance": 1,
-        "report": 1,
-        "all": 1,
-    }
-    assert jobs_of(snakemake(copied_run, "-n")) == expected
+    (results / "responses" / MODEL / "math500" / "native.parquet").unlink()
     snakemake(copied_run)
     assert contents(results, *RESULTS) == before
 
 
+def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_run: Path) -> None:
+    """The seal is missing, as after a kill; the logs have all responses."""
+    results = copied_run / "results" / "smoke"
+    rollouts, work = results / f"rollouts/{MODEL}.parquet", results / f"work/rollouts/{MODEL}"
+    before, logs = rollouts.read_bytes(), contents(work, "log/*.log")
+    rollouts.unlink()
+    started = timings(results)
+    words = ("--target", "rollouts", "--set", "rollouts={shards: 3}")
+    run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), *words)
+    assert_ran(results, started, {*names("rollout_shard", "0", "1", "2"), "seal_rollouts", "data_card"})
+    assert rollouts.read_bytes() == before and contents(work, "log/*.log") == logs
+
+
+def test_a_touched_model_file_runs_nothing_and_a_changed_one_all_that_uses_the_model(tmp_path: Path) -> None:
+    """The weights are too large for Snakemake to compare them by content."""
+    shutil.copytree(ROOT / "backbones" / "tiny-qwen3-4b", tmp_path / "model")
+    words = (f"models={{{MODEL}: {{tiny: null, path: model}}}}",)
+    snakemake(tmp_path, "preflight", config=words)
+    for file in (tmp_path / "model").iterdir():
+        file.touch()
+    assert planned(tmp_path, "preflight", config=words) == set()
+    with open(tmp_path / "model" / "model.safetensors", "ab") as file:
+        file.write(b"\0")
+    checked = {"preflight_model", *names("preflight_limits", "training_pool", "math500")}
+    assert planned(tmp_path, "preflight", config=words) == checked
+
+
+@pytest.mark.parametrize("folder", ["a run", "it's", "$HOME", "a;b", "a#b", "{x}", "übung", 'a"b`c&|*?(d)'])
+def test_a_results_folder_of_any_name_works(tmp_path: Path, folder: str) -> None:
+    results = tmp_path / folder
+    words = ("--run", str(SMOKE), "--set", f"results={json.dumps(str(results))}")
+    run_in(tmp_path, "stair", "reproduce", *words, "--target", "data")
+    assert (results / "smoke" / "data" / "report.md").is_file()
+    assert planned(tmp_path, "data", config=tuple(config_words({"results": str(results)}))) == set()
+    (results / "smoke" / "data" / "report.md").unlink()
+    run_in(tmp_path, "stair", "data", "--report", "--run", str(results / "smoke"))
+    assert (results / "smoke" / "data" / "report.md").is_file()
+    assert {path.name for path in tmp_path.iterdir()} - {".snakemake"} == {folder}
+
+
+def test_a_truncated_file_with_its_time_ends_the_run_with_one_line(copied_run: Path) -> None:
+    """Snakemake compares times and takes it for unchanged."""
+    path = copied_run / "results" / "smoke" / "evaluation" / MODEL / "math500" / "stair.parquet"
+    times = path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes()[:-100])
+    os.utime(path, ns=(times, times))
+    done = run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), check=False)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if "stair.parquet" in line]
+    assert line.startswith("stair: error: ") and f"evaluation/{MODEL}/math500/stair.parquet" in line
+    assert "does not match its sealed checksum" in line
+
+
 def test_a_table_runs_again_when_rows_that_it_shows_change(copied_run: Path) -> None:
-    rows = copied_run / "results/smoke/evaluation/qwen3-4b-instruct/math500/stair.parquet"
+    rows = copied_run / "results/smoke/evaluation" / MODEL / "math500/stair.parquet"
     pq.write_table(pq.read_table(rows), rows, compression="gzip")
-    expected = {"table": 7, "figure": 1, "comparison": 1, "claims": 1, "provenance": 1, "report": 1, "all": 1}
-    assert jobs_of(snakemake(copied_run, "-n")) == expected, "native_accuracy shows Vanilla and Native"
+    assert planned(copied_run) == {"figure overview", *(MAIN_TABLES - {"table native_accuracy"}), *TEXT}
 
 
 def test_a_stage_runs_by_name(copied_run: Path) -> None:
@@ -73,11 +228,13 @@ def test_a_stage_runs_by_name(copied_run: Path) -> None:
 
 
 def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
-    rows = "results/smoke/responses/qwen3-4b-instruct/math500/vanilla.parquet"
+    """A target is named relative to the run's folder."""
+    rows = f"responses/{MODEL}/math500/vanilla.parquet"
     snakemake(copied_run, rows, config=("evaluation={seed: other}",))
-    resolved = yaml.safe_load((copied_run / "results" / "smoke" / "config.resolved.yaml").read_text())
+    results = copied_run / "results" / "smoke"
+    resolved = yaml.safe_load((results / "config.resolved.yaml").read_text())
     assert resolved["evaluation"]["seed"] == "other"
-    for row in pq.read_table(copied_run / rows).to_pylist():
+    for row in pq.read_table(results / rows).to_pylist():
         assert row["seed"] == seed_of("other", "math500", row["problem_id"], row["sample"])
 
 

@@ -11,24 +11,25 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.graph.run import Run
 from stair.planning.calibration import Calibration, calibrate
 from stair.planning.decidable import decidable
 from stair.planning.jobs import planned_jobs
 from stair.planning.work import CostModel
+from stair.workflow.run import Run
+from tests.listed import listed
 from tests.workflow.conftest import SMOKE, run_in
 
 
 def seconds_by_rule(run: Run, learned: Calibration) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
-    for job in planned_jobs(CostModel(run, learned.tokens), learned.factor):
+    for job in planned_jobs(CostModel(run, learned.tokens), listed("smoke"), learned.factor):
         found[job.rule] += job.seconds
     return found
 
 
 def test_a_calibrated_plan_meets_the_runs_seconds_and_scales(finished_run: Path) -> None:
     folder = finished_run / "results" / "smoke"
-    learned = calibrate(folder)
+    learned = calibrate(folder, listed("smoke"))
     config, paths = load_run(folder), RunPaths(folder)
     planned = seconds_by_rule(Run(config, paths), learned)
     measured: dict[str, float] = defaultdict(float)
@@ -67,4 +68,4 @@ def test_an_unfinished_run_is_refused(tmp_path: Path, finished_run: Path) -> Non
     folder.mkdir()
     (folder / "config.resolved.yaml").write_bytes((finished_run / "results/smoke/config.resolved.yaml").read_bytes())
     with pytest.raises(ValueError, match="--calibrate needs a finished run"):
-        calibrate(folder)
+        calibrate(folder, listed("smoke"))

@@ -10,11 +10,11 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.graph.artifacts import Artifacts
-from stair.graph.recorded_origin import name_in_run
 from stair.planning.calibration import calibrate
 from stair.records.keys import digest_of, file_digest
-from stair.records.manifest import package_versions
+from stair.records.manifest import manifest_files, package_versions
+from stair.workflow.provenance import provenance
+from tests.listed import listed
 from tests.workflow.conftest import run_in
 
 pytestmark = pytest.mark.xdist_group("workflow")
@@ -23,24 +23,24 @@ MODEL = "qwen3-4b-instruct"
 
 def test_the_run_in_one_file(finished_run: Path) -> None:
     folder = finished_run / "results" / "smoke"
-    config, paths = load_run(folder), RunPaths(folder)
+    config = load_run(folder)
     told = json.loads((folder / "provenance.json").read_text())
     assert (told["run"], told["configuration"]) == ("smoke", digest_of(config.model_dump(mode="json")))
 
-    own = ("provenance", "report")
-    artifacts = [artifact for artifact in Artifacts(config, paths).all if artifact.output.name not in own]
-    files = {name_in_run(file, paths): file_digest(file) for artifact in artifacts for file in artifact.files}
+    own = [folder / f"{name}.manifest.json" for name in ("provenance.json", "report.html")]
+    manifests = [path for path in manifest_files(folder) if path not in own]
+    recorded = [json.loads(path.read_text()) for path in manifests]
+    files = {name: digest for manifest in recorded for name, digest in manifest["files"].items()}
     assert {name: digest for output in told["outputs"].values() for name, digest in output["files"].items()} == files
-
-    assert told["versions"] == [{"outputs": len(artifacts), "versions": package_versions()}]
+    assert {name: file_digest(folder / name) for name in files} == files
+    assert "figures/overview.png" in files and f"controllers/{MODEL}/stair" in told["outputs"]
+    assert told["versions"] == [{"outputs": len(manifests), "versions": package_versions()}]
     assert [set(found) for found in told["hardware"]] == [{"outputs", "machine"}]
     assert told["hardware"][0]["machine"]["cores"] > 0
     assert told["seeds"]["evaluation.seed"] == "evaluation"
     assert told["seeds"]["controllers.stair.seed"] == "first"
-    contents = json.loads((folder / f"rollouts/{MODEL}.parquet.manifest.json").read_text())["settings"][
-        "model_revision"
-    ]
-    assert set(told["models"][MODEL]["contents"]) == {contents}
+    revision = json.loads((folder / f"preflight/{MODEL}.json").read_text())["model_revision"]
+    assert set(told["models"][MODEL]["contents"]) == {revision}
     assert told["data_sets"]["math500"]["sha256"] == file_digest(folder / "raw/math500.jsonl")
 
     generated = told["costs"]["generated"]
@@ -59,7 +59,7 @@ def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
     words = ("stair", "provenance", "--run", "results/smoke")
     run_in(copied_run, *words)  # again, because the report was made after it
     rules = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
-    before = calibrate(folder).measured_seconds["evaluation_shard", MODEL]
+    before = calibrate(folder, listed("smoke")).measured_seconds["evaluation_shard", MODEL]
     progress = folder / f"work/progress/evaluation.{MODEL}.math500.native.0.json"
     told = json.loads(progress.read_text())
     assert (told["earlier_attempts"], told["earlier_seconds"]) == (0, 0.0)
@@ -69,22 +69,23 @@ def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
     cost = rules["evaluation_shard"]
     expected = {"earlier_attempts": 2, "earlier_seconds": 1000.0, "seconds": pytest.approx(cost["seconds"] + 1000.0)}
     assert now == rules | {"evaluation_shard": cost | expected}
-    assert calibrate(folder).measured_seconds["evaluation_shard", MODEL] == pytest.approx(before + 1000.0)
+    assert calibrate(folder, listed("smoke")).measured_seconds["evaluation_shard", MODEL] == pytest.approx(
+        before + 1000.0
+    )
 
 
-def test_what_is_not_there_stands_with_null(copied_run: Path) -> None:
+def test_an_output_without_a_sound_manifest_is_null(copied_run: Path) -> None:
     folder = copied_run / "results" / "smoke"
     (folder / f"rollouts/{MODEL}.parquet.manifest.json").unlink()
     (folder / "checks.csv.manifest.json").write_text("[]")
-    run_in(copied_run, "stair", "provenance", "--run", "results/smoke")
-    outputs = json.loads((folder / "provenance.json").read_text())["outputs"]
-    assert [name for name, output in outputs.items() if output is None] == [f"rollouts/{MODEL}.parquet", "checks.csv"]
+    outputs = provenance(load_run(folder), RunPaths(folder))["outputs"]
+    assert {name for name, output in outputs.items() if output is None} == {f"rollouts/{MODEL}.parquet", "checks.csv"}
 
 
 @pytest.mark.parametrize("damage", [False, True])
 def test_an_output_that_is_made_again_tells_of_this_time(copied_run: Path, damage: bool) -> None:
     folder = copied_run / "results" / "smoke"
-    path = folder / "tables/intervals.manifest.json"
+    path = folder / "tables/intervals.csv.manifest.json"
     sound = json.loads(path.read_text())
     before = sound | {"sealed": "2020-01-01T00:00:00Z", "source": "0" * 64, "versions": {"torch": "1.0"}}
     path.write_text("{" if damage else json.dumps(before))

@@ -52,7 +52,7 @@ def test_the_page_has_everything_and_loads_nothing(finished_run: Path) -> None:
     assert not page.tags & {"script", "link", "iframe", "object"}
     assert all(source.startswith("data:image/png;base64,") for source in page.loaded)
     assert not re.search(r"url\(|@import", text)
-    parts = shown(config, paths)
+    parts = shown(config)
     assert len(page.loaded) == sum(each.kind == "figure" for each in parts) > 5
     assert [name for name in page.ids if name.startswith(("table-", "figure-"))] == [each.anchor for each in parts]
     assert len(page.ids) == len(set(page.ids))
@@ -80,7 +80,7 @@ def test_the_paper_is_one_pdf_and_the_same_bytes(copied_run: Path) -> None:
     folder = copied_run / "results/smoke"
     config, paths = load_run(folder), RunPaths(folder)
     done = run_in(copied_run, "stair", "paper", "--run", "results/smoke")
-    count = sum(each.in_paper for each in shown(config, paths))
+    count = sum(each.in_paper for each in shown(config))
     assert done.stdout == f"results/smoke/paper.pdf: {count} tables and figures\n"
     before = (folder / "paper.pdf").read_bytes()
     assert before.startswith(b"%PDF-") and b"/CreationDate" not in before

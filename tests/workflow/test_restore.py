@@ -1,4 +1,4 @@
-"""An archive's outputs in place of computing them: whole, equal, recorded, and left alone by the graph."""
+"""An archive's outputs in place of computing them: whole, equal, recorded, and left alone by Snakemake."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from pathlib import Path
 
 import pytest
 
+from stair.workflow.archive import MADE_AGAIN
 from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
 MODEL = "qwen3-4b-instruct"
-CONTROLLER = f"controllers/{MODEL}/stair/controller.safetensors"
+CONTROLLER = f"controllers/{MODEL}/stair"
+WEIGHTS = f"{CONTROLLER}/controller.safetensors"
 PLACE = f"responses/{MODEL}/math500"
-GENERATING = {
-    *("backbone", "rollout_shard", "seal_rollouts", "evaluation_shard", "training_pool", "training_sessions"),
-    *("data_card", "data_report", "preflight_model", "replay_shard", "seal_replay"),
-}
 
 
-def published(finished_run: Path, folder: Path, *parts: str) -> Path:
-    """An archive of some folders of the finished run."""
-    archive = folder / "archive"
-    for part in parts:
-        shutil.copytree(finished_run / "results/smoke" / part, archive / part)
-    return archive
+def whole(finished_run: Path, folder: Path) -> Path:
+    """The finished run without its work: an archive with responses and training data."""
+    shutil.copytree(finished_run / "results/smoke", folder, ignore=shutil.ignore_patterns("work", "logs", "states"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `stair export` writes: controllers and scored rows, without what they were made from. Not to be changed."""
+    folder = tmp_path_factory.mktemp("archive") / "exported"
+    run_in(finished_run, "stair", "export", "--run", "results/smoke", "--out", str(folder))
+    return folder
 
 
 def fresh(folder: Path, *changes: str) -> Path:
@@ -43,115 +47,133 @@ def would_run(folder: Path, *changes: str) -> dict[str, int]:
     return jobs_of(run_in(folder, *words))
 
 
-def test_controllers_and_responses_are_restored_and_nothing_is_generated(finished_run: Path, tmp_path: Path) -> None:
-    archive = published(finished_run, tmp_path, "controllers", "responses", "replay", "runtime")
-    shutil.rmtree(archive / f"replay/{MODEL}/states")
+def reasons(folder: Path, archive: Path) -> dict[str, str]:
+    """The reasons against restoring an archive's outputs, by their names."""
+    done = run_in(folder, "stair", "restore", str(archive), "--run", "results/smoke", check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    rejected = (line for line in done.stdout.splitlines() if line.startswith("not restored: "))
+    return dict(line.removeprefix("not restored: ").split(": ", 1) for line in rejected)
+
+
+def test_a_whole_run_is_restored_and_nothing_is_generated(finished_run: Path, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "archive.tar.gz", "w:gz") as packed:
-        packed.add(archive, "stair-smoke")
+        packed.add(whole(finished_run, tmp_path / "archive"), "stair-smoke")
     results = fresh(tmp_path)
     done = run_in(tmp_path, "stair", "restore", "archive.tar.gz", "--run", "results/smoke")
-    lines = done.stdout.splitlines()
-    assert lines[-1].startswith("18 restored, 0 not restored")
-    (line,) = [line for line in lines if CONTROLLER in line]
-    assert f"the contents of the model {MODEL} were not compared" in line
-    assert (
-        f"rollouts/{MODEL}.parquet" in line
-        and "inputs not compared, as they exist neither here nor in the archive" in line
-    )
-
-    assert not GENERATING & would_run(tmp_path).keys()
+    assert f"restored: {CONTROLLER}\n" in done.stdout
+    assert done.stdout.endswith(", 0 not restored\n")
+    assert would_run(tmp_path).keys() <= {*MADE_AGAIN, "all"}
     run_in(tmp_path, "stair", "reproduce", "--run", str(SMOKE))
     original = finished_run / "results/smoke"
-    patterns = ("responses/**/*.parquet", f"{Path(CONTROLLER).parent}/*.*s*", "tables/*.csv", "evaluation/**/*.parquet")
+    patterns = ("responses/**/*.parquet", f"{CONTROLLER}/*.*s*", "tables/*.csv", "evaluation/**/*.parquet")
     same = contents(original, *patterns)
-    found = contents(results, *patterns)
-    # The text's numbers of training data are gaps, because the data was not in the archive.
-    compared = [name for name in same if "manifest" not in name and name != "tables/in_text.csv"]
-    assert {name: found[name] for name in compared} == {name: same[name] for name in compared}
-    for name in (f"{Path(CONTROLLER).parent}/manifest.json", f"{PLACE}/stair.parquet.manifest.json"):
-        assert json.loads((results / name).read_text())["restored_from"] == "archive.tar.gz"
-    for name in ("rollouts", "backbones", "work/evaluation", "work/rollouts", "sessions/training", "data/training"):
-        assert not (results / name).exists(), name
+    same.pop(f"{CONTROLLER}/manifest.json")  # it names the archive
+    assert contents(results, *patterns) | same == contents(results, *patterns)
+    for name in (f"{CONTROLLER}/manifest.json", f"{PLACE}/stair.parquet.manifest.json"):
+        assert json.loads((results / name).read_text())["copied_from"] == "archive.tar.gz"
+    assert not (results / "work/evaluation").exists() and not (results / "work/rollouts").exists()
     assert would_run(tmp_path) == {}
-    told = run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
-    assert "0 missing, 0 damaged, 0 stale" in told
-    assert "restored from an archive, without all of its inputs" in told
+    assert "0 missing, 0 damaged, 0 stale" in run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
+    assert "outputs were copied from an archive or another run" in (results / "report.html").read_text()
 
-    # A change of mind makes the graph what it is without an archive, as far as it reaches.
+    # A changed setting runs its dependents, as without an archive.
     jobs = would_run(tmp_path, "training={kl: 0.5}")
-    assert {"backbone", "rollout_shard", "seal_rollouts", "training_sessions", "train_controller"} <= jobs.keys()
-    changed = f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}"
-    jobs = would_run(tmp_path, changed)
-    assert (jobs["evaluation_shard"], jobs["seal_evaluation"], jobs["backbone"]) == (3, 3, 1)
-    assert "rollout_shard" not in jobs, "restored controllers are copied, once the model is there to be compared"
+    assert {"train_controller", "evaluation_shard"} <= jobs.keys() and "rollout_shard" not in jobs
+    jobs = would_run(tmp_path, f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}")
+    assert (jobs["evaluation_shard"], jobs["seal_evaluation"]) == (3, 3) and "train_controller" not in jobs
 
 
-def test_a_controller_alone_lets_responses_be_generated_with_it(finished_run: Path, tmp_path: Path) -> None:
-    archive = published(finished_run, tmp_path, "controllers", "backbones")
-    fresh(tmp_path)
+def test_responses_are_generated_with_restored_controllers(exported: Path, finished_run: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "archive.zip", "w") as packed:
-        for path in archive.rglob("*.*"):
-            packed.write(path, path.relative_to(archive))
-    run_in(tmp_path, "stair", "restore", "archive.zip", "--run", "results/smoke")
-    jobs = would_run(tmp_path)
-    assert jobs["evaluation_shard"] == 3
-    assert (jobs["train_controller"], jobs["backbone"]) == (2, 1), "both put in place what was restored"
-    assert jobs["preflight_model"] == 1
-    assert not {"rollout_shard", "training_pool", "training_sessions", "data_card"} & jobs.keys()
+        for path in filter(Path.is_file, exported.rglob("*")):
+            packed.write(path, path.relative_to(exported))
+    change = "evaluation={seed: other}"
+    results = fresh(tmp_path, change)
+    done = run_in(tmp_path, "stair", "restore", "archive.zip", "--run", "results/smoke", check=False)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith(f"restored: {CONTROLLER};")]
+    absent = (f"rollouts/{MODEL}.parquet", f"preflight/{MODEL}.json")
+    assert "inputs not compared, as they exist neither here nor in the archive" in line
+    assert all(name in line for name in absent)
+
+    run_in(tmp_path, "stair", "reproduce", "--run", str(SMOKE), "--set", change, "--target", "evaluation")
+    assert (results / PLACE / "stair.parquet").is_file()
+    assert contents(results, f"{CONTROLLER}/*.s*") == contents(finished_run / "results/smoke", f"{CONTROLLER}/*.s*")
+    assert json.loads((results / CONTROLLER / "manifest.json").read_text())["copied_from"] == "archive.zip"
+    for name in ("rollouts", "sessions/training", "work/rollouts", "work/training", f"data/training/{MODEL}.json"):
+        assert not (results / name).exists(), name
 
 
-def test_what_is_here_and_sound_stays(copied_run: Path, finished_run: Path, tmp_path: Path) -> None:
+def test_another_model_trains_restored_controllers_again(exported: Path, tmp_path: Path) -> None:
+    """The model is not here when a controller is restored. Its check shows later whether it is the same."""
+    results = fresh(tmp_path)
+    run_in(tmp_path, "stair", "restore", str(exported), "--run", "results/smoke")
+    assert would_run(tmp_path).keys() <= {*MADE_AGAIN, "all"}
+    other = results / f"preflight/{MODEL}.json"
+    other.parent.mkdir()
+    other.write_text("{}")
+    assert {"train_controller", "rollout_shard", "evaluation_shard"} <= would_run(tmp_path).keys()
+
+
+def test_valid_outputs_are_kept(copied_run: Path, finished_run: Path) -> None:
     done = run_in(copied_run, "stair", "restore", str(finished_run / "results/smoke"), "--run", "results/smoke")
-    assert "0 restored, 0 not restored" in done.stdout
-    assert not (copied_run / "results/smoke/restored").exists()
+    assert done.stdout.endswith("\n0 restored, 0 not restored\n")
     assert would_run(copied_run) == {}
+
+
+def test_a_damaged_output_is_restored(copied_run: Path, exported: Path) -> None:
+    weights = copied_run / "results/smoke" / WEIGHTS
+    sound = weights.read_bytes()
+    weights.write_bytes(sound[:-1] + b"?")
+    done = run_in(copied_run, "stair", "restore", str(exported), "--run", "results/smoke")
+    assert f"restored: {CONTROLLER}\n" in done.stdout and ", 0 not restored\n" in done.stdout
+    assert weights.read_bytes() == sound
+    assert would_run(copied_run) == {}, "Snakemake compares its content with the recorded checksum"
 
 
 def change_json(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_what_does_not_fit_is_not_taken_and_told_why(finished_run: Path, tmp_path: Path) -> None:
-    archive = published(finished_run, tmp_path, "controllers", "responses", "data", "sessions", "rollouts")
-    weights = archive / CONTROLLER
+def test_faulty_outputs_are_rejected_with_the_reason(finished_run: Path, tmp_path: Path) -> None:
+    archive = whole(finished_run, tmp_path / "archive")
+    weights = archive / WEIGHTS
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     (archive / f"{PLACE}/vanilla.parquet.manifest.json").write_text("{")
     shutil.copy(archive / f"{PLACE}/native.parquet", archive / f"{PLACE}/stair.parquet")
     rollouts = archive / f"rollouts/{MODEL}.parquet.manifest.json"
-    origin = json.loads(rollouts.read_text())["origin"]
-    change_json(rollouts, origin=origin | {"inputs": dict.fromkeys(origin["inputs"], "0" * 64)})
+    inputs = json.loads(rollouts.read_text())["inputs"]
+    change_json(rollouts, inputs=dict.fromkeys(inputs, "0" * 64))
     fresh(tmp_path)
-    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke", check=False)
-    assert done.returncode == 1
-    reasons = dict(
-        line.removeprefix("not restored: ").split(": ", 1)
-        for line in done.stdout.splitlines()
-        if "not restored: " in line
-    )
-    assert "controller.safetensors does not match its sealed checksum" in reasons[CONTROLLER]
-    assert "its manifest cannot be read" in reasons[f"{PLACE}/vanilla.parquet"]
-    assert f"{PLACE}/vanilla.parquet exists neither here nor in the archive" in reasons[f"{PLACE}/native.parquet"]
-    assert "stair.parquet does not match its sealed checksum" in reasons[f"{PLACE}/stair.parquet"]
-    assert f"made from another data/training/{MODEL}.parquet than the archive's" in reasons[f"rollouts/{MODEL}.parquet"]
-    assert "Traceback" not in done.stderr
+    found = reasons(tmp_path, archive)
+    assert found[CONTROLLER] == f"{WEIGHTS} does not match its sealed checksum"
+    assert found[f"{PLACE}/vanilla.parquet"] == "its manifest cannot be read (ValueError)"
+    assert f"{PLACE}/vanilla.parquet exists neither here nor in the archive" in found[f"{PLACE}/native.parquet"]
+    assert found[f"{PLACE}/stair.parquet"] == f"{PLACE}/stair.parquet does not match its sealed checksum"
+    assert f"made from another data/training/{MODEL}.parquet than the archive's" in found[f"rollouts/{MODEL}.parquet"]
+
+
+def test_a_folder_of_controllers_alone_is_rejected(finished_run: Path, tmp_path: Path) -> None:
+    """Their training data would be made, and they would be trained again."""
+    shutil.copytree(finished_run / "results/smoke/controllers", tmp_path / "archive/controllers")
+    fresh(tmp_path)
+    reason = f"its input data/training/{MODEL}.parquet exists neither here nor in the archive"
+    assert reasons(tmp_path, tmp_path / "archive")[CONTROLLER] == reason
 
 
 @pytest.mark.parametrize(
     ("change", "name", "reason"),
     [
         ("training={kl: 0.5}", CONTROLLER, "made under other settings: training.kl was 1.0, is 0.5"),
-        ("evaluation={seed: other}", f"{PLACE}/vanilla.parquet", "made under other settings: evaluation.seed was"),
+        ("rollouts={seed: other}", CONTROLLER, f"rollouts/{MODEL}.parquet, behind it: made under other settings"),
+        ("evaluation={seed: other}", f"evaluation/{MODEL}/math500/vanilla.parquet", "evaluation.seed was"),
     ],
 )
-def test_other_settings_are_refused(finished_run: Path, tmp_path: Path, change: str, name: str, reason: str) -> None:
-    published(finished_run, tmp_path, "controllers", "responses")
+def test_other_settings_are_refused(exported: Path, tmp_path: Path, change: str, name: str, reason: str) -> None:
     fresh(tmp_path, change)
-    done = run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke", check=False)
-    assert done.returncode == 1
-    assert f"not restored: {name}: {reason}" in done.stdout
+    assert reason in reasons(tmp_path, exported)[name]
 
 
-def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path) -> None:
+def test_an_archive_that_is_none_is_one_line(tmp_path: Path) -> None:
     fresh(tmp_path)
     (tmp_path / "text.tar.gz").write_text("no archive")
     (tmp_path / "empty").mkdir()
@@ -179,19 +201,3 @@ def test_an_archive_that_is_none_is_one_line(finished_run: Path, tmp_path: Path)
     run = tmp_path / "results/smoke"
     left = sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
     assert left == ["config.resolved.yaml", "work/start.json"]
-
-
-def test_a_restored_output_that_fits_no_more_is_said_so_by_its_job(finished_run: Path, tmp_path: Path) -> None:
-    published(finished_run, tmp_path, "responses", "controllers")
-    results = fresh(tmp_path)
-    run_in(tmp_path, "stair", "restore", "archive", "--run", "results/smoke")
-    weights = results / "restored" / CONTROLLER
-    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
-    done = run_in(
-        tmp_path, "stair", "train", "--run", "results/smoke", "--model", MODEL, "--controller", "stair", check=False
-    )
-    assert done.returncode == 2
-    assert (
-        "was restored and cannot be used: controller.safetensors does not match its sealed checksum; delete"
-        in done.stderr
-    )

@@ -47,7 +47,7 @@ def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> 
     log = (again / "logs" / "training" / MODEL / "stair.log").read_text()
     assert "reused from the run 'smoke'" in log
     manifest = json.loads((again / f"controllers/{MODEL}/stair/manifest.json").read_text())
-    assert manifest["reused_from"] == "results/smoke"
+    assert manifest["copied_from"] == "the run 'smoke'"
     assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/variant").stdout
 
 
@@ -122,7 +122,7 @@ def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
     run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--target", "training")
     made = copied_run / "results/variant/controllers" / MODEL / "stair/controller.safetensors"
     assert made.read_bytes() == sound, "trained again, to the same weights"
-    assert "reused_from" not in json.loads((made.parent / "manifest.json").read_text())
+    assert "copied_from" not in json.loads((made.parent / "manifest.json").read_text())
 
 
 @pytest.mark.parametrize(

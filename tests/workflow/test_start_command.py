@@ -32,7 +32,7 @@ def test_a_remedy_has_the_overlays_path_and_the_settings(tmp_path: Path, start: 
 def test_a_run_of_the_project_goes_by_its_name(tmp_path: Path) -> None:
     run_in(tmp_path, "stair", "config", "--write", "--run", str(SMOKE))
     done = run_in(tmp_path, "stair", "verify", "--run", "results/smoke", check=False)
-    assert "to make it: stair reproduce --run smoke\n" in done.stdout
+    assert "to mend it: stair reproduce --run smoke\n" in done.stdout
 
 
 def test_an_expensive_run_is_started_with_its_settings(tmp_path: Path) -> None:

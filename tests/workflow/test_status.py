@@ -7,16 +7,18 @@ import os
 import subprocess
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.jobs.leases import Lease
 from stair.jobs.progress import Progress
+from stair.jobs.start_command import record_start
 from stair.workflow.driver_lease import DRIVER
+from stair.workflow.job_list import ListedJob, list_jobs
 from stair.workflow.job_logs import explain
 from stair.workflow.journal import Journal, journal_path
 from stair.workflow.slurm_queue import EMPTY, Queue, parse_queue
@@ -26,15 +28,18 @@ from tests.programs import needs
 from tests.workflow.conftest import environment, run_in, snakemake
 
 ROOT = Path(__file__).parents[2]
+STARTED = {"run": "tiny", "evaluation": {"shards": 2}}
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> tuple[Config, RunPaths]:
+def run(tmp_path: Path) -> RunPaths:
     """A run of two shards a condition, in the middle of its evaluation."""
-    config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path), "evaluation": {"shards": 2}})
+    overrides = {**STARTED, "results": str(tmp_path)}
+    config = resolve(ROOT, overrides)
     paths = RunPaths.of(config)
     paths.folder.mkdir()
     paths.resolved.write_text(dump(config))
+    record_start(ROOT, config, paths, overrides)
     for shard in (0, 1):
         Progress(paths.progress, f"evaluation/qwen3.5-4b/math500/vanilla/{shard}", 10, "responses", done=10)
     going = Progress(paths.progress, "evaluation/qwen3.5-4b/math500/stair/0", 100, "responses", done=20)
@@ -45,14 +50,20 @@ def run(tmp_path: Path) -> tuple[Config, RunPaths]:
     other = Progress(paths.progress, "evaluation/qwen3.5-4b/math500/stair/1", 100, "responses")
     other._file_time -= 60
     other.beat("4 running · 50 tokens/s", {"running": 4, "tokens_per_s": 50.0})
-    return config, paths
+    return paths
 
 
-def jobs_of(run: tuple[Config, RunPaths], now: float | None = None) -> dict[str, Job]:
-    return {job.name: job for job in job_states(*run, now)}
+@cache
+def listed() -> tuple[ListedJob, ...]:
+    return tuple(list_jobs(ROOT, STARTED, fresh=True))
 
 
-def test_every_shard_tells_speed_running_done_and_time_left(run: tuple[Config, RunPaths]) -> None:
+def jobs_of(run: RunPaths, now: float | None = None, queue: Queue = EMPTY) -> dict[str, Job]:
+    """The states while Snakemake has all jobs still to run."""
+    return {job.name: job for job in job_states(run, listed(), listed(), now, queue)}
+
+
+def test_every_shard_tells_speed_running_done_and_time_left(run: RunPaths) -> None:
     found = jobs_of(run)
     one = found["evaluation/qwen3.5-4b/math500/stair/0"]
     assert (one.state, one.done, one.total, one.running, one.tokens_per_s) == ("running", 50, 100, 16, 250.4)
@@ -65,30 +76,30 @@ def test_every_shard_tells_speed_running_done_and_time_left(run: tuple[Config, R
     assert sum(name.endswith("/stair/1") for name in found) == 12, "three models, four benchmarks"
 
 
-def test_all_shards_together(run: tuple[Config, RunPaths]) -> None:
-    sums = as_json(job_states(*run))
+def test_all_shards_together(run: RunPaths) -> None:
+    sums = as_json(list(jobs_of(run).values()))
     assert (sums["tokens_per_s"], sums["running"]) == (300.4, 20)
     assert sums["seconds_left"] == pytest.approx(100, rel=0.05)
     assert (sums["counts"]["done"], sums["counts"]["running"], sums["counts"]["quiet"]) == (2, 2, 0)
     assert sum(sums["counts"].values()) == len(sums["jobs"])
 
 
-def test_a_job_that_fell_silent_is_not_counted_as_running(run: tuple[Config, RunPaths]) -> None:
-    written = json.loads(run[1].progress_of("evaluation/qwen3.5-4b/math500/stair/0").read_text())["updated"]
+def test_a_job_that_fell_silent_is_not_counted_as_running(run: RunPaths) -> None:
+    written = json.loads(run.progress_of("evaluation/qwen3.5-4b/math500/stair/0").read_text())["updated"]
     found = jobs_of(run, now=written + QUIET_SECONDS + 1)
     silent = found["evaluation/qwen3.5-4b/math500/stair/0"]
     assert (silent.state, silent.done, silent.tokens_per_s, silent.seconds_left) == ("quiet", 50, None, None)
 
 
-def test_a_damaged_progress_file_is_as_none(run: tuple[Config, RunPaths]) -> None:
-    path = run[1].progress_of("evaluation/qwen3.5-4b/math500/stair/0")
+def test_a_damaged_progress_file_is_as_none(run: RunPaths) -> None:
+    path = run.progress_of("evaluation/qwen3.5-4b/math500/stair/0")
     path.write_text(path.read_text()[:20])
     assert jobs_of(run)["evaluation/qwen3.5-4b/math500/stair/0"].state == "waiting"
 
 
-def test_in_the_terminal_and_as_json(run: tuple[Config, RunPaths]) -> None:
+def test_in_the_terminal_and_as_json(run: RunPaths) -> None:
     def told(*options: str) -> str:
-        command = ["stair", "status", "--run", str(run[1].folder), *options]
+        command = ["stair", "status", "--run", str(run.folder), *options]
         done = subprocess.run(
             command, env=environment() | {"COLUMNS": "150"}, capture_output=True, text=True, timeout=60
         )
@@ -112,14 +123,14 @@ COMMENT = "rule_evaluation_shard_wildcards_qwen3-4b-instruct_math500_native_1_2"
 
 
 def log_of(paths: RunPaths) -> Path:
-    return paths.log("evaluation", "qwen3-4b-instruct", "math500", "native-1-of-2")
+    return Path(paths.log("evaluation", "qwen3-4b-instruct", "math500", "native-1-of-2"))
 
 
 @pytest.fixture
-def submitted(run: tuple[Config, RunPaths]) -> tuple[Config, RunPaths]:
+def submitted(run: RunPaths) -> RunPaths:
     """A shard was submitted as Slurm's job 71."""
-    journal = Journal(run[1])
-    journal.started("evaluation_shard", WILDCARDS, [str(log_of(run[1]))])
+    journal = Journal(run)
+    journal.started("evaluation_shard", WILDCARDS, [str(log_of(run))])
     journal.write("submitted", "evaluation_shard", WILDCARDS, slurm="71")
     return run
 
@@ -128,11 +139,11 @@ def queue(*lines: str) -> Queue:
     return parse_queue("\n".join(lines), Path.cwd())
 
 
-def state_of(run: tuple[Config, RunPaths], queue: Queue = EMPTY) -> Job:
-    return {job.name: job for job in job_states(*run, queue=queue)}[SHARD]
+def state_of(run: RunPaths, queue: Queue = EMPTY) -> Job:
+    return jobs_of(run, queue=queue)[SHARD]
 
 
-def test_a_job_in_the_queue(submitted: tuple[Config, RunPaths]) -> None:
+def test_a_job_in_the_queue(submitted: RunPaths) -> None:
     here = os.getcwd()
     pending = state_of(
         submitted, queue(f"71|PENDING|Resources|0:00||{here}|{COMMENT}", f"72|RUNNING|None|5:00|n1|{here}|x")
@@ -142,10 +153,10 @@ def test_a_job_in_the_queue(submitted: tuple[Config, RunPaths]) -> None:
     assert (running.state, running.reason) == ("running", "node3")
 
 
-def test_a_job_that_slurm_ended(submitted: tuple[Config, RunPaths]) -> None:
+def test_a_job_that_slurm_ended(submitted: RunPaths) -> None:
     """The driver is gone, so the queue alone knows of it."""
-    log_of(submitted[1]).parent.mkdir(parents=True)
-    log_of(submitted[1]).write_text("\n".join(f"line {number}" for number in range(9)) + "\n\n")
+    log_of(submitted).parent.mkdir(parents=True)
+    log_of(submitted).write_text("\n".join(f"line {number}" for number in range(9)) + "\n\n")
     ended = state_of(submitted, queue(f"71|OUT_OF_MEMORY|OutOfMemory|1:10|node3|{os.getcwd()}|{COMMENT}"))
     assert (ended.state, ended.slurm) == ("failed", "71 OUT_OF_MEMORY")
     assert "OUT_OF_MEMORY" in ended.reason
@@ -154,7 +165,7 @@ def test_a_job_that_slurm_ended(submitted: tuple[Config, RunPaths]) -> None:
     assert told[1].startswith(f"failed: {SHARD} (Slurm 71 OUT_OF_MEMORY)") and told[-1] == "  | line 8"
 
 
-def test_slurms_own_lines_explain_a_failure(submitted: tuple[Config, RunPaths], tmp_path: Path) -> None:
+def test_slurms_own_lines_explain_a_failure(submitted: RunPaths, tmp_path: Path) -> None:
     """The job's own log is empty, and Snakemake's lines come last in Slurm's."""
     lines = (
         "Building DAG of jobs...",
@@ -164,26 +175,26 @@ def test_slurms_own_lines_explain_a_failure(submitted: tuple[Config, RunPaths], 
     )
     log = tmp_path / "6.log"
     log.write_text("\n".join(lines))
-    log_of(submitted[1]).parent.mkdir(parents=True)
-    log_of(submitted[1]).write_text("5 responses of an earlier attempt\n")
-    os.utime(log_of(submitted[1]), (0, time.time() - 3600))
-    job = {"logs": [str(log_of(submitted[1])), str(log)], "message": "SLURM-job '71' failed"}
-    Journal(submitted[1]).write("failed", "evaluation_shard", WILDCARDS, **job)
+    log_of(submitted).parent.mkdir(parents=True)
+    log_of(submitted).write_text("5 responses of an earlier attempt\n")
+    os.utime(log_of(submitted), (0, time.time() - 3600))
+    job = {"logs": [str(log_of(submitted)), str(log)], "message": "SLURM-job '71' failed"}
+    Journal(submitted).write("failed", "evaluation_shard", WILDCARDS, **job)
     failed = state_of(submitted)
     assert (failed.log, failed.tail) == (str(log), lines[1:3])
     explanation = explain([log])
     assert explanation is not None and explanation.line == lines[2]
-    os.utime(log_of(submitted[1]))
+    os.utime(log_of(submitted))
     assert state_of(submitted).log == str(log), "the attempt's own log ends with its progress"
-    log_of(submitted[1]).write_text("stair: error: the disk is full\n")
+    log_of(submitted).write_text("stair: error: the disk is full\n")
     assert state_of(submitted).tail == ("stair: error: the disk is full",)
-    os.utime(log_of(submitted[1]), (0, time.time() - 3600))
+    os.utime(log_of(submitted), (0, time.time() - 3600))
     log.unlink()
     refused = state_of(submitted)
     assert (refused.state, refused.log, refused.tail) == ("failed", "", ())
     assert "its command did not start" in refused.reason
     message = "The error message was 'sbatch: error: invalid partition\nsbatch: error: no job'.\n sbatch call: ..."
-    Journal(submitted[1]).write("failed", "evaluation_shard", WILDCARDS, **job | {"message": message})
+    Journal(submitted).write("failed", "evaluation_shard", WILDCARDS, **job | {"message": message})
     assert state_of(submitted).reason == "Slurm refused the job: invalid partition; no job"
 
 
@@ -196,9 +207,9 @@ def test_a_command_explains_its_own_failure(tmp_path: Path) -> None:
     assert explanation is not None and explanation.line == "RuntimeError: CUDA error"
 
 
-def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: tuple[Config, RunPaths]) -> None:
+def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: RunPaths) -> None:
     """Of the jobs of one comment the newest counts, and none that was submitted from another folder."""
-    Journal(run[1]).started("evaluation_shard", WILDCARDS, [])
+    Journal(run).started("evaluation_shard", WILDCARDS, [])
     here = os.getcwd()
     lines = (f"9|FAILED|NonZeroExitCode|0:01|n1|{here}|{COMMENT}", f"10|PENDING|Priority|0:00||{here}|{COMMENT}")
     assert state_of(run, queue(*lines)).slurm == "10 PENDING"
@@ -206,24 +217,24 @@ def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: tuple[Config
     assert state_of(run, queue(f"11|RUNNING|None|0:01|n1|/elsewhere|{COMMENT}")).state == "waiting"
 
 
-def test_without_an_answer_of_the_queue_the_log_tells(submitted: tuple[Config, RunPaths]) -> None:
+def test_without_an_answer_of_the_queue_the_log_tells(submitted: RunPaths) -> None:
     assert state_of(submitted).state == "waiting", "its driver is gone, and no queue has it"
-    with Lease(submitted[1].work(), DRIVER):
+    with Lease(submitted.work(), DRIVER):
         assert state_of(submitted).state == "pending"
-        log_of(submitted[1]).parent.mkdir(parents=True)
-        log_of(submitted[1]).touch()
+        log_of(submitted).parent.mkdir(parents=True)
+        log_of(submitted).touch()
         assert state_of(submitted).state == "running"
 
 
-def test_a_shard_that_holds_its_lease_runs(run: tuple[Config, RunPaths]) -> None:
+def test_a_shard_that_holds_its_lease_runs(run: RunPaths) -> None:
     """A command that was started by hand, while it loads the model."""
-    with Lease(run[1].work("evaluation", "qwen3-4b-instruct", "math500", "native"), "shard-1-of-2"):
+    with Lease(run.work("evaluation", "qwen3-4b-instruct", "math500", "native"), "shard-1-of-2"):
         assert state_of(run).state == "running"
     assert state_of(run).state == "waiting"
 
 
-def test_a_second_attempt_and_a_torn_line(submitted: tuple[Config, RunPaths]) -> None:
-    paths = submitted[1]
+def test_a_second_attempt_and_a_torn_line(submitted: RunPaths) -> None:
+    paths = submitted
     journal = Journal(paths)
     journal.write("failed", "evaluation_shard", WILDCARDS, logs=["/none"], message="SLURM status is: 'TIMEOUT'")
     failed = state_of(submitted)
@@ -234,15 +245,14 @@ def test_a_second_attempt_and_a_torn_line(submitted: tuple[Config, RunPaths]) ->
         file.write('{"event": "failed", "job": ["evaluation_sh')
     with Lease(paths.work(), DRIVER):
         assert state_of(submitted).state == "running", "it has no number yet"
-    paths.shard("1", "2", "evaluation", "qwen3-4b-instruct", "math500", "native").parent.mkdir(parents=True)
-    paths.shard("1", "2", "evaluation", "qwen3-4b-instruct", "math500", "native").touch()
-    assert state_of(submitted).state == "done", "its output is there"
+    left = [job for job in listed() if job.wildcards != WILDCARDS]
+    assert {job.name: job for job in job_states(paths, listed(), left)}[SHARD].state == "done"
 
 
 @needs("squeue", "slurm")
-def test_slurm_that_does_not_answer_is_a_warning(submitted: tuple[Config, RunPaths]) -> None:
+def test_slurm_that_does_not_answer_is_a_warning(submitted: RunPaths) -> None:
     shell = environment() | {"SLURM_CONF": "/nowhere/slurm.conf"}
-    command = ["stair", "status", "--run", str(submitted[1].folder), "--json"]
+    command = ["stair", "status", "--run", str(submitted.folder), "--json"]
     done = subprocess.run(command, env=shell, capture_output=True, text=True, timeout=60, check=True)
     assert "warning: Slurm's queue is unknown: squeue" in done.stderr
     content = json.loads(done.stdout)

@@ -5,23 +5,22 @@ localrules:
 
 rule backbones:
     input:
-        all_of("backbones"),
+        inputs.target("backbones"),
 
 
 rule backbone:
     output:
-        files_of("backbone"),
+        [paths.backbone("{model}") / name for name in BACKBONE_FILES],
     log:
-        str(paths.log("backbone", "{model}")),
+        paths.log("backbone", "{model}"),
     benchmark:
-        str(paths.timing("backbone", "{model}"))
+        paths.timing("backbone", "{model}")
     priority: 3  # most jobs wait for it
     conda:
         ENVIRONMENT
     resources:
-        **asked("backbone"),
+        **requested("backbone"),
     params:
-        run=run_folder,
         settings=settings_of("backbone"),
     shell:
-        "stair backbone --run {params.run} --model {wildcards.model} --threads {threads} > {log} 2>&1"
+        "stair backbone --model {wildcards.model} --threads {threads} > {log:q} 2>&1"

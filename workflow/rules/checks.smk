@@ -1,19 +1,18 @@
 # The protocol's invariants on the data at hand. Tables wait for them.
 rule check:
     input:
-        unpack(made_from("check")),
+        unpack(inputs.check),
     output:
-        files_of("check"),
+        paths.checks,
     log:
-        str(paths.log("checks", "all")),
+        paths.log("checks", "all"),
     benchmark:
-        str(paths.timing("check"))
+        paths.timing("check")
     conda:
         ENVIRONMENT
     resources:
-        **asked("check"),
+        **requested("check"),
     params:
-        run=run_folder,
         settings=settings_of("check"),
     shell:
-        "stair check --run {params.run} > {log} 2>&1"
+        "stair check {input:q} > {log:q} 2>&1"

@@ -1,117 +1,75 @@
-# Helpers of the rules. stair/graph/outputs.py states the lineage, settings and files of each output, for the rules and for
-# `stair verify`, `why` and `restore`. The functions here pass them to Snakemake.
+# Helpers of the rules. Paths come from stair/config/paths.py, input functions from stair/workflow/inputs.py, settings from the
+# stages (stair/workflow/rule_settings.py lists them), resources from stair/workflow/resources.py.
+import re
 import sys
 from pathlib import Path
+from shlex import quote
 
+from stair.config.paths import BACKBONE_FILES, RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
-from stair.graph import job_inputs
-from stair.graph.outputs import OUTPUTS
+from stair.records.keys import digest_of
+from stair.reporting import table_inputs
+from stair.reporting.table_inputs import FIGURE_SUFFIXES, TABLE_SUFFIXES
+from stair.workflow import rule_settings
+from stair.workflow.inputs import RuleInputs
+from stair.workflow.resources import REQUESTED
 
-cfg, paths = run.config, run.paths
-RUN = str(paths.folder)
+cfg = run.config
+paths = RunPaths(Path())
+inputs = RuleInputs(cfg, paths)
+MODELS, BENCHMARKS = list(cfg.models), list(cfg.benchmarks)
 # For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
 ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
 # Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says. Every rule's line is one command,
 # which takes the shell's place, so that a signal to the job (a cluster's warning, a stop) reaches it.
 shell.prefix(
-    f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; exec '
+    f"set -euo pipefail; export PATH={quote(str(Path(sys.executable).parent))}:$PATH; exec "
 )
 
 
-wildcard_constraints:
-    model="|".join(map(re.escape, cfg.models)),
-    benchmark="|".join(map(re.escape, cfg.benchmarks)),
-    controller="|".join(map(re.escape, cfg.controllers)) or "none",
-    condition="|".join(map(re.escape, cfg.conditions)),
-    prompts="|".join(map(re.escape, ["training_pool", *cfg.benchmarks])),
-    shard=r"\d+",
-    of=r"\d+",
-
-
-def run_folder(wildcards):
-    """The run's folder, which every command is told."""
-    return RUN
-
-
-# Each takes the name of an output in the table and returns one part of its rule.
-
-
-def files_of(name, **fixed):
-    """The pattern of an output's files."""
-    return [str(path) for path in OUTPUTS[name].pattern(run, **fixed)]
-
-
-def names_of(name):
-    """A pattern of the names of an output's jobs, for outputs with one wildcard."""
-    return "|".join(re.escape(job) for (job,) in OUTPUTS[name].jobs(run)) or "none"
-
-
-def made_from(name):
-    """The files that a job is made from, by the names of their groups; to be unpacked."""
-    output = OUTPUTS[name]
-    return lambda wildcards: job_inputs.inputs(run, output, *output.job(wildcards))
-
-
-def settings_of(name):
-    """The digest of what a job depends on in the configuration; a change of it runs the job again."""
-    output = OUTPUTS[name]
-    return lambda wildcards: output.settings_digest(run, *output.job(wildcards))
-
-
-def weights_of(name):
-    """The files of the model that a job uses."""
-    output = OUTPUTS[name]
-    return lambda wildcards: job_inputs.weights(run, output, *output.job(wildcards))
-
-
-def preflight_of(name, prompts=None):
-    """The preflight results of the model that a job uses, and of a data set's prompts."""
-    output = OUTPUTS[name]
-    return lambda wildcards: job_inputs.preflight_results(
-        run, output, *output.job(wildcards), prompts=prompts
-    )
-
-
-def marker_of(name):
-    """The pattern of the completion markers of an output's shards."""
-    return str(paths.shard("{shard}", "{of}", *OUTPUTS[name].work.split("/")))
-
-
-def shards_of(name):
-    """The completion markers of the shards that a job seals."""
-    output = OUTPUTS[name]
-    return lambda wildcards: job_inputs.markers(run, output, *output.job(wildcards))
-
-
-def all_of(*targets):
-    """The files that targets ask for; without a name, those of every target."""
-    return job_inputs.target_files(run, *targets)
-
-
-def asked(name, seals=False):
-    """What a job asks a scheduler for; nothing here makes a job run again."""
-    output = OUTPUTS[name]
-
-    def ask(key):
-        return lambda wildcards, attempt: run.asked(
-            output, *output.job(wildcards), seals=seals, attempt=attempt
-        )[key]
-
-    return {key: ask(key) for key in run.ASKED}
-
-
-def training_workers():
-    """What starts several processes of one command, each with a GPU of its own; nothing for one."""
-    count = cfg.training.workers
-    if count == 1:
-        return ""
-    # The processes find each other, so they run here and not in the warm process.
-    torchrun = "torchrun --standalone --no-python"
-    return f"env -u STAIR_WARM {torchrun} --nproc-per-node {count} -- "
+def one_of(names):
+    """A pattern of names, for a wildcard."""
+    return "|".join(map(re.escape, names)) or "none"
 
 
 def controllers_of(*kinds):
     """A pattern of the controllers of these kinds."""
-    keys = [re.escape(key) for key, c in cfg.controllers.items() if c.kind in kinds]
-    return "|".join(keys) or "none"
+    return one_of(key for key, item in cfg.controllers.items() if item.kind in kinds)
+
+
+def settings_of(rule):
+    """The digest of the settings of a rule's job: a changed setting runs the job again."""
+    return lambda wildcards: digest_of(
+        rule_settings.settings_of(cfg, rule, dict(wildcards.items()))
+    )
+
+
+def requested(rule):
+    """The resources of a rule's job. They never make a job run again."""
+
+    def value(key):
+        return lambda wildcards, attempt: run.request(rule, wildcards, attempt)[key]
+
+    return {key: value(key) for key in REQUESTED}
+
+
+def marker(*work):
+    """The completion marker of a shard. Snakemake deletes it when the shards are sealed."""
+    return temp(paths.shard("{shard}", "{of}", *work))
+
+
+def every(pattern, **names):
+    """The files of a pattern for all names."""
+    return expand(str(pattern), **names)
+
+
+wildcard_constraints:
+    model=one_of(MODELS),
+    benchmark=one_of(BENCHMARKS),
+    controller=one_of(cfg.controllers),
+    condition=one_of(cfg.conditions),
+    prompts=one_of(["training_pool", *BENCHMARKS]),
+    part=one_of(REPLAY_PARTS),
+    shard=r"\d+",
+    of=r"\d+",

@@ -1,39 +1,39 @@
 # The run's numbers beside the paper's, and the paper's claims as tests.
 rule comparison:
     input:
-        unpack(made_from("comparison")),
+        unpack(inputs.reported),
     output:
-        files_of("comparison"),
+        paths.comparison(".csv"),
+        paths.comparison(".md"),
     log:
-        str(paths.log("comparison", "all")),
+        paths.log("comparison", "all"),
     benchmark:
-        str(paths.timing("comparison"))
+        paths.timing("comparison")
     conda:
         ENVIRONMENT
     resources:
-        **asked("comparison"),
+        **requested("comparison"),
     params:
-        run=run_folder,
         settings=settings_of("comparison"),
     shell:
-        "stair compare --run {params.run} > {log} 2>&1"
+        "stair compare {input:q} > {log:q} 2>&1"
 
 
 rule claims:
     input:
-        unpack(made_from("claims")),
+        unpack(inputs.reported),
     output:
-        files_of("claims"),
+        paths.claims(".csv"),
+        paths.claims(".md"),
     log:
-        str(paths.log("claims", "all")),
+        paths.log("claims", "all"),
     benchmark:
-        str(paths.timing("claims"))
+        paths.timing("claims")
     conda:
         ENVIRONMENT
     resources:
-        **asked("claims"),
+        **requested("claims"),
     params:
-        run=run_folder,
         settings=settings_of("claims"),
     shell:
-        "stair claims --run {params.run} > {log} 2>&1"
+        "stair claims --run . {input:q} > {log:q} 2>&1"

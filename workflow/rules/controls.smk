@@ -1,96 +1,69 @@
 # The study with a shared T1 history: the commands and the files of continuous evaluation, with conditions of its own.
+t1_paths = paths.shared_t1
+t1_inputs = RuleInputs(cfg.shared_t1(), t1_paths)
+
+
 localrules:
     controls,
 
 
-CONTROLS = "|".join(map(re.escape, cfg.shared_t1().conditions)) or "none"
-
-
 rule controls:
     input:
-        all_of("controls"),
+        inputs.target("controls"),
 
 
 rule controls_shard:
     input:
-        unpack(made_from("shared_t1")),
-        model=weights_of("shared_t1"),
-        preflight=paths.preflight("{model}"),
+        benchmark=paths.benchmark("{benchmark}"),
+        sessions=paths.evaluation_sessions("{benchmark}"),
+        first_turns=t1_inputs.first_turns,
+        controller=t1_inputs.controller,
+        model=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
-        marker_of("shared_t1"),
+        marker("controls", "{model}", "{benchmark}", "{condition}"),
     log:
-        str(
-            paths.log(
-                "controls", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
-            )
-        ),
+        paths.log("controls", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"),
     benchmark:
-        str(
-            paths.timing(
-                "controls_shard",
-                "{model}",
-                "{benchmark}",
-                "{condition}-{shard}-of-{of}",
-            )
+        paths.timing(
+            "controls_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
         )
     wildcard_constraints:
-        condition=CONTROLS,
+        condition=one_of(cfg.shared_t1().conditions),
     conda:
         ENVIRONMENT
     resources:
-        **asked("shared_t1"),
+        **requested("controls_shard"),
     params:
-        run=run_folder,
-        settings=settings_of("shared_t1"),
+        settings=settings_of("controls_shard"),
     shell:
-        "stair controls --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
+        "stair controls --model {wildcards.model} --benchmark {wildcards.benchmark}"
         " --condition {wildcards.condition} --shard {wildcards.shard} --of {wildcards.of}"
-        " --threads {threads} > {log} 2>&1"
+        " --threads {threads} {input:q} > {log:q} 2>&1"
 
 
 rule seal_controls:
     input:
-        unpack(made_from("shared_t1")),
-        shards=shards_of("shared_t1"),
+        benchmark=paths.benchmark("{benchmark}"),
+        sessions=paths.evaluation_sessions("{benchmark}"),
+        first_turns=t1_inputs.first_turns,
+        controller=t1_inputs.controller,
+        model=paths.preflight("{model}"),
+        shards=t1_inputs.shards,
     output:
-        files_of("shared_t1"),
+        t1_paths.responses("{model}", "{benchmark}", "{condition}"),
     log:
-        str(paths.log("controls", "{model}", "{benchmark}", "{condition}-seal")),
+        paths.log("controls", "{model}", "{benchmark}", "{condition}-seal"),
     benchmark:
-        str(paths.timing("seal_controls", "{model}", "{benchmark}", "{condition}"))
+        paths.timing("seal_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
-        condition=CONTROLS,
+        condition=one_of(cfg.shared_t1().conditions),
     conda:
         ENVIRONMENT
     resources:
-        **asked("shared_t1", seals=True),
+        **requested("seal_controls"),
     params:
-        run=run_folder,
-        settings=settings_of("shared_t1"),
+        settings=settings_of("seal_controls"),
     shell:
-        "stair controls --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --seal > {log} 2>&1"
-
-
-rule score_controls:
-    input:
-        unpack(made_from("shared_t1_scores")),
-    output:
-        files_of("shared_t1_scores"),
-    log:
-        str(paths.log("scores", "{model}", "{benchmark}", "shared_t1-{condition}")),
-    benchmark:
-        str(paths.timing("score_controls", "{model}", "{benchmark}", "{condition}"))
-    wildcard_constraints:
-        condition=CONTROLS,
-    conda:
-        ENVIRONMENT
-    resources:
-        **asked("shared_t1_scores"),
-    params:
-        run=run_folder,
-        settings=settings_of("shared_t1_scores"),
-    shell:
-        "stair scores --controls --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --threads {threads} > {log} 2>&1"
+        "stair controls --model {wildcards.model} --benchmark {wildcards.benchmark}"
+        " --condition {wildcards.condition} --seal {input:q} > {log:q} 2>&1"

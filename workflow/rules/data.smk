@@ -5,84 +5,87 @@ localrules:
 
 rule data:
     input:
-        all_of("data"),
+        inputs.target("data"),
 
 
 rule raw:
     output:
-        str(paths.raw("{name}", ".{suffix}")),
+        paths.raw("{name}", ".{suffix}"),
     log:
-        str(paths.log("raw", "{name}-{suffix}")),
+        paths.log("raw", "{name}-{suffix}"),
     benchmark:
-        str(paths.timing("raw", "{name}-{suffix}"))
+        paths.timing("raw", "{name}-{suffix}")
     wildcard_constraints:
         suffix="parquet|jsonl|csv",
     conda:
         ENVIRONMENT
     resources:
-        **asked("raw"),
+        **requested("raw"),
     params:
-        run=run_folder,
         settings=settings_of("raw"),
     shell:
-        "stair raw --run {params.run} --name {wildcards.name} > {log} 2>&1"
+        "stair raw --name {wildcards.name} > {log:q} 2>&1"
 
 
 rule benchmark:
     input:
-        unpack(made_from("benchmark")),
+        source=inputs.benchmark_source,
     output:
-        files_of("benchmark"),
+        paths.benchmark("{benchmark}"),
     log:
-        str(paths.log("data", "benchmark-{benchmark}")),
+        paths.log("data", "benchmark-{benchmark}"),
     benchmark:
-        str(paths.timing("benchmark", "{benchmark}"))
+        paths.timing("benchmark", "{benchmark}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("benchmark"),
+        **requested("benchmark"),
     params:
-        run=run_folder,
         settings=settings_of("benchmark"),
     shell:
-        "stair data --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"
+        "stair data --benchmark {wildcards.benchmark} {input:q} > {log:q} 2>&1"
 
 
 rule training_pool:
     input:
-        unpack(made_from("training_pool")),
+        source=inputs.pool_source,
+        excluded=inputs.excluded_benchmarks,
     output:
-        files_of("training_pool"),
+        pool=paths.training_pool("{model}"),
+        cleaning=paths.cleaning("{model}"),
     log:
-        str(paths.log("data", "training-{model}")),
+        paths.log("data", "training-{model}"),
     benchmark:
-        str(paths.timing("training_pool", "{model}"))
+        paths.timing("training_pool", "{model}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("training_pool"),
+        **requested("training_pool"),
     params:
-        run=run_folder,
         settings=settings_of("training_pool"),
     shell:
-        "stair data --run {params.run} --model {wildcards.model} > {log} 2>&1"
+        "stair data --model {wildcards.model} {input:q} > {log:q} 2>&1"
 
 
 rule data_report:
     input:
-        unpack(made_from("data_report")),
+        benchmarks=every(paths.benchmark("{benchmark}"), benchmark=BENCHMARKS),
+        pools=every(paths.training_pool("{model}"), model=MODELS),
+        cleaning=every(paths.cleaning("{model}"), model=MODELS),
     output:
-        files_of("data_report"),
+        paths.data_report(".md"),
+        paths.data_report(".json"),
+        paths.data_counts,
+        paths.near_duplicates,
     log:
-        str(paths.log("data", "report")),
+        paths.log("data", "report"),
     benchmark:
-        str(paths.timing("data_report"))
+        paths.timing("data_report")
     conda:
         ENVIRONMENT
     resources:
-        **asked("data_report"),
+        **requested("data_report"),
     params:
-        run=run_folder,
         settings=settings_of("data_report"),
     shell:
-        "stair data --run {params.run} --report > {log} 2>&1"
+        "stair data --report {input:q} > {log:q} 2>&1"

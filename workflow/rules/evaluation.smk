@@ -5,82 +5,76 @@ localrules:
 
 rule evaluation:
     input:
-        all_of("evaluation"),
+        inputs.target("evaluation"),
 
 
 rule evaluation_shard:
     input:
-        unpack(made_from("responses")),
-        model=weights_of("responses"),
-        preflight=paths.preflight("{model}"),
+        benchmark=paths.benchmark("{benchmark}"),
+        sessions=paths.evaluation_sessions("{benchmark}"),
+        first_turns=inputs.first_turns,
+        controller=inputs.controller,
+        model=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
-        marker_of("responses"),
+        marker("evaluation", "{model}", "{benchmark}", "{condition}"),
     log:
-        str(
-            paths.log(
-                "evaluation", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
-            )
-        ),
+        paths.log("evaluation", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"),
     benchmark:
-        str(
-            paths.timing(
-                "evaluation_shard",
-                "{model}",
-                "{benchmark}",
-                "{condition}-{shard}-of-{of}",
-            )
+        paths.timing(
+            "evaluation_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
         )
     conda:
         ENVIRONMENT
     resources:
-        **asked("responses"),
+        **requested("evaluation_shard"),
     params:
-        run=run_folder,
-        settings=settings_of("responses"),
+        settings=settings_of("evaluation_shard"),
     shell:
-        "stair evaluate --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
+        "stair evaluate --model {wildcards.model} --benchmark {wildcards.benchmark}"
         " --condition {wildcards.condition} --shard {wildcards.shard} --of {wildcards.of}"
-        " --threads {threads} > {log} 2>&1"
+        " --threads {threads} {input:q} > {log:q} 2>&1"
 
 
 rule seal_evaluation:
     input:
-        unpack(made_from("responses")),
-        shards=shards_of("responses"),
+        benchmark=paths.benchmark("{benchmark}"),
+        sessions=paths.evaluation_sessions("{benchmark}"),
+        first_turns=inputs.first_turns,
+        controller=inputs.controller,
+        model=paths.preflight("{model}"),
+        shards=inputs.shards,
     output:
-        files_of("responses"),
+        paths.responses("{model}", "{benchmark}", "{condition}"),
     log:
-        str(paths.log("evaluation", "{model}", "{benchmark}", "{condition}-seal")),
+        paths.log("evaluation", "{model}", "{benchmark}", "{condition}-seal"),
     benchmark:
-        str(paths.timing("seal_evaluation", "{model}", "{benchmark}", "{condition}"))
+        paths.timing("seal_evaluation", "{model}", "{benchmark}", "{condition}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("responses", seals=True),
+        **requested("seal_evaluation"),
     params:
-        run=run_folder,
-        settings=settings_of("responses"),
+        settings=settings_of("seal_evaluation"),
     shell:
-        "stair evaluate --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --seal > {log} 2>&1"
+        "stair evaluate --model {wildcards.model} --benchmark {wildcards.benchmark}"
+        " --condition {wildcards.condition} --seal {input:q} > {log:q} 2>&1"
 
 
 rule response_card:
     input:
-        unpack(made_from("response_card")),
+        responses=inputs.carded_responses,
     output:
-        files_of("response_card"),
+        paths.response_card("{model}"),
     log:
-        str(paths.log("evaluation", "{model}", "card")),
+        paths.log("evaluation", "{model}", "card"),
     benchmark:
-        str(paths.timing("response_card", "{model}"))
+        paths.timing("response_card", "{model}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("response_card"),
+        **requested("response_card"),
     params:
-        run=run_folder,
         settings=settings_of("response_card"),
     shell:
-        "stair evaluate --run {params.run} --model {wildcards.model} --card > {log} 2>&1"
+        "stair evaluate --model {wildcards.model} --card {input:q} > {log:q} 2>&1"

@@ -14,11 +14,11 @@ rule fetch:
     input:
         HUB,
     log:
-        str(paths.log("fetched")),
+        paths.log("fetched"),
     conda:
         ENVIRONMENT
     shell:
-        f"stair fetch --run {RUN} 2>&1 | tee {{log}}"
+        "stair fetch 2>&1 | tee {log:q}"
 
 
 if NOT_FETCHED:
@@ -33,8 +33,8 @@ if NOT_FETCHED:
         output:
             NOT_FETCHED,
         log:
-            str(paths.log("fetch")),
+            paths.log("fetch"),
         conda:
             ENVIRONMENT
         shell:
-            f"stair fetch --run {RUN} 2>&1 | tee {{log}}"
+            "stair fetch 2>&1 | tee {log:q}"

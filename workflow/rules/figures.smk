@@ -1,74 +1,92 @@
-# Figures from scored rows and an analyzed replay, of training curves, and of controllers.
+# Figures from scored rows and an analyzed replay, of training curves, of controllers, and of what a bank costs.
 localrules:
     figures,
 
 
 rule figures:
     input:
-        all_of("figures"),
+        inputs.target("figures"),
 
 
 rule figure:
     input:
-        unpack(made_from("figure")),
+        unpack(inputs.figure),
     output:
-        files_of("figure"),
+        [paths.figure("{figure}", suffix) for suffix in FIGURE_SUFFIXES],
     log:
-        str(paths.log("figures", "{figure}")),
+        paths.log("figures", "{figure}"),
     benchmark:
-        str(paths.timing("figure", "{figure}"))
+        paths.timing("figure", "{figure}")
     wildcard_constraints:
-        figure=names_of("figure"),
+        figure=one_of(table_inputs.figures_of(cfg)),
     conda:
         ENVIRONMENT
     resources:
-        **asked("figure"),
+        **requested("figure"),
     params:
-        run=run_folder,
         settings=settings_of("figure"),
     shell:
-        "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
+        "stair figures --name {wildcards.figure} {input:q} > {log:q} 2>&1"
 
 
 rule training_figure:
     input:
-        unpack(made_from("training_figure")),
+        curves=inputs.training_figure,
     output:
-        files_of("training_figure"),
+        [paths.figure("{figure}", suffix) for suffix in FIGURE_SUFFIXES],
     log:
-        str(paths.log("figures", "{figure}")),
+        paths.log("figures", "{figure}"),
     benchmark:
-        str(paths.timing("training_figure", "{figure}"))
+        paths.timing("training_figure", "{figure}")
     wildcard_constraints:
-        figure=names_of("training_figure"),
+        figure=one_of(table_inputs.training_figures(cfg)),
     conda:
         ENVIRONMENT
     resources:
-        **asked("training_figure"),
+        **requested("training_figure"),
     params:
-        run=run_folder,
         settings=settings_of("training_figure"),
     shell:
-        "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
+        "stair figures --name {wildcards.figure} {input:q} > {log:q} 2>&1"
+
+
+rule bank_cost_figure:
+    input:
+        runtime=inputs.bank_cost_figure,
+    output:
+        [paths.figure("{figure}", suffix) for suffix in FIGURE_SUFFIXES],
+    log:
+        paths.log("figures", "{figure}"),
+    benchmark:
+        paths.timing("bank_cost_figure", "{figure}")
+    wildcard_constraints:
+        figure=one_of(table_inputs.cost_figures(cfg)),
+    conda:
+        ENVIRONMENT
+    resources:
+        **requested("bank_cost_figure"),
+    params:
+        settings=settings_of("bank_cost_figure"),
+    shell:
+        "stair figures --name {wildcards.figure} {input:q} > {log:q} 2>&1"
 
 
 rule diagram:
     input:
-        unpack(made_from("diagram")),
+        unpack(inputs.diagram),
     output:
-        files_of("diagram"),
+        [paths.figure("{figure}", suffix) for suffix in FIGURE_SUFFIXES],
     log:
-        str(paths.log("figures", "{figure}")),
+        paths.log("figures", "{figure}"),
     benchmark:
-        str(paths.timing("diagram", "{figure}"))
+        paths.timing("diagram", "{figure}")
     wildcard_constraints:
-        figure=names_of("diagram"),
+        figure=one_of(table_inputs.DIAGRAMS),
     conda:
         ENVIRONMENT
     resources:
-        **asked("diagram"),
+        **requested("diagram"),
     params:
-        run=run_folder,
         settings=settings_of("diagram"),
     shell:
-        "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
+        "stair figures --name {wildcards.figure} {input:q} > {log:q} 2>&1"

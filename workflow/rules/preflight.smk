@@ -5,48 +5,48 @@ localrules:
 
 rule preflight:
     input:
-        all_of("preflight"),
+        inputs.target("preflight"),
 
 
-# Its only input is the model: all generating jobs come after it, and would rerun with it.
+# Its output contains the digest of the model's files, and is the model of all generating rules. Before the graph is built, the
+# times of touched files with the same content are put in order (stair/workflow/times.py).
 rule preflight_model:
     input:
-        model=weights_of("preflight"),
+        model=inputs.weights,
     output:
-        files_of("preflight"),
+        paths.preflight("{model}"),
     log:
-        str(paths.log("preflight", "{model}")),
+        paths.log("preflight", "{model}"),
     benchmark:
-        str(paths.timing("preflight_model", "{model}"))
+        paths.timing("preflight_model", "{model}")
     priority: 3
     conda:
         ENVIRONMENT
     resources:
-        **asked("preflight"),
+        **requested("preflight_model"),
     params:
-        run=run_folder,
-        settings=settings_of("preflight"),
+        settings=settings_of("preflight_model"),
     shell:
-        "stair preflight --run {params.run} --model {wildcards.model} > {log} 2>&1"
+        "stair preflight --model {wildcards.model} {input:q} > {log:q} 2>&1"
 
 
 # One for each kind of prompt, so that a new benchmark makes no training response stale.
 rule preflight_limits:
     input:
-        unpack(made_from("preflight_limits")),
+        model=paths.preflight("{model}"),
+        problems=inputs.prompts,
     output:
-        files_of("preflight_limits"),
+        paths.preflight_limits("{model}", "{prompts}"),
     log:
-        str(paths.log("preflight", "{model}-{prompts}")),
+        paths.log("preflight", "{model}-{prompts}"),
     benchmark:
-        str(paths.timing("preflight_limits", "{model}", "{prompts}"))
+        paths.timing("preflight_limits", "{model}", "{prompts}")
     priority: 3
     conda:
         ENVIRONMENT
     resources:
-        **asked("preflight_limits"),
+        **requested("preflight_limits"),
     params:
-        run=run_folder,
         settings=settings_of("preflight_limits"),
     shell:
-        "stair preflight --run {params.run} --model {wildcards.model} --limits {wildcards.prompts} > {log} 2>&1"
+        "stair preflight --model {wildcards.model} --limits {wildcards.prompts} {input:q} > {log:q} 2>&1"

@@ -1,17 +1,36 @@
-# The run on one page: its outcome first, then scope, cost, tables and figures.
-rule report:
+# The run in one file: versions, hardware, seeds, revisions, costs, and every output with its checksum. And the run on one page: its
+# outcome first, then scope, cost, tables and figures.
+rule provenance:
     input:
-        unpack(made_from("report")),
+        inputs.results,
     output:
-        files_of("report"),
+        paths.provenance,
     log:
-        str(paths.log("report", "all")),
-    benchmark:
-        str(paths.timing("report"))
+        paths.log("provenance", "all"),
     conda:
         ENVIRONMENT
+    resources:
+        **requested("provenance"),
     params:
-        run=run_folder,
+        settings=settings_of("provenance"),
+    shell:
+        "stair provenance --run . {input:q} > {log:q} 2>&1"
+
+
+rule report:
+    input:
+        unpack(inputs.report),
+    output:
+        paths.report,
+    log:
+        paths.log("report", "all"),
+    benchmark:
+        paths.timing("report")
+    conda:
+        ENVIRONMENT
+    resources:
+        **requested("report"),
+    params:
         settings=settings_of("report"),
     shell:
-        "stair report --run {params.run} > {log} 2>&1"
+        "stair report --run . {input:q} > {log:q} 2>&1"

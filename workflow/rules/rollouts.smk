@@ -5,70 +5,68 @@ localrules:
 
 rule rollouts:
     input:
-        all_of("rollouts"),
+        inputs.target("rollouts"),
 
 
 rule rollout_shard:
     input:
-        unpack(made_from("rollouts")),
-        model=weights_of("rollouts"),
-        preflight=paths.preflight("{model}"),
+        pool=paths.training_pool("{model}"),
+        model=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "training_pool"),
     output:
-        marker_of("rollouts"),
+        marker("rollouts", "{model}"),
     log:
-        str(paths.log("rollouts", "{model}", "shard-{shard}-of-{of}")),
+        paths.log("rollouts", "{model}", "shard-{shard}-of-{of}"),
     benchmark:
-        str(paths.timing("rollout_shard", "{model}", "{shard}-of-{of}"))
+        paths.timing("rollout_shard", "{model}", "{shard}-of-{of}")
     priority: 2
     conda:
         ENVIRONMENT
     resources:
-        **asked("rollouts"),
+        **requested("rollout_shard"),
     params:
-        run=run_folder,
-        settings=settings_of("rollouts"),
+        settings=settings_of("rollout_shard"),
     shell:
-        "stair rollouts --run {params.run} --model {wildcards.model} --shard {wildcards.shard} --of {wildcards.of}"
-        " --threads {threads} > {log} 2>&1"
+        "stair rollouts --model {wildcards.model}"
+        " --shard {wildcards.shard} --of {wildcards.of} --threads {threads} {input:q} > {log:q} 2>&1"
 
 
 rule seal_rollouts:
     input:
-        unpack(made_from("rollouts")),
-        shards=shards_of("rollouts"),
+        pool=paths.training_pool("{model}"),
+        model=paths.preflight("{model}"),
+        shards=inputs.rollout_shards,
     output:
-        files_of("rollouts"),
+        paths.rollouts("{model}"),
     log:
-        str(paths.log("rollouts", "{model}", "seal")),
+        paths.log("rollouts", "{model}", "seal"),
     benchmark:
-        str(paths.timing("seal_rollouts", "{model}"))
+        paths.timing("seal_rollouts", "{model}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("rollouts", seals=True),
+        **requested("seal_rollouts"),
     params:
-        run=run_folder,
-        settings=settings_of("rollouts"),
+        settings=settings_of("seal_rollouts"),
     shell:
-        "stair rollouts --run {params.run} --model {wildcards.model} --seal > {log} 2>&1"
+        "stair rollouts --model {wildcards.model} --seal {input:q} > {log:q} 2>&1"
 
 
 rule data_card:
     input:
-        unpack(made_from("data_card")),
+        pool=paths.training_pool("{model}"),
+        rollouts=paths.rollouts("{model}"),
     output:
-        files_of("data_card"),
+        paths.data_card("{model}"),
     log:
-        str(paths.log("rollouts", "{model}", "card")),
+        paths.log("rollouts", "{model}", "card"),
     benchmark:
-        str(paths.timing("data_card", "{model}"))
+        paths.timing("data_card", "{model}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("data_card"),
+        **requested("data_card"),
     params:
-        run=run_folder,
         settings=settings_of("data_card"),
     shell:
-        "stair rollouts --run {params.run} --model {wildcards.model} --card > {log} 2>&1"
+        "stair rollouts --model {wildcards.model} --card {input:q} > {log:q} 2>&1"

@@ -5,48 +5,23 @@ localrules:
 
 rule runtime:
     input:
-        all_of("runtime"),
+        inputs.target("runtime"),
 
 
 rule measure_runtime:
     input:
-        unpack(made_from("runtime")),
-        model=weights_of("runtime"),
-        preflight=preflight_of("runtime", cfg.runtime and cfg.runtime.benchmark),
+        unpack(inputs.runtime),
     output:
-        files_of("runtime"),
+        paths.runtime("{model}"),
     log:
-        str(paths.log("runtime", "{model}")),
+        paths.log("runtime", "{model}"),
     benchmark:
-        str(paths.timing("measure_runtime", "{model}"))
+        paths.timing("measure_runtime", "{model}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("runtime"),
+        **requested("measure_runtime"),
     params:
-        run=run_folder,
-        settings=settings_of("runtime"),
+        settings=settings_of("measure_runtime"),
     shell:
-        "stair runtime --run {params.run} --model {wildcards.model} --threads {threads} > {log} 2>&1"
-
-
-rule bank_cost_figure:
-    input:
-        unpack(made_from("bank_cost_figure")),
-    output:
-        files_of("bank_cost_figure"),
-    log:
-        str(paths.log("figures", "{figure}")),
-    benchmark:
-        str(paths.timing("bank_cost_figure", "{figure}"))
-    wildcard_constraints:
-        figure=names_of("bank_cost_figure"),
-    conda:
-        ENVIRONMENT
-    resources:
-        **asked("bank_cost_figure"),
-    params:
-        run=run_folder,
-        settings=settings_of("bank_cost_figure"),
-    shell:
-        "stair figures --run {params.run} --name {wildcards.figure} > {log} 2>&1"
+        "stair runtime --model {wildcards.model} --threads {threads} {input:q} > {log:q} 2>&1"

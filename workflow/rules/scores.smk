@@ -5,25 +5,48 @@ localrules:
 
 rule scores:
     input:
-        all_of("scores"),
+        inputs.target("scores"),
 
 
 rule score_condition:
     input:
-        unpack(made_from("scores")),
+        responses=paths.responses("{model}", "{benchmark}", "{condition}"),
+        benchmark=paths.benchmark("{benchmark}"),
     output:
-        files_of("scores"),
+        paths.evaluation("{model}", "{benchmark}", "{condition}"),
     log:
-        str(paths.log("scores", "{model}", "{benchmark}", "{condition}")),
+        paths.log("scores", "{model}", "{benchmark}", "{condition}"),
     benchmark:
-        str(paths.timing("score_condition", "{model}", "{benchmark}", "{condition}"))
+        paths.timing("score_condition", "{model}", "{benchmark}", "{condition}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("scores"),
+        **requested("score_condition"),
     params:
-        run=run_folder,
-        settings=settings_of("scores"),
+        settings=settings_of("score_condition"),
     shell:
-        "stair scores --run {params.run} --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --threads {threads} > {log} 2>&1"
+        "stair scores --model {wildcards.model} --benchmark {wildcards.benchmark}"
+        " --condition {wildcards.condition} --threads {threads} {input:q} > {log:q} 2>&1"
+
+
+rule score_controls:
+    input:
+        responses=t1_paths.responses("{model}", "{benchmark}", "{condition}"),
+        benchmark=paths.benchmark("{benchmark}"),
+    output:
+        t1_paths.evaluation("{model}", "{benchmark}", "{condition}"),
+    log:
+        paths.log("scores", "{model}", "{benchmark}", "shared_t1-{condition}"),
+    benchmark:
+        paths.timing("score_controls", "{model}", "{benchmark}", "{condition}")
+    wildcard_constraints:
+        condition=one_of(cfg.shared_t1().conditions),
+    conda:
+        ENVIRONMENT
+    resources:
+        **requested("score_controls"),
+    params:
+        settings=settings_of("score_controls"),
+    shell:
+        "stair scores --controls --model {wildcards.model} --benchmark {wildcards.benchmark}"
+        " --condition {wildcards.condition} --threads {threads} {input:q} > {log:q} 2>&1"

@@ -5,44 +5,45 @@ localrules:
 
 rule sessions:
     input:
-        all_of("sessions"),
+        inputs.target("sessions"),
 
 
 rule training_sessions:
     input:
-        unpack(made_from("training_sessions")),
+        pool=paths.training_pool("{model}"),
+        rollouts=paths.rollouts("{model}"),
     output:
-        files_of("training_sessions"),
+        training=paths.training_sessions("{model}"),
+        validation=paths.validation_sessions("{model}"),
+        dropped=paths.dropped_records("{model}"),
     log:
-        str(paths.log("sessions", "training-{model}")),
+        paths.log("sessions", "training-{model}"),
     benchmark:
-        str(paths.timing("training_sessions", "{model}"))
+        paths.timing("training_sessions", "{model}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("training_sessions"),
+        **requested("training_sessions"),
     params:
-        run=run_folder,
         settings=settings_of("training_sessions"),
     shell:
-        "stair sessions --run {params.run} --model {wildcards.model} > {log} 2>&1"
+        "stair sessions --model {wildcards.model} {input:q} > {log:q} 2>&1"
 
 
 rule evaluation_sessions:
     input:
-        unpack(made_from("evaluation_sessions")),
+        benchmark=paths.benchmark("{benchmark}"),
     output:
-        files_of("evaluation_sessions"),
+        paths.evaluation_sessions("{benchmark}"),
     log:
-        str(paths.log("sessions", "evaluation-{benchmark}")),
+        paths.log("sessions", "evaluation-{benchmark}"),
     benchmark:
-        str(paths.timing("evaluation_sessions", "{benchmark}"))
+        paths.timing("evaluation_sessions", "{benchmark}")
     conda:
         ENVIRONMENT
     resources:
-        **asked("evaluation_sessions"),
+        **requested("evaluation_sessions"),
     params:
-        run=run_folder,
         settings=settings_of("evaluation_sessions"),
     shell:
-        "stair sessions --run {params.run} --benchmark {wildcards.benchmark} > {log} 2>&1"
+        "stair sessions --benchmark {wildcards.benchmark} {input:q} > {log:q} 2>&1"

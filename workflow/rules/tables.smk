@@ -5,26 +5,25 @@ localrules:
 
 rule tables:
     input:
-        all_of("tables"),
+        inputs.target("tables"),
 
 
 rule table:
     input:
-        unpack(made_from("table")),
+        unpack(inputs.table),
     output:
-        files_of("table"),
+        [paths.table("{table}", suffix) for suffix in TABLE_SUFFIXES],
     log:
-        str(paths.log("tables", "{table}")),
+        paths.log("tables", "{table}"),
     benchmark:
-        str(paths.timing("table", "{table}"))
+        paths.timing("table", "{table}")
     wildcard_constraints:
-        table=names_of("table"),
+        table=one_of(table_inputs.every_table(cfg)),
     conda:
         ENVIRONMENT
     resources:
-        **asked("table"),
+        **requested("table"),
     params:
-        run=run_folder,
         settings=settings_of("table"),
     shell:
-        "stair tables --run {params.run} --name {wildcards.table} > {log} 2>&1"
+        "stair tables --run . --name {wildcards.table} {input:q} > {log:q} 2>&1"

@@ -1,53 +1,74 @@
 # Controllers on frozen backbones.
+from stair.config.training import CONTROLLER_FILES
+
+
 localrules:
     training,
 
 
 rule training:
     input:
-        all_of("training"),
+        inputs.target("training"),
 
 
 rule train_controller:
     input:
-        unpack(made_from("controller")),
-        model=weights_of("controller"),
+        pool=paths.training_pool("{model}"),
+        rollouts=paths.rollouts("{model}"),
+        training=paths.training_sessions("{model}"),
+        validation=paths.validation_sessions("{model}"),
+        model=paths.preflight("{model}"),
     output:
-        files_of("controller", kind="stair"),
+        [
+            paths.controller("{model}", "{controller}") / name
+            for name in CONTROLLER_FILES["stair"]
+        ],
     log:
-        str(paths.log("training", "{model}", "{controller}")),
+        paths.log("training", "{model}", "{controller}"),
     benchmark:
-        str(paths.timing("train_controller", "{model}", "{controller}"))
+        paths.timing("train_controller", "{model}", "{controller}")
     wildcard_constraints:
         controller=controllers_of("stair", "bank_free"),
     priority: 2
     conda:
         ENVIRONMENT
     resources:
-        **asked("controller"),
+        **requested("train_controller"),
     params:
-        run=run_folder,
-        settings=settings_of("controller"),
-        workers=training_workers(),
+        settings=settings_of("train_controller"),
     shell:
-        "{params.workers}stair train --run {params.run} --model {wildcards.model} --controller {wildcards.controller}"
-        " --threads {threads} > {log} 2>&1"
+        "stair train --model {wildcards.model} --controller {wildcards.controller}"
+        " --threads {threads} {input:q} > {log:q} 2>&1"
 
 
 # The same command; its outputs depend on the kind.
 use rule train_controller as train_lora with:
     output:
-        files_of("controller", kind="lora"),
+        [
+            paths.controller("{model}", "{controller}") / name
+            for name in CONTROLLER_FILES["lora"]
+        ],
     benchmark:
-        str(paths.timing("train_lora", "{model}", "{controller}"))
+        paths.timing("train_lora", "{model}", "{controller}")
     wildcard_constraints:
         controller=controllers_of("lora"),
+    resources:
+        **requested("train_lora"),
+    params:
+        settings=settings_of("train_lora"),
 
 
 use rule train_controller as train_lora_stair with:
     output:
-        files_of("controller", kind="lora_stair"),
+        [
+            paths.controller("{model}", "{controller}") / name
+            for name in CONTROLLER_FILES["lora_stair"]
+        ],
     benchmark:
-        str(paths.timing("train_lora_stair", "{model}", "{controller}"))
+        paths.timing("train_lora_stair", "{model}", "{controller}")
     wildcard_constraints:
         controller=controllers_of("lora_stair"),
+    resources:
+        **requested("train_lora_stair"),
+    params:
+        settings=settings_of("train_lora_stair"),

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
+from stair.config.paths import RunPaths, shared_t1
 from stair.records.files import write_text
 from stair.reporting.claims.claims_csv import claims_csv, claims_layout, read_claim_lines
 from stair.reporting.claims.parts import Evidence, parts_of
@@ -19,12 +17,15 @@ from stair.reporting.comparison.ours import read_ours
 from stair.reporting.comparison.run_facts import stand_ins
 from stair.reporting.comparison.stage import read_responses
 from stair.reporting.layout import Layout, markdown
+from stair.reporting.table_inputs import evaluated_places, reported_values
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Judged]:
-    """Every claim on a run, from the files that the graph names."""
-    inputs = OUTPUTS["claims"].made_from(Run(config, paths))
-    return of_files(config, inputs["values"], inputs["rows"], inputs.get("shared_t1", ()))
+    """Every claim on a run, from the files of its tables, figures and scored rows."""
+    study, files = shared_t1(config, paths)
+    rows = [paths.evaluation(*place) for place in evaluated_places(config)]
+    shared = [files.evaluation(*place) for place in evaluated_places(study)]
+    return of_files(config, reported_values(config, paths), rows, shared)
 
 
 def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], shared: Iterable[Path]) -> list[Judged]:

@@ -8,9 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.graph.outputs import OUTPUTS
-from stair.graph.run import Run
+from stair.config.paths import RunPaths, shared_t1
 from stair.records.files import write_text
 from stair.reporting.comparison.compared import Compared, Known, compare
 from stair.reporting.comparison.comparison_csv import comparison_csv, summary
@@ -20,15 +18,18 @@ from stair.reporting.comparison.run_facts import RunFacts, stand_ins
 from stair.reporting.from_rows import read_rows
 from stair.reporting.labels import Labels
 from stair.reporting.missing import missing_reasons
+from stair.reporting.table_inputs import evaluated_places, reported_values
 from stair.reporting.tables.lora import BASES
 from stair.statistics.grid import Responses
 from stair.statistics.replication import replication_spreads, shared_t1_spreads, truncated_spreads
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Compared]:
-    """Every printed value beside the run's, from the files that the graph names."""
-    inputs = OUTPUTS["comparison"].made_from(Run(config, paths))
-    return of_files(config, inputs["values"], inputs["rows"], inputs.get("shared_t1", ()))
+    """Every printed value beside the run's, from the files of its tables, figures and scored rows."""
+    study, files = shared_t1(config, paths)
+    rows = [paths.evaluation(*place) for place in evaluated_places(config)]
+    shared = [files.evaluation(*place) for place in evaluated_places(study)]
+    return of_files(config, reported_values(config, paths), rows, shared)
 
 
 def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], shared: Iterable[Path]) -> list[Compared]:

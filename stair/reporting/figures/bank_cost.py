@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.table_inputs import BANK_COST_FIGURE
 from stair.reporting.figures.figure import Figure
 from stair.reporting.figures.style import DASHES, INK, MUTED, RULE, SERIES, TEXT_WIDTH, THIN, Foot, styled
 from stair.reporting.labels import Labels
+from stair.reporting.table_inputs import BANK_COST_FIGURE
 from stair.runtime.repetitions import Line, median_over_histories, read_lines, selected
 from stair.statistics.values import Value
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.table_inputs import TRAINING_FIGURE
 from stair.reporting.figures.figure import Figure
 from stair.reporting.figures.style import DASHES, LINE, MUTED, SERIES, TEXT_WIDTH, THIN, Foot, styled
 from stair.reporting.labels import Labels
+from stair.reporting.table_inputs import TRAINING_FIGURE
 from stair.statistics.values import Value
 
 _SMOOTH = 25

@@ -10,7 +10,6 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.conversation.spans import control_span
 from stair.core import TURNS
-from stair.graph.table_inputs import TRAINING_SCOPE
 from stair.reporting import paper_labels
 from stair.reporting.controlled import of_models, read_controlled
 from stair.reporting.figures.diagram import BANK, CURRENT, FROZEN, LEARNED, PLAIN, Diagram, count, table_row
@@ -18,6 +17,7 @@ from stair.reporting.figures.figure import Figure
 from stair.reporting.figures.style import COLOURS, MUTED, TEXT_WIDTH, THICK, THIN, TINY, Foot, styled
 from stair.reporting.figures.training import read_curve
 from stair.reporting.labels import Labels
+from stair.reporting.table_inputs import TRAINING_SCOPE
 from stair.statistics.values import Value
 
 _SPANS, _BANKS = 108.0, 98.0

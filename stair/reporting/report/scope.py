@@ -11,6 +11,7 @@ from stair.config.paths import RunPaths
 from stair.jobs.progress import duration
 from stair.records.files import read_mapping
 from stair.records.keys import file_digest
+from stair.records.manifest import COPIED_FROM
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def scope_of(config: Config, paths: RunPaths) -> Scope:
     costs = sorted(((name, cost["jobs"], cost["seconds"]) for name, cost in rules.items()), key=lambda cost: -cost[2])
     seconds, jobs = sum(cost[2] for cost in costs), sum(cost[1] for cost in costs)
     outputs = [output for output in facts["outputs"].values() if output is not None]
-    copied = sum("restored_from" in output or "reused_from" in output for output in outputs)
+    copied = sum(COPIED_FROM in output for output in outputs)
     return Scope(
         models=tuple((model.label, _source(model, facts["models"][key])) for key, model in config.models.items()),
         benchmarks=tuple(

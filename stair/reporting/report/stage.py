@@ -38,7 +38,7 @@ def page(config: Config, paths: RunPaths) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    parts = [_part(each, config, paths) for each in shown(config, paths)]
+    parts = [_part(each, config, paths) for each in shown(config)]
     names = {each["name"] for each in parts}
     return environment.get_template(TEMPLATE).render(
         config=config,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
-from stair.graph.table_inputs import analyzed_models
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header
 from stair.reporting.replay_numbers import ReplayNumbers
+from stair.reporting.table_inputs import analyzed_models
 from stair.reporting.tables import bank_runtime, replay_design, shared_t1, text_numbers
 from stair.reporting.tables.table import Table, gap_reasons, stacked
 from stair.statistics.grid import Gap

@@ -9,10 +9,10 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.core import SEEDED
-from stair.graph.table_inputs import bank_lengths
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
 from stair.reporting.layout import DASH, Cell, Layout, Row, plain_header, rounded, signed
+from stair.reporting.table_inputs import bank_lengths
 from stair.reporting.tables.table import (
     Table,
     benchmark_title,

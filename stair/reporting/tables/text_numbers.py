@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.graph.table_inputs import GAINS_FROM, diagram_models, stair_controller, tables_of
 from stair.records.files import read_mapping
 from stair.records.manifest import manifest_path, recorded_fact
 from stair.reporting import paper_labels
 from stair.reporting.labels import Labels
+from stair.reporting.table_inputs import GAINS_FROM, diagram_models, stair_controller, tables_of
 from stair.reporting.tidy import read_tidy
 from stair.statistics.grid import Gap
 from stair.statistics.metrics import MEAN

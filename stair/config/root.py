@@ -1,0 +1,20 @@
+"""The project's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stair.config.paths import anchored
+from stair.config.resolve import ConfigError
+
+
+def project_root() -> Path:
+    """The folder with the Snakefile: the current one, else the one that this package was installed from.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for folder in (anchored(""), Path(__file__).parents[2]):
+        if (folder / "Snakefile").is_file() and (folder / "config.yaml").is_file():
+            return folder
+    raise ConfigError("there is no Snakefile in the current folder; run this command in the project's folder")

@@ -1,0 +1,66 @@
+"""Parts of rules' settings: values by their place in the configuration (`evaluation.seed`).
+
+The settings of a rule are exactly the configuration keys that it uses, each under its place. They also decide which files
+it is made from. They contain no labels, resources, shard counts or batch widths (repeat conditions contain the latter two).
+A rule that generates has no digest of code in them: `protocol_version` and `embedded_version` are raised by hand. A rule
+that only calculates or shows has one, under `code`. A rule's params are the digest of its settings; a manifest contains the
+settings themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stair.config.backbones import Model
+from stair.config.datasets import Dataset
+from stair.config.engines import EngineName
+from stair.config.model import Config
+
+Settings = dict[str, Any]
+"""Values by their place."""
+
+CONFIGURATION = ("stair.config",)
+"""Left out of digests of code: a rule's settings have the values, and a new key must make no result stale."""
+
+
+def chosen(place: str, item: Any, *keys: str) -> Settings:
+    """Some keys of an item, or all, under their places."""
+    values = item.model_dump(mode="json", include=set(keys) or None)
+    return {f"{place}.{key}": value for key, value in values.items()}
+
+
+def source(place: str, item: Model | Dataset) -> Settings:
+    """Where a model or data set comes from."""
+    return chosen(place, item, "repository", "revision", "file", "path", "tiny")
+
+
+def model_settings(config: Config, model: str) -> Settings:
+    """What of a model enters its responses."""
+    settings, place = config.models[model], f"models.{model}"
+    return source(place, settings) | chosen(place, settings, "thinking", "dtype")
+
+
+def engine_settings(config: Config, engine: EngineName) -> Settings:
+    """What of an engine enters response keys."""
+    return {f"{engine}.{key}": value for key, value in config.engine_section(engine).decisive.items()}
+
+
+def conditions(config: Config, *keys: str) -> Settings:
+    """Some keys of every condition."""
+    return {
+        place: value
+        for key, item in config.conditions.items()
+        for place, value in chosen(f"conditions.{key}", item, *keys).items()
+    }
+
+
+_FROM_CONTROLS = ("conditions.", "evaluation.seed", "evaluation.missing")
+"""Beginnings of places that the study's view of a configuration has from `controls`."""
+
+
+def under_controls(settings: Settings) -> Settings:
+    """Settings of the view that the study with a shared T1 history has, under their places in the configuration."""
+    return {
+        f"controls.{place.removeprefix('evaluation.')}" if place.startswith(_FROM_CONTROLS) else place: value
+        for place, value in settings.items()
+    }

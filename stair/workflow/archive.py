@@ -1,0 +1,51 @@
+"""What an archive of a run is.
+
+It is laid out as the run's folder, with the outputs that tables and figures are made from. Its `archive.json` names the run and
+contains the manifests of all other outputs. Snakemake's records cover both, so an unpacked archive is up to date.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.setting_places import Settings
+from stair.records.files import read_mapping
+from stair.records.manifest import Manifest
+from stair.workflow.rule_settings import settings_of
+
+COMPARED = ("table", "figure", "training_figure", "bank_cost_figure", "diagram", "comparison", "claims")
+MADE_AGAIN = (*COMPARED, "provenance", "report")
+"""The rules that `stair from-archive` runs. It compares the outputs of the first ones with the archive's."""
+
+SCORED_ROWS = ("score_condition", "score_controls")
+ARCHIVED = (
+    "evaluation_sessions", "training_pool", "data_report", "train_controller", "train_lora", "train_lora_stair",
+    *SCORED_ROWS, "replay_design", "replay_statistics", "measure_runtime", "check", *MADE_AGAIN,
+)  # fmt: skip
+"""The rules whose outputs an archive contains. Preflight is not one: a run that generates must check its own models."""
+
+NAME = "archive.json"
+RECORDS = Path(".snakemake", "metadata")
+"""Snakemake's records of a run's outputs."""
+
+
+def left_out_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """The files that an unpacked archive leaves out and that were not made since, with the content of their manifests."""
+    left_out = read_mapping(folder / NAME)["left_out"] if (folder / NAME).is_file() else {}
+    return {
+        name: content
+        for manifest, content in left_out.items()
+        if not (folder / manifest).is_file()
+        for name in content["files"]
+        if not (folder / name).is_file()
+    }
+
+
+def settings_now(config: Config, manifest: Manifest) -> Settings | None:
+    """The present settings of a manifest's job; None if the configuration has no such job."""
+    try:
+        return settings_of(config, manifest.rule, manifest.wildcards)
+    except (LookupError, AttributeError, AssertionError, TypeError):
+        return None

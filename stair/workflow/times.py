@@ -1,0 +1,64 @@
+"""The times of a run's files, by which Snakemake decides what is out of date.
+
+A copy without times, a checkout of another branch or a touched model change times and no contents. Snakemake would generate
+and train again. Manifests have the digests that show that nothing has changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from stair.records.manifest import Digests, Manifest, differences, manifest_files, read_manifest
+
+
+def put_in_order(folder: Path) -> int:
+    """Sets the times of whole outputs with unchanged inputs to now where an input is newer; returns their number.
+
+    Only such outputs and their inputs are read. An output with a changed input keeps its time, and Snakemake makes it again.
+
+    Args:
+        folder: the run's folder.
+    """
+    digests, touched = Digests(), 0
+    for manifest in _in_order(folder):
+        with suppress(FileNotFoundError):  # a file that another process deletes meanwhile, or that does not exist
+            oldest = min((folder / name).stat().st_mtime_ns for name in manifest.files)
+            newest = max((_time(folder / name) for name in manifest.inputs), default=0)
+            if newest > oldest and not differences(manifest, folder, digests=digests):
+                for name in manifest.files:
+                    os.utime(folder / name)
+                touched += 1
+    return touched
+
+
+def _in_order(folder: Path) -> Iterator[Manifest]:
+    """The readable manifests of a run, each after those of its inputs."""
+    manifests: list[Manifest] = []
+    for path in manifest_files(folder):
+        with suppress(OSError, ValueError):
+            manifests.append(read_manifest(path))
+    maker = {name: manifest for manifest in manifests for name in manifest.files}
+    done: set[Path] = set()
+
+    def walk(manifest: Manifest) -> Iterator[Manifest]:
+        if manifest.path in done:
+            return
+        done.add(manifest.path)
+        for name in manifest.inputs:
+            if name in maker:
+                yield from walk(maker[name])
+        yield manifest
+
+    for manifest in manifests:
+        yield from walk(manifest)
+
+
+def _time(file: Path) -> int:
+    """A file's time in nanoseconds; 0 for one that does not exist."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,169 @@
+"""Manifests: what they say of a job, and how they are compared with the present."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stair.records.keys import file_digest
+from stair.records.manifest import (
+    CODE,
+    Difference,
+    Kind,
+    Manifest,
+    differences,
+    manifest_files,
+    manifest_path,
+    missing_responses,
+    read_manifest,
+    recorded_fact,
+    write_manifest,
+)
+
+SETTINGS: dict[str, Any] = {"sessions.seed": 1, "controllers.stair": {"layers": (1, 3)}, CODE: "0" * 64}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run of two outputs of one job, their inputs, and a shard's mark."""
+    run = tmp_path / "run"
+    for name in ("data/a.csv", "data/b.csv", "raw/set.jsonl", "work/rollouts/m/shard-0-of-1.json", "../outside/model"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text(name)
+    return run.resolve()
+
+
+@pytest.fixture
+def manifest(folder: Path) -> Manifest:
+    outside = (folder / "../outside/model").resolve()
+    inputs = [folder / "raw/set.jsonl", outside, folder / "work/rollouts/m/shard-0-of-1.json", folder / "raw/set.jsonl"]
+    path = write_manifest(
+        folder,
+        [folder / "data/a.csv", folder / "data/b.csv"],
+        rule="seal_rollouts",
+        wildcards={"model": "m"},
+        inputs=inputs,
+        settings=SETTINGS,
+        rows=2,
+    )
+    assert path == manifest_path(folder / "data/a.csv") == folder / "data/a.csv.manifest.json"
+    return read_manifest(path)
+
+
+def test_a_manifest_says_what_an_output_is_made_from(folder: Path, manifest: Manifest) -> None:
+    assert (manifest.rule, manifest.wildcards, manifest.title) == ("seal_rollouts", {"model": "m"}, "seal_rollouts m")
+    assert manifest.files == {name: file_digest(folder / name) for name in ("data/a.csv", "data/b.csv")}
+    outside = folder.parent / "outside" / "model"
+    assert manifest.inputs == {
+        "raw/set.jsonl": file_digest(folder / "raw/set.jsonl"),
+        str(outside): file_digest(outside),
+    }, "a shard's mark only orders jobs"
+    assert manifest.settings["sessions.seed"] == 1
+    content = manifest.content
+    assert {"torch", "transformers", "python", "numpy"} <= content["versions"].keys()
+    assert len(content["source"]) == 64
+    assert content["machine"]["cores"] > 0
+    assert recorded_fact(manifest.path, "rows") == content["rows"] == 2
+    with pytest.raises(ValueError, match=r"a\.csv\.manifest\.json lacks 'counts'; delete the output"):
+        recorded_fact(manifest.path, "counts")
+
+
+def test_a_folders_manifest_lists_its_files(folder: Path) -> None:
+    controller = folder / "controllers" / "m" / "stair"
+    (controller / "sub").mkdir(parents=True)
+    (controller / "a.csv").write_text("a")
+    (controller / "sub" / "b.csv").write_text("b")
+    for _ in range(2):  # its own file is never among them
+        path = write_manifest(folder, [controller], rule="train_controller", wildcards={}, inputs=[], settings={})
+        assert path == controller / "manifest.json"
+        assert list(read_manifest(path).files) == ["controllers/m/stair/a.csv", "controllers/m/stair/sub/b.csv"]
+
+
+def test_the_missing_responses_of_an_output(folder: Path) -> None:
+    output, gap = folder / "data/a.csv", {"sample": 0, "reason": "out of memory"}
+    assert missing_responses(output) == []
+    for gaps, note in (([], ""), ([gap], "1 response is missing; "), ([gap, gap], "2 responses are missing; ")):
+        path = write_manifest(folder, [output], rule="r", wildcards={}, inputs=[], settings={}, missing=gaps)
+        assert missing_responses(output) == gaps
+        assert read_manifest(path).missing_note.startswith(note) and bool(note) == bool(
+            read_manifest(path).missing_note
+        )
+    path.write_text("{")
+    assert missing_responses(output) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rule", None), ("rule", 1), ("wildcards", ["m"]), ("wildcards", {"model": 1}), ("files", {}), ("files", None),
+        ("files", {"data/a.csv": None}), ("inputs", {"raw/set.jsonl": 1}), ("settings", None), ("versions", None),
+        ("sealed", None),
+    ],
+)  # fmt: skip
+def test_what_is_no_manifest_is_refused(manifest: Manifest, key: str, value: Any) -> None:
+    manifest.path.write_text(json.dumps(manifest.content | {key: value}))
+    with pytest.raises(ValueError, match=r"is no manifest: a part of it is missing or of another kind"):
+        read_manifest(manifest.path)
+
+
+def test_a_damaged_or_absent_manifest_is_refused(manifest: Manifest) -> None:
+    manifest.path.write_text(manifest.path.read_text()[:40])
+    with pytest.raises(ValueError, match=r"a\.csv\.manifest\.json"):
+        read_manifest(manifest.path)
+    manifest.path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_manifest(manifest.path)
+
+
+def found(manifest: Manifest, folder: Path, settings: dict[str, Any] | None = None) -> list[Difference]:
+    return differences(manifest, folder, settings=settings)
+
+
+def test_an_unchanged_output_has_no_difference(folder: Path, manifest: Manifest) -> None:
+    assert found(manifest, folder, SETTINGS) == [], "JSON makes a list of a tuple"
+    moved = folder.rename(folder.with_name("moved"))
+    assert found(manifest, moved, SETTINGS) == [], "names are relative"
+
+
+def test_changes_of_files_are_told(folder: Path, manifest: Manifest) -> None:
+    (folder / "data/a.csv").write_text("other")
+    (folder / "data/b.csv").unlink()
+    (folder / "raw/set.jsonl").write_text("other")
+    assert found(manifest, folder) == [
+        Difference(Kind.DAMAGED, "data/a.csv", "data/a.csv does not match its sealed checksum"),
+        Difference(Kind.MISSING, "data/b.csv", "data/b.csv does not exist"),
+        Difference(Kind.INPUT_CHANGED, "raw/set.jsonl", "its input raw/set.jsonl has changed"),
+    ]
+    assert [each.what for each in differences(manifest, folder, inputs=False)] == ["data/a.csv", "data/b.csv"]
+
+
+def test_an_input_that_is_gone_is_no_difference(folder: Path, manifest: Manifest) -> None:
+    (folder / "raw/set.jsonl").unlink()
+    assert found(manifest, folder) == []
+
+
+def test_changes_of_settings_are_told_down_to_the_value(folder: Path, manifest: Manifest) -> None:
+    changed = SETTINGS | {"sessions.seed": 2, "controllers.stair": {"layers": [1], "new": True}, CODE: "1" * 64}
+    assert found(manifest, folder, changed) == [
+        Difference(Kind.CODE_CHANGED, CODE, "the code that makes it has changed"),
+        Difference(
+            Kind.SETTINGS_CHANGED, "controllers.stair.layers", "controllers.stair.layers was [1, 3], is [1]"
+        ),
+        Difference(Kind.SETTINGS_CHANGED, "controllers.stair.new", "controllers.stair.new was null, is true"),
+        Difference(Kind.SETTINGS_CHANGED, "sessions.seed", "sessions.seed was 1, is 2"),
+    ]  # fmt: skip
+    without = {key: value for key, value in SETTINGS.items() if key != "sessions.seed"}
+    assert [each.text for each in found(manifest, folder, without)] == ["sessions.seed was 1, is null"]
+
+
+def test_every_manifest_of_a_run_is_found_and_no_work_is_looked_through(folder: Path, manifest: Manifest) -> None:
+    others = ["controllers/m/stair/manifest.json", "checks.csv.manifest.json", "replay/m/cells.parquet.manifest.json"]
+    hidden = [f"{name}/x.manifest.json" for name in ("work", "logs", ".snakemake", "replay/m/states")]
+    for name in (*others, *hidden):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    names = {path.relative_to(folder).as_posix() for path in manifest_files(folder)}
+    assert names == {"data/a.csv.manifest.json", *others}

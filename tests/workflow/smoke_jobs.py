@@ -1,0 +1,97 @@
+"""The jobs of the smoke run and what follows from each, by hand: the expectation of the tests, not the graph's output.
+
+A name is the rule and its wildcards, without the run's one model and one benchmark. A set has the jobs that run again with
+everything that is made from their outputs.
+"""
+
+from __future__ import annotations
+
+MODEL = "qwen3-4b-instruct"
+
+
+def names(rule: str, *wildcards: str) -> set[str]:
+    """One rule's jobs."""
+    return {f"{rule} {each}" for each in wildcards}
+
+
+# ---------------------------------------------------------------- after the scored rows
+
+END = {"provenance", "report"}
+REPORTED = {"comparison", "claims", *END}
+"""After every number that a table or a figure reports."""
+TEXT = {"table in_text", *REPORTED}
+MAIN_TABLES = names(
+    "table", "continuous_summary", "native_accuracy", "history_correctness_summary", "intervals", "comparisons",
+    f"turns_{MODEL}", f"history_{MODEL}",
+)  # fmt: skip
+T1_TABLES = names("table", "shared_t1", "bank_prefix_accuracy", "shared_t1_intervals", "shared_t1_comparisons")
+OWN_TABLES = names("table", "replay_design", "bank_runtime", "controller_configuration", "evaluation_decoding")
+"""Tables without responses."""
+ROW_FIGURES = names("figure", "overview", "historical_computation")
+REPLAY_FIGURES = names("figure", "historical_computation", "attention", "neighborhood", "read_prediction")
+GEOMETRY_FIGURES = names("figure", "historical_computation", "neighborhood")
+DIAGRAMS = names("diagram", "method", "training_scope")
+TRAINING_FIGURE, COST_FIGURE = f"training_figure training_{MODEL}", f"bank_cost_figure bank_cost_{MODEL}"
+TABLES = {*MAIN_TABLES, *OWN_TABLES, *ROW_FIGURES, *REPLAY_FIGURES, *TEXT}
+"""All tables but the four of the study with a shared T1, whose conditions are other ones, and the figures with labels."""
+ALL_TABLES = {*TABLES, *T1_TABLES}
+ALL_FIGURES = {*ROW_FIGURES, *REPLAY_FIGURES, *DIAGRAMS, TRAINING_FIGURE, COST_FIGURE}
+CARDS = {"data_card", "response_card"}
+
+CHECKED = {"check", *MAIN_TABLES, *T1_TABLES, *ROW_FIGURES, *TEXT}
+"""After any new responses: every table of scored rows waits for the checks."""
+SCORES = {
+    *names("score_condition", "vanilla", "native", "stair"),
+    *names("score_controls", "t1", "native", "stair", "bank_free", "stair_prefix-8"),
+    *MAIN_TABLES, *T1_TABLES, *ROW_FIGURES, *TEXT,
+}  # fmt: skip
+
+# ---------------------------------------------------------------- after responses
+
+STATISTICS = {*names("replay_statistics", "attention", "geometry", "read_prediction"), *REPLAY_FIGURES, *TEXT}
+MEASURED_REPLAY = {*names("replay_shard", "0", "1"), "seal_replay", *STATISTICS}
+REPLAY = {"replay_design", "table replay_design", *MEASURED_REPLAY}
+RUNTIME = {"measure_runtime", COST_FIGURE, "table bank_runtime", *TEXT}
+
+
+def answered(condition: str, shards: int = 1) -> set[str]:
+    """A condition of the evaluation is generated again."""
+    shard = names("evaluation_shard", *(f"{condition} {number}" for number in range(shards)))
+    return {*shard, f"seal_evaluation {condition}", f"score_condition {condition}", "response_card", *CHECKED}
+
+
+def controlled(*conditions: str) -> set[str]:
+    """Conditions of the study with a shared T1 are generated again."""
+    shards = names("controls_shard", *(f"{condition} 0" for condition in conditions))
+    return {*shards, *names("seal_controls", *conditions), *names("score_controls", *conditions), *CHECKED}
+
+
+STAIR = answered("stair")
+NATIVE = {*answered("native"), *REPLAY, *RUNTIME}
+"""Histories that are replayed, and turns that the runtime study continues, are Native's."""
+EVALUATION = {*answered("vanilla"), *NATIVE, *STAIR}
+CONTROLS = controlled("t1", "native", "stair", "bank_free", "stair_prefix-8")
+ANSWERS = {*EVALUATION, *CONTROLS}
+
+# ---------------------------------------------------------------- after training
+
+STAIR_CONTROLLER = {
+    "train_controller stair", TRAINING_FIGURE, *DIAGRAMS, "table controller_configuration",
+    *STAIR, *controlled("stair", "stair_prefix-8"), *RUNTIME,
+}  # fmt: skip
+BANK_FREE = {"train_controller bank_free", TRAINING_FIGURE, *controlled("bank_free")}
+LORA = {"train_lora lora", TRAINING_FIGURE, *TEXT}
+LORA_STAIR = {"train_lora_stair lora_stair", TRAINING_FIGURE, *END}
+"""No condition of the run answers with it, and the text has no number of it."""
+TRAINING = {*STAIR_CONTROLLER, *BANK_FREE, *LORA, *LORA_STAIR}
+SESSIONS = {"training_sessions", *TRAINING}
+ROLLOUTS = {*names("rollout_shard", "0", "1"), "seal_rollouts", "data_card", *SESSIONS}
+
+# ---------------------------------------------------------------- after data and models
+
+POOL = {"training_pool", "data_report", "preflight_limits training_pool", *ROLLOUTS}
+SCHEDULE = {"evaluation_sessions", *ANSWERS}
+BENCHMARK = {"benchmark", "preflight_limits math500", *SCHEDULE, *POOL}
+"""The training pool leaves its problems out."""
+PREFLIGHT = {"preflight_model", *names("preflight_limits", "training_pool", "math500"), *ROLLOUTS, *ANSWERS}
+BACKBONE = {"backbone", *PREFLIGHT}
