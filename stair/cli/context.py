@@ -47,12 +47,10 @@ class OpenJob(NamedTuple):
 
     def copied(self, outputs: Sequence[Path]) -> bool:
         """Copies the outputs from a run of `reuse` that made them from the same inputs; False without a match."""
-        from stair.records.manifest import COPIED_FROM
         from stair.workflow.reuse import copy_from_runs
 
         source = copy_from_runs(self.config, self.paths, self.rule, self.wildcards, outputs, self.inputs)
         if source is not None:
-            self.record(outputs, **{COPIED_FROM: source})
             print(f"{' '.join((self.rule, *self.wildcards.values()))}: reused from {source}")
         return source is not None
 

@@ -31,16 +31,22 @@ RECORDS = Path(".snakemake", "metadata")
 """Snakemake's records of a run's outputs."""
 
 
+def left_out_manifests(folder: Path) -> dict[str, dict[str, Any]]:
+    """The manifests of outputs that an unpacked archive leaves out and that were not made since, by name.
+
+    Raises:
+        ValueError: the list of them cannot be read.
+    """
+    listed = read_mapping(folder / NAME).get("left_out") if (folder / NAME).is_file() else {}
+    if not isinstance(listed, dict) or not all(isinstance(content, dict) for content in listed.values()):
+        raise ValueError(f"{folder / NAME} has no manifests of left-out outputs; unpack the archive again")
+    return {name: content for name, content in listed.items() if not (folder / name).is_file()}
+
+
 def left_out_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """The files that an unpacked archive leaves out and that were not made since, with the content of their manifests."""
-    left_out = read_mapping(folder / NAME)["left_out"] if (folder / NAME).is_file() else {}
-    return {
-        name: content
-        for manifest, content in left_out.items()
-        if not (folder / manifest).is_file()
-        for name in content["files"]
-        if not (folder / name).is_file()
-    }
+    """The absent files of outputs that an unpacked archive leaves out, each with the content of its manifest."""
+    manifests = left_out_manifests(folder).values()
+    return {name: content for content in manifests for name in content["files"] if not (folder / name).is_file()}
 
 
 def settings_now(config: Config, manifest: Manifest) -> Settings | None:

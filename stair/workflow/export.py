@@ -18,7 +18,7 @@ from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import Manifest, manifest_files, name_in_run, read_manifest
 from stair.reporting.withheld_text import write_publishable
-from stair.workflow.archive import ARCHIVED, NAME, RECORDS, SCORED_ROWS, settings_now
+from stair.workflow.archive import ARCHIVED, NAME, RECORDS, SCORED_ROWS, left_out_manifests, settings_now
 
 _CARDS = ("data_card", "response_card")
 """Rules that describe responses. They are not listed as left out: their outputs are asked for where the responses exist."""
@@ -42,26 +42,28 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     """
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty; name a new folder")
-    manifests = present_outputs(config, paths)
+    manifests, left_out = present_outputs(config, paths), left_out_manifests(paths.folder)
     if not any(manifest.rule in SCORED_ROWS for manifest in manifests):
         raise ValueError(
             f"{paths.folder} has no scored rows; first run: {start_command(config, paths, '--target scores')}"
         )
     pools = set() if config.training_pool.publish_text else {paths.training_pool(model) for model in config.models}
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
-    count, rewritten, left_out = 0, dict[str, str](), dict[str, Any]()
+    # A run from an archive has the counts of training problems, but not the problems.
+    apart = [name for each in left_out.values() for name in each["files"] if (paths.folder / name).is_file()]
+    count, rewritten = 0, dict[str, str]()
     with scratch_folder(out) as folder:
-        shutil.copyfile(paths.resolved, folder / RESOLVED)
+        archived = [name for each in manifests if each.rule in ARCHIVED for name in each.files]
+        for name in (RESOLVED, *apart, *archived):
+            if (source := paths.folder / name) not in pools:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, folder / name)
         for manifest in manifests:
-            for name in manifest.files if manifest.rule in ARCHIVED else ():
-                source, target = paths.folder / name, folder / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                if manifest.rule in SCORED_ROWS and manifest.wildcards["benchmark"] in withheld:
-                    write_publishable(source, target, withheld)
-                    rewritten[name] = file_digest(target)
-                elif source not in pools:
-                    shutil.copyfile(source, target)
-                count += pq.read_metadata(target).num_rows if manifest.rule in SCORED_ROWS else 0
+            for name in manifest.files if manifest.rule in SCORED_ROWS else ():
+                if manifest.wildcards["benchmark"] in withheld:
+                    write_publishable(paths.folder / name, folder / name, withheld)
+                    rewritten[name] = file_digest(folder / name)
+                count += pq.read_metadata(folder / name).num_rows
         for manifest in manifests:
             name, content = name_in_run(manifest.path, paths.folder), _with_digests(manifest, rewritten)
             if all((folder / file).is_file() for file in manifest.files):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.records.files import read_mapping, replacing, write_json
+from stair.records.files import replacing, write_json
 from stair.records.manifest import (
     COPIED_FROM,
     SUFFIX,
@@ -26,7 +26,7 @@ from stair.records.manifest import (
     read_manifest,
 )
 from stair.records.unpacking import opened
-from stair.workflow.archive import MADE_AGAIN, NAME, RECORDS, settings_now
+from stair.workflow.archive import MADE_AGAIN, RECORDS, left_out_manifests, settings_now
 from stair.workflow.job_list import ListedJob
 
 _TEXTS = {
@@ -91,8 +91,7 @@ class Archive:
 
     def __init__(self, config: Config, paths: RunPaths, folder: Path) -> None:
         self._config, self._paths, self._folder = config, paths, folder
-        listed = read_mapping(folder / NAME).get("left_out", {}) if (folder / NAME).is_file() else {}
-        self._left_out = [manifest_of(folder / name, content) for name, content in listed.items()]
+        self._left_out = [manifest_of(folder / name, content) for name, content in left_out_manifests(folder).items()]
         self.manifests: list[Manifest] = []
         self._unreadable: list[Outcome] = []
         for path in manifest_files(folder):
@@ -194,8 +193,8 @@ class Archive:
             write_json(self._manifest_here(manifest), manifest.content | {COPIED_FROM: origin})
         self._copy_records(files)
         if left_out:
-            listed = read_mapping(self._paths.archive)["left_out"] if self._paths.archive.is_file() else {}
-            listed |= {name_in_run(each.path, self._folder): each.content for each in left_out}
+            listed = {name_in_run(each.path, self._folder): each.content for each in left_out}
+            listed = left_out_manifests(self._paths.folder) | listed
             write_json(self._paths.archive, {"run": self._config.run, "left_out": listed})
 
     def _copy_records(self, files: Collection[str]) -> None:

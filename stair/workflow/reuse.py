@@ -9,9 +9,9 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.records.files import replacing
+from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
-from stair.records.manifest import differences, manifest_path, name_in_run, read_manifest
+from stair.records.manifest import COPIED_FROM, differences, manifest_path, name_in_run, read_manifest
 from stair.workflow.rule_settings import settings_of
 
 
@@ -23,7 +23,11 @@ def copy_from_runs(
     outputs: Sequence[Path],
     inputs: Sequence[Path],
 ) -> str | None:
-    """Copies a job's outputs from the first run of `reuse` that has them undamaged; returns its name, None without a match."""
+    """Copies a job's outputs and their manifest from the first run of `reuse` that has the same, undamaged.
+
+    Returns:
+        The run, for messages; None without a match.
+    """
     settings = settings_of(config, rule, wildcards)
     digests = {name_in_run(file, paths.folder): file_digest(file) for file in inputs}
     for name, other in paths.reused(config).items():
@@ -35,5 +39,7 @@ def copy_from_runs(
                     # A copy and no link: an output must be newer than its inputs, and the other run's file must keep its time.
                     with replacing(paths.folder / file) as partial:
                         shutil.copyfile(other.folder / file, partial)
-                return f"the run '{name}'"
+                origin = f"the run '{name}'"
+                write_json(manifest_path(outputs[0]), manifest.content | {COPIED_FROM: origin})
+                return origin
     return None

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from stair.config.paths import RunPaths
 from stair.records.manifest import Digests, Manifest, differences, manifest_files, read_manifest
 
 
@@ -22,15 +23,21 @@ def put_in_order(folder: Path) -> int:
     Args:
         folder: the run's folder.
     """
-    digests, touched = Digests(), 0
+    digests, touched, paths = Digests(), 0, RunPaths(folder)
     for manifest in _in_order(folder):
+        # Snakemake counts the file with the job's seconds as an output.
+        timing = Path(paths.timing(manifest.rule, *manifest.wildcards.values()))
+        outputs = [*(folder / name for name in manifest.files), *([timing] if timing.exists() else [])]
         with suppress(FileNotFoundError):  # a file that another process deletes meanwhile, or that does not exist
-            oldest = min((folder / name).stat().st_mtime_ns for name in manifest.files)
+            oldest = min(file.stat().st_mtime_ns for file in outputs)
             newest = max((_time(folder / name) for name in manifest.inputs), default=0)
             if newest > oldest and not differences(manifest, folder, digests=digests):
-                for name in manifest.files:
-                    os.utime(folder / name)
+                for file in outputs:
+                    os.utime(file)
                 touched += 1
+    # Shards that are sealed have no other output left. A seal has their inputs, so it decides whether they run.
+    for timing in paths.work("timings").glob("*_shard/**/*.tsv") if touched else ():
+        os.utime(timing)
     return touched
 
 

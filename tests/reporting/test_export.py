@@ -17,6 +17,7 @@ from stair.records.manifest import read_manifest, write_manifest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
 from stair.reporting.withheld_text import publishable
+from stair.workflow.archive import left_out_files
 from stair.workflow.export import export
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +85,25 @@ def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config
         if path.is_file() and "math500" not in path.parts:
             content = str(pq.read_table(path).to_pylist()) if path.suffix == ".parquet" else path.read_text()
             assert SECRET not in content, path
+
+
+def test_withheld_training_problems_leave_their_counts(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
+    paths = run[1]
+    config = resolve(ROOT, {"run": "tiny", "results": "x", "training_pool": {"publish_text": False}})
+    pool = [paths.training_pool(MODEL), paths.cleaning(MODEL)]
+    pool[0].parent.mkdir(parents=True)
+    for file in pool:
+        file.write_text(SECRET)
+    wildcards = {"model": MODEL}
+    write_manifest(paths.folder, pool, rule="training_pool", wildcards=wildcards, inputs=[], settings={})
+    for number, name in enumerate(("first", "second")):
+        export(config, paths, out := tmp_path / name)
+        assert (out / pool[1].relative_to(paths.folder)).is_file()
+        assert list(left_out_files(out)) == [f"data/training/{MODEL}.parquet"]
+        for file in pool[number:1]:  # the second is the archive of a run that has archive.json
+            file.unlink()
+            file.with_name(f"{file.name}.manifest.json").unlink()
+            (out / "archive.json").rename(paths.archive)
 
 
 def test_an_export_that_fails_leaves_nothing_in_the_way(run: tuple[Config, RunPaths], tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_every_artifact_says_that_it_comes_from_tiny_models(run: tuple[Config, R
 
 @needs_latex
 def test_every_table_compiles_alone(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
-    tables = [each for each in shown(*run) if each.kind == "table"]
+    tables = [each for each in shown(run[0]) if each.kind == "table"]
     assert sum(each.in_paper for each in tables) == 17
     for each in tables:
         place = tmp_path / each.name

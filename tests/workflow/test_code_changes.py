@@ -125,7 +125,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
 
 
 def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, package: Path) -> None:
-    """The scorer's change goes through to the tables, with the weights gone."""
+    """The scorer's change goes through to tables and claims, with the weights gone; the provenance would report them."""
     append(package / "stair/grading/score.py", "\nADDED = 1\n")
     results = copied_run / "results" / "smoke"
     rows = results / "evaluation/qwen3-4b-instruct/math500/vanilla.parquet"
@@ -135,7 +135,7 @@ def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, pa
     size, stamp = weights.stat().st_size, weights.stat().st_mtime_ns
     weights.write_bytes(b"\0" * size)
     os.utime(weights, ns=(stamp, stamp))
-    run_with(package, copied_run)
+    run_with(package, copied_run, "claims")
     assert rows.stat().st_mtime_ns > before[0]
     assert responses.stat().st_mtime_ns == before[1]
 

@@ -26,7 +26,7 @@ from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of,
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(600)]
 
-RESTORED = "## An archive's work: `stair restore`"
+RESTORED = "## An archive's outputs in your own run: `stair restore`"
 _PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "archive.md")]
 PAGE = _PAGES[0] + RESTORED + _PAGES[1].partition(RESTORED)[2]
 MODEL, BENCHMARK = "qwen3-4b-instruct", "math500"
@@ -80,7 +80,7 @@ COPIED = on_page("The run, or its model's folder, was copied")
 STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
 SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
 LOOK = on_page("Checking a run")
-RESTORE, COMPUTE = (on_page("An archive's work: `stair restore`", number) for number in (0, 1))
+RESTORE, FIRST = (on_page(RESTORED.removeprefix("## "), number) for number in (0, 1))
 SUMMARY = on_page("The run in one file")
 
 
@@ -121,6 +121,13 @@ def forget(folder: Path, condition: str, *, log: bool = True) -> None:
     (folder / RESPONSES / f"{condition}.parquet").unlink()
     if log:
         shutil.rmtree(folder / WORK / condition)
+
+
+def mark(folder: Path, condition: str) -> None:
+    """A condition's shard has ended, and is not sealed yet."""
+    shard = ("--model", MODEL, "--benchmark", BENCHMARK, "--condition", condition)
+    run_in(folder, "stair", "evaluate", "--run", "results/smoke", *shard)
+    assert (folder / WORK / condition / "shard-0-of-1.json").is_file()
 
 
 def log_of(folder: Path, condition: str) -> Path:
@@ -187,7 +194,12 @@ def test_a_full_disk(whole: Path, project: Path) -> None:
 
 @pytest.mark.parametrize("found", [("vanilla",), ("native", "stair")], ids=["of T1", "behind T1"])
 def test_lost_logs(whole: Path, project: Path, found: tuple[str, ...]) -> None:
-    """Native loses a record to damage, STAIR its moved log, Vanilla a cut end: only what was lost is generated."""
+    """Native loses a record to damage, STAIR its moved log, Vanilla a cut end: only what was lost is generated.
+
+    All shards have ended, so the seals find the gaps.
+    """
+    for condition in {"native", "stair", *found}:
+        mark(project, condition)
     (file,) = log_of(project, "native").glob("*.log")
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -240,8 +252,6 @@ def test_lost_states(whole: Path, project: Path) -> None:
     last = max(n for n, line in enumerate(lines) if json.loads(line.split(b" ", 2)[2]).get("readout_norm") in norms)
     file.write_bytes(b"".join(lines[:last]))
     forget(project, "stair", log=False)
-    for path in (project / WORK / "stair").glob("shard-*.json"):
-        path.unlink()
     shutil.rmtree(project / WORK / "stair" / "banks", ignore_errors=True)
     LOST_STATES(project)
     rows = pq.read_table(project / RESPONSES / "stair.parquet").to_pylist()
@@ -392,12 +402,13 @@ def test_a_damaged_output(whole: Path, project: Path) -> None:
 
 
 def test_a_copy_with_new_times(whole: Path, project: Path) -> None:
-    """Its inputs are newer than its controllers, and Snakemake has no record of its jobs."""
-    shutil.rmtree(project / ".snakemake")
-    for path in (project / "results/smoke/sessions").rglob("*.parquet"):
+    """All files are newer than they were, inputs newer than their outputs, and Snakemake has no record of its jobs."""
+    results_folder = project / "results/smoke"
+    shutil.rmtree(results_folder / ".snakemake")
+    for path in (results_folder / "sessions").rglob("*.parquet"):
         path.touch()
     dry = ("snakemake", "-n", "--config", "run=smoke.yaml")
-    assert "train_controller" in jobs_of(run_in(project, *dry))
+    assert jobs_of(run_in(project, *dry)) == {}
     COPIED(project)
     assert jobs_of(run_in(project, *dry)) == {}
     assert results(project) == results(whole)
@@ -413,11 +424,14 @@ def test_a_stop_on_purpose(whole: Path, project: Path) -> None:
 
 
 def test_another_number_of_shards(whole: Path, project: Path) -> None:
+    """One shard of two has ended when the count changes."""
+    mark(project, "native")
     forget(project, "native", log=False)
     before = {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")}
     SHARDS(project)
     assert {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")} == before
-    assert len(list((project / WORK / "native").glob("shard-*-of-3.json"))) == 3
+    timed = (project / "results/smoke/work/timings/evaluation_shard").rglob("native-*-of-3.tsv")
+    assert len(list(timed)) == 3
     assert results(project) == results(whole)
 
 
@@ -446,15 +460,16 @@ def test_an_archive(whole: Path, tmp_path: Path) -> None:
     for name in LIKE_THE_PROJECT:
         (project / name).symlink_to(ROOT / name)
     shutil.copyfile(SMOKE, project / "smoke.yaml")
-    parts = [f"results/smoke/{name}" for name in ("backbones", "data", "rollouts", "controllers", "responses")]
-    run_in(whole, "tar", "czf", str(project / "published.tar.gz"), "--transform", "s,^results/,,", *parts)
-    assert "0 not restored" in RESTORE(project).stdout
+    packed = ("tar", "czf", str(project / "published.tar.gz"), "--exclude=work", "--exclude=states")
+    run_in(whole, *packed, "--transform", "s,^results/,,", "results/smoke")
+    assert ", 0 not restored" in RESTORE(project).stdout
     assert results(project) == results(whole)
     assert not (project / WORK).exists(), "nothing was generated"
-    # A change of mind: this model's responses are computed here after all, and are the same.
-    COMPUTE(project)
-    assert len(WorkLog(log_of(project, "native"))) == len(WorkLog(log_of(whole, "native")))
-    assert results(project) == results(whole)
+    # Benchmarks and preflight's results are made here, and are the archive's: what was restored stays.
+    (project / "results/smoke/data/benchmarks" / f"{BENCHMARK}.parquet").unlink()
+    FIRST(project)
+    assert jobs_of(run_in(project, "snakemake", "-n", "training", "--config", "run=smoke.yaml")) == {}
+    assert results(project) == results(whole) and not (project / WORK).exists()
 
 
 def test_the_summary(project: Path) -> None:
