@@ -118,8 +118,11 @@ class Archive:
     # ------------------------------------------------------------ comparison
 
     def outcomes(self) -> list[Outcome]:
-        """Every output of the archive, compared with the one that the run would make."""
-        return [*map(self._outcome, self.manifests), *self._unreadable]
+        """The outputs of the archive that the run has too, compared with those that it would make."""
+        known = (
+            each for each in self.manifests if each.rule in MADE_AGAIN or settings_now(self._config, each) is not None
+        )
+        return [*map(self._outcome, known), *self._unreadable]
 
     def _outcome(self, manifest: Manifest) -> Outcome:
         reason = self._reason(manifest)

@@ -235,7 +235,7 @@ def test_two_records_of_one_key(whole: Path, project: Path) -> None:
     wrong = writer.path
     forget(project, "native", log=False)
     assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
-    told = (project / "results/smoke/logs/evaluation" / MODEL / BENCHMARK / "native-seal.log").read_text()
+    told = (project / "results/smoke/logs/evaluation" / MODEL / BENCHMARK / "native-0-of-1.log").read_text()
     assert "two different records of one key" in told and wrong.name in told
     TWO_RECORDS(project, wrong_log=str(wrong.relative_to(project)))
     assert results(project) == results(whole)
@@ -366,7 +366,7 @@ def test_a_response_that_cannot_be_generated(
     verified = run_in(project, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in verified
     # Of the responses and of their scored rows.
-    assert "note, of 2 outputs: 2 responses are missing; its manifest gives the reasons" in verified
+    assert "note on 2 outputs: 2 responses are missing; its manifest gives the reasons" in verified
     why = run_in(project, "stair", "why", str(RESPONSES / "native.parquet")).stdout
     assert why.splitlines()[2] == "  2 responses are missing; its manifest gives the reasons"
     exported = run_in(project, "stair", "export", "--run", "results/smoke", "--out", "published")

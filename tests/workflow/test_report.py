@@ -78,7 +78,7 @@ def test_the_same_files_give_the_same_page(copied_run: Path) -> None:
 @needs_latex
 def test_the_paper_is_one_pdf_and_the_same_bytes(copied_run: Path) -> None:
     folder = copied_run / "results/smoke"
-    config, paths = load_run(folder), RunPaths(folder)
+    config = load_run(folder)
     done = run_in(copied_run, "stair", "paper", "--run", "results/smoke")
     count = sum(each.in_paper for each in shown(config))
     assert done.stdout == f"results/smoke/paper.pdf: {count} tables and figures\n"
