@@ -18,7 +18,8 @@ def raw(config: Config, name: str) -> Settings:
     """A generated data set: a benchmark's key, or `training_pool`."""
     if name != "training_pool":
         return {f"benchmarks.{name}.tiny": config.benchmarks[name].tiny, "embedded_version": EMBEDDED_VERSION}
-    sizes = {f"benchmarks.{key}.tiny": benchmark.tiny for key, benchmark in config.benchmarks.items()}
+    generated = {key: item.tiny for key, item in config.benchmarks.items() if item.tiny is not None}
+    sizes = {f"benchmarks.{key}.tiny": size for key, size in generated.items()}
     return {"training_pool.tiny": config.training_pool.tiny, **sizes, "embedded_version": EMBEDDED_VERSION}
 
 
