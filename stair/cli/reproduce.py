@@ -85,9 +85,8 @@ def reproduce(
     cores: str | None,
     profile: str | None = None,
     settings: list[str],
-    options: Sequence[str] = (),
 ) -> None:
-    """Runs the workflow to a target; `options` are more arguments for Snakemake.
+    """Runs the workflow to a target.
 
     Raises:
         ConfigError: the configuration, the profile or the site cannot be used, another process drives this run, a signal has
@@ -98,7 +97,7 @@ def reproduce(
     config = resolve(root, overrides)
     paths = RunPaths.of(config)
     check_inputs(config, paths)
-    program, goal, command = ["snakemake", "--snakefile", str(root / "Snakefile")], _target(target, paths), [*options]
+    program, goal, command = ["snakemake", "--snakefile", str(root / "Snakefile")], _target(target, paths), []
     cluster = None
     if profile is not None:
         folder = profile_folder(root, profile)

@@ -65,6 +65,10 @@ class DrivenRun(Run):
                 from stair.workflow.slurm_answers import mend_answers  # the executor's package takes a while
 
                 mend_answers()
+            if self.workflow.local_exec:
+                # With a limit, every finished job starts one more timer that wakes the scheduler each second. After 200 jobs,
+                # it kept a third of a processor busy. Jobs of this machine need no limit.
+                self.workflow.scheduler.job_rate_limiter = None
             hold_run(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
             record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)

@@ -111,7 +111,7 @@ def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path
         if fault := manifests.damage(file):
             name = name_in_run(file, paths.folder)
             raise ValueError(
-                f"{job} is made from a damaged file in {paths.folder}: {name} {fault}; delete it; to make it again: {start}"
+                f"{job} is made from a damaged file in {paths.folder}: {name} {fault}; delete {name}; to make it again: {start}"
             )
 
 

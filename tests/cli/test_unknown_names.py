@@ -123,22 +123,24 @@ def test_a_job_that_the_run_does_not_have_is_refused_with_those_like_it(
 
 
 def test_a_command_by_hand_has_the_inputs_of_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snakemake names them, or the manifest of the output that is there, if its settings are the present ones."""
+    """Snakemake names them, or the manifest of the output that is there, if its settings are the present ones.
+
+    A seal reads the logs of its shards, so the shards' completion markers are none.
+    """
     config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})
     paths, model = RunPaths.of(config), {"model": "qwen3.5-4b"}
     files = [Path("data/training/qwen3.5-4b.parquet"), Path("preflight/qwen3.5-4b.json")]
-    shards = [Path(f"work/rollouts/qwen3.5-4b/shard-{number}-of-2.json") for number in range(2)]
-    assert inputs_of(config, paths, "seal_rollouts", model) == [*files, *shards]
+    assert inputs_of(config, paths, "seal_rollouts", model) == files
     monkeypatch.setattr(job_inputs, "list_jobs", listed_once)
     assert inputs_of(config, paths, "raw", {"name": "math500"}) == [], "its rule has another wildcard"
-    for file in (*files, *shards, Path("rollouts/qwen3.5-4b.parquet")):
+    for file in (*files, Path("rollouts/qwen3.5-4b.parquet")):
         (paths.folder / file).parent.mkdir(parents=True, exist_ok=True)
         (paths.folder / file).touch()
-    job = OpenJob(config, paths, "seal_rollouts", model, [paths.folder / file for file in (files[1], *shards)])
+    job = OpenJob(config, paths, "seal_rollouts", model, [paths.folder / file for file in files[1:]])
     job.record([paths.rollouts("qwen3.5-4b")])
     assert inputs_of(config, paths, "seal_rollouts", model) == files[1:]
     changed = resolve(ROOT, {"run": "tiny", "results": str(tmp_path), "rollouts": {"seed": "another"}})
-    assert inputs_of(changed, paths, "seal_rollouts", model) == [*files, *shards]
+    assert inputs_of(changed, paths, "seal_rollouts", model) == files
 
 
 @pytest.mark.parametrize(

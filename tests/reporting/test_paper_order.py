@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.reporting.captions import figure_caption
 from stair.reporting.labels import Labels
@@ -16,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_papers_run_has_all_in_the_papers_order() -> None:
     config = resolve(ROOT, {"run": "paper"})
-    parts = shown(config, RunPaths.of(config))
+    parts = shown(config)
     paper = [(each.kind, each.name) for each in parts if each.in_paper]
     assert paper == [
         ("figure", "overview"),
@@ -52,7 +51,7 @@ def test_the_papers_run_has_all_in_the_papers_order() -> None:
 def test_every_figure_of_every_run_has_a_caption_that_latex_can_set() -> None:
     for run in ("paper", "tiny", "smoke", "shapes"):
         config = resolve(ROOT, {"run": run})
-        for each in shown(config, RunPaths.of(config)):
+        for each in shown(config):
             if each.kind == "figure":
                 caption = figure_caption(each.name, Labels.of(config))
                 assert caption.endswith(".")
@@ -62,7 +61,7 @@ def test_every_figure_of_every_run_has_a_caption_that_latex_can_set() -> None:
 def test_a_training_figure_is_a_models() -> None:
     config = resolve(ROOT, {"run": "tiny"})
     labels = Labels.of(config)
-    names = [each.name for each in shown(config, RunPaths.of(config)) if each.kind == "figure"]
+    names = [each.name for each in shown(config) if each.kind == "figure"]
     curves = [
         figure_caption(name, labels) for name in names if figure_caption(name, labels).startswith("Training curves")
     ]
@@ -75,5 +74,5 @@ def test_a_training_figure_is_a_models() -> None:
 
 def test_a_run_that_only_measures_has_its_tables() -> None:
     config = resolve(ROOT, {"run": "shapes"})
-    names = {each.name: each.in_paper for each in shown(config, RunPaths.of(config))}
+    names = {each.name: each.in_paper for each in shown(config)}
     assert names["bank_runtime"] and not names["in_text"]

@@ -152,12 +152,12 @@ def planned(
         listing = {JOB_LIST: listed.name, **(more or {})}
         snakemake(folder, *words, "--dry-run", config=config, more=listing, root=root)
         jobs = [json.loads(line) for line in listed]
-    names = [_name(job["rule"], job["wildcards"]) for job in jobs]
+    names = [name_of(job["rule"], job["wildcards"]) for job in jobs]
     assert len(names) == len(set(names))
     return set(names)
 
 
-def _name(rule: str, wildcards: Mapping[str, str]) -> str:
+def name_of(rule: str, wildcards: Mapping[str, str]) -> str:
     """The rule and the wildcards, without those that all of the run's jobs share."""
     shared = {"model": "qwen3-4b-instruct", "benchmark": "math500"}
     kept = (value for key, value in wildcards.items() if value != shared.get(key) and key not in ("of", "suffix"))

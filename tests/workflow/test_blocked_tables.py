@@ -48,9 +48,8 @@ def test_a_job_that_fails_on_a_damaged_input_names_it_with_the_remedy(copied_run
     (line, *_) = [
         line for line in snakemake(copied_run, "tables", check=False).stderr.splitlines() if line.startswith("failed:")
     ]
-    assert (
-        "math500/stair.parquet does not match its sealed checksum; delete it; to make it again: stair reproduce" in line
-    )
+    name = "evaluation/qwen3-4b-instruct/math500/stair.parquet"
+    assert f"{name} does not match its sealed checksum; delete {name}; to make it again: stair reproduce" in line
 
 
 def test_an_edited_csv_ends_the_run_with_an_error(copied_run: Path) -> None:
@@ -58,7 +57,5 @@ def test_an_edited_csv_ends_the_run_with_an_error(copied_run: Path) -> None:
     path.write_text(path.read_text() + "edited,,,,,,,1.0,%\n")
     done = run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), check=False)
     assert done.returncode != 0
-    assert (
-        "tables/continuous_summary.csv does not match its sealed checksum; delete it; to make it again: stair reproduce"
-        in done.stderr
-    )
+    name = "tables/continuous_summary.csv"
+    assert f"{name} does not match its sealed checksum; delete {name}; to make it again: stair reproduce" in done.stderr

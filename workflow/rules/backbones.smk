@@ -11,6 +11,7 @@ rule backbones:
 rule backbone:
     output:
         [paths.backbone("{model}") / name for name in BACKBONE_FILES],
+        paths.backbone("{model}") / "training_curve.csv",
     log:
         paths.log("backbone", "{model}"),
     benchmark:
