@@ -50,10 +50,6 @@ onerror:
     release_run()
 
 
-localrules:
-    all,
-
-
 rule all:
     default_target: True
     input:

@@ -17,5 +17,5 @@ def listed(run: str) -> tuple[ListedJob, ...]:
 
 
 def job(rule: str, inputs: tuple[str, ...] = (), outputs: tuple[str, ...] = (), **wildcards: str) -> ListedJob:
-    """A job as Snakemake lists it, without resources of its own."""
-    return ListedJob(rule, wildcards, inputs, outputs, (), "", gpu=0, mem_mb=0, runtime=0, threads=1)
+    """A job as Snakemake lists it."""
+    return ListedJob(rule, wildcards, inputs, outputs, (), "")

@@ -9,7 +9,7 @@ from tests.sealed import seal
 
 def score(paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
     """Scores a condition's sealed responses in this process."""
-    output = paths.evaluation(model, benchmark, condition)
+    output = paths.scored(model, benchmark, condition)
     facts = score_condition(
         paths.benchmark(benchmark),
         paths.responses(model, benchmark, condition),

@@ -440,7 +440,7 @@ def scores(
     rule = "score_controls" if controls else "score_condition"
     job = open_job(run, rule, inputs, model=model, benchmark=benchmark, condition=condition)
     paths = job.paths.shared_t1 if controls else job.paths
-    output = paths.evaluation(model, benchmark, condition)
+    output = paths.scored(model, benchmark, condition)
     facts = score_condition(
         paths.benchmark(benchmark),
         paths.responses(model, benchmark, condition),

@@ -56,13 +56,13 @@ class RunPaths:
         """The resolved configuration."""
         return self.folder / RESOLVED
 
-    def log(self, *parts: str) -> str:
-        """The log of a job; as text, because Snakemake's `log:` takes no path."""
-        return str(self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log"))
+    def log(self, *parts: str) -> Path:
+        """The log of a job."""
+        return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
 
-    def timing(self, rule: str, *parts: str) -> str:
-        """The seconds of a job, as Snakemake measures them; as text, because Snakemake's `benchmark:` takes no path."""
-        return str(self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv"))
+    def timing(self, rule: str, *parts: str) -> Path:
+        """The seconds of a job, as Snakemake measures them."""
+        return self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv")
 
     @property
     def progress(self) -> Path:
@@ -145,7 +145,7 @@ class RunPaths:
         study = SHARED_T1_STUDY if self.stage == "controls" else ""
         return self.folder / "responses" / model / benchmark / study / f"{condition}.parquet"
 
-    def evaluation(self, model: str, benchmark: str, condition: str) -> Path:
+    def scored(self, model: str, benchmark: str, condition: str) -> Path:
         """Scored rows."""
         study = SHARED_T1_STUDY if self.stage == "controls" else "evaluation"
         return self.folder / study / model / benchmark / f"{condition}.parquet"

@@ -14,6 +14,7 @@ from stair.planning.calibration import Calibration
 from stair.planning.decidable import Decidable, decidable
 from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.planning.work import CostModel
+from stair.workflow.inputs import evaluated
 from stair.workflow.job_groups import submissions
 from stair.workflow.job_list import ListedJob
 from stair.workflow.resources import check_fits
@@ -134,7 +135,7 @@ def response_bytes(config: Config) -> int:
     costs = CostModel(run)
     jobs = [("rollout_shard", {"model": model}) for model in config.models if not config.only_measures]
     for rule, study in (("evaluation_shard", run), ("controls_shard", run.shared_t1)):
-        jobs += [(rule, dict(zip(("model", "benchmark", "condition"), job, strict=True))) for job in study.evaluated]
+        jobs += [(rule, place._asdict()) for place in evaluated(study.config)]
     return round(sum(costs.work(rule, wildcards).disk_bytes for rule, wildcards in jobs))
 
 

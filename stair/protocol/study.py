@@ -168,7 +168,7 @@ class Study:
             ValueError: the first turns came from another engine, and the configuration does not allow it.
         """
         needs = Needs(
-            log=Path(self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}")),
+            log=self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
             started=lambda facts: write_json(self.work / "servers" / f"shard-{shard}.json", facts),
             longest=self._longest,
             layers=self.layers,

@@ -15,7 +15,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatch
@@ -89,6 +89,11 @@ def source_fingerprint() -> str:
 def manifest_path(output: Path) -> Path:
     """The manifest of a job, by its first output or its output folder."""
     return output / SUFFIX if output.is_dir() else output.with_name(f"{output.name}.{SUFFIX}")
+
+
+def owner_of(manifest: Path) -> Path:
+    """The first output or the output folder of a job, by the path of its manifest."""
+    return manifest.parent if manifest.name == SUFFIX else manifest.with_name(manifest.name.removesuffix(f".{SUFFIX}"))
 
 
 def manifest_files(folder: Path) -> Iterator[Path]:
@@ -272,7 +277,6 @@ def differences(
     settings: Mapping[str, Any] | None = None,
     inputs: bool = True,
     digests: Digests | None = None,
-    at: Callable[[str], Path] | None = None,
 ) -> list[Difference]:
     """Compares a manifest with the present: its outputs, the inputs that exist, and the settings.
 
@@ -282,13 +286,12 @@ def differences(
         settings: the rule's present settings; None: they are not compared.
         inputs: whether inputs are compared.
         digests: a cache, for several manifests with common files.
-        at: where the file of a name is, if not in `folder`: for outputs of an archive or another run.
 
     Returns:
         Nothing for an output that is whole and current. An input that does not exist is no difference: whether it must be
         made is Snakemake's to say.
     """
-    digests, place = digests or Digests(), at or folder.joinpath
+    digests, place = digests or Digests(), folder.joinpath
     found: list[Difference] = []
     for name, digest in manifest.files.items():
         if _is_absent(place(name)):

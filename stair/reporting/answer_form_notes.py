@@ -40,7 +40,7 @@ def _counts(config: Config, paths: RunPaths, model: str, benchmark: str) -> dict
     """The counts of each condition that has them."""
     counts = {}
     for condition in config.conditions:
-        path = manifest_path(paths.evaluation(model, benchmark, condition))
+        path = manifest_path(paths.scored(model, benchmark, condition))
         if (model, benchmark) in config.evaluated(condition) and path.is_file():
             manifest = read_mapping(path)
             if "answer_forms" in manifest:

@@ -52,7 +52,7 @@ def scored_rows(paths: RunPaths, places: Sequence[Place], more: Sequence[str] = 
             f"{paths.checks} does not exist: the protocol's checks have not passed; run: stair check --run {paths.folder}"
         )
     columns = [*COLUMNS, "seed", "verdict", *more]
-    frames = [pd.read_parquet(paths.evaluation(*place), columns=columns) for place in places]
+    frames = [pd.read_parquet(paths.scored(*place), columns=columns) for place in places]
     return pd.concat(frames or [pd.DataFrame(columns=columns)], ignore_index=True)
 
 
@@ -64,7 +64,7 @@ def _responses(config: Config, paths: RunPaths, places: Sequence[Place], rows: p
         for benchmark in dict.fromkeys(place.benchmark for place in places)
         if (file := paths.evaluation_sessions(benchmark))
     }
-    files = [paths.evaluation(*place) for place in places]
+    files = [paths.scored(*place) for place in places]
     return Responses.from_frame(
         rows, problems=problems, samples=config.evaluation.samples, reasons=missing_reasons(files)
     )

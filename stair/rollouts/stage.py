@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
@@ -83,7 +82,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
         def load() -> Engine:
             name = f"{shard}-of-{of}"
             needs = Needs(
-                log=Path(paths.log("rollouts", model, f"server-{name}")),
+                log=paths.log("rollouts", model, f"server-{name}"),
                 started=lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
                 longest=lambda: _longest(paths, backbone),
             )

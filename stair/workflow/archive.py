@@ -14,15 +14,15 @@ from stair.config.setting_places import Settings
 from stair.records.files import read_mapping
 from stair.records.manifest import Manifest
 from stair.workflow.rule_settings import settings_of
+from stair.workflow.stage_rules import STAGES
 
-COMPARED = ("table", "figure", "training_figure", "bank_cost_figure", "diagram", "comparison", "claims")
+COMPARED = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
 MADE_AGAIN = (*COMPARED, "provenance", "report")
 """The rules that `stair from-archive` runs. It compares the outputs of the first ones with the archive's."""
 
-SCORED_ROWS = ("score_condition", "score_controls")
 ARCHIVED = (
-    "evaluation_sessions", "training_pool", "data_report", "train_controller", "train_lora", "train_lora_stair",
-    *SCORED_ROWS, "replay_design", "replay_statistics", "measure_runtime", "check", *MADE_AGAIN,
+    "evaluation_sessions", "training_pool", "data_report", *STAGES["training"], *STAGES["scores"],
+    "replay_design", "replay_statistics", "measure_runtime", "check", *MADE_AGAIN,
 )  # fmt: skip
 """The rules whose outputs an archive contains. Preflight is not one: a run that generates must check its own models."""
 

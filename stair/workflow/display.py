@@ -109,7 +109,6 @@ class LogHandler(LogHandlerBase):
     def _list(self, event: Any, record: Any) -> None:
         """Writes a job of a dry run to the file of `list_jobs`, and shows errors alone."""
         if event == LogEvent.JOB_INFO and record.shellcmd is not None:
-            resources = {key: record.resources.get(key, None) for key in ("gpu", "mem_mb", "runtime")}
             job = {
                 "rule": record.rule_name,
                 "wildcards": dict(record.wildcards or {}),
@@ -117,8 +116,6 @@ class LogHandler(LogHandlerBase):
                 "outputs": [str(file) for file in record.output or ()],
                 "log": [str(file) for file in record.log or ()],
                 "reason": record.reason,
-                "resources": {key: value if isinstance(value, int) else None for key, value in resources.items()},
-                "threads": record.threads,
             }
             with open(os.environ[JOB_LIST], "a", encoding="utf-8") as file:
                 file.write(json.dumps(job) + "\n")

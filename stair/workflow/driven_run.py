@@ -35,6 +35,7 @@ class DrivenRun(Run):
     """Snakemake's workflow."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """What the command line says."""
+    _requests: dict[tuple[Any, ...], dict[str, int | str | None]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def site(self) -> Site | None:
@@ -51,8 +52,11 @@ class DrivenRun(Run):
         return Path(folder.name)
 
     def request(self, rule: str, wildcards: Any, attempt: int) -> dict[str, int | str | None]:
-        """The resources of a job, by name."""
-        return request(self, rule, dict(wildcards.items()), attempt=attempt, site=self.site)
+        """The resources of a job, by name. Snakemake asks for each of them."""
+        job = (rule, *wildcards, attempt)
+        if job not in self._requests:
+            self._requests[job] = request(self, rule, dict(wildcards.items()), attempt=attempt, site=self.site)
+        return self._requests[job]
 
     def begin(self) -> None:
         """Leases the run, and writes the resolved configuration when its content has changed; stages read this file.
@@ -61,14 +65,14 @@ class DrivenRun(Run):
             WorkflowError: another process drives this run, or the run's folder cannot be written.
         """
         try:
-            if self.site is not None:
-                from stair.workflow.slurm_answers import mend_answers  # the executor's package takes a while
-
-                mend_answers()
-            if self.workflow.local_exec:
+            if self.site is None:
                 # With a limit, every finished job starts one more timer that wakes the scheduler each second. After 200 jobs,
                 # it kept a third of a processor busy. Jobs of this machine need no limit.
                 self.workflow.scheduler.job_rate_limiter = None
+            else:
+                from stair.workflow.slurm_answers import mend_answers  # the executor's package takes a while
+
+                mend_answers()
             hold_run(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
             record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)

@@ -18,7 +18,8 @@ from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import Manifest, manifest_files, name_in_run, read_manifest
 from stair.reporting.withheld_text import write_publishable
-from stair.workflow.archive import ARCHIVED, NAME, RECORDS, SCORED_ROWS, left_out_manifests, settings_now
+from stair.workflow.archive import ARCHIVED, NAME, RECORDS, left_out_manifests, settings_now
+from stair.workflow.stage_rules import STAGES
 
 _CARDS = ("data_card", "response_card")
 """Rules that describe responses. They are not listed as left out: their outputs are asked for where the responses exist."""
@@ -43,7 +44,7 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty; name a new folder")
     manifests, left_out = present_outputs(config, paths), left_out_manifests(paths.folder)
-    if not any(manifest.rule in SCORED_ROWS for manifest in manifests):
+    if not any(manifest.rule in STAGES["scores"] for manifest in manifests):
         raise ValueError(
             f"{paths.folder} has no scored rows; first run: {start_command(config, paths, '--target scores')}"
         )
@@ -59,7 +60,7 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, folder / name)
         for manifest in manifests:
-            for name in manifest.files if manifest.rule in SCORED_ROWS else ():
+            for name in manifest.files if manifest.rule in STAGES["scores"] else ():
                 if manifest.wildcards["benchmark"] in withheld:
                     write_publishable(paths.folder / name, folder / name, withheld)
                     rewritten[name] = file_digest(folder / name)

@@ -58,6 +58,11 @@ class RuleInputs:
         self.config, self.paths = config, paths
 
     @cached_property
+    def shared_t1(self) -> RuleInputs:
+        """The input functions of the study with a shared T1 history."""
+        return RuleInputs(self.config.shared_t1(), self.paths.shared_t1)
+
+    @cached_property
     def _left_out(self) -> Collection[str]:
         return left_out_files(self.paths.folder)
 
@@ -87,10 +92,6 @@ class RuleInputs:
     def benchmark_source(self, wildcards: Any) -> Path:
         """The file that a benchmark's table is made from."""
         return self.dataset(wildcards.benchmark)
-
-    def pool_source(self, wildcards: Any) -> Path:
-        """The file that training pools are made from."""
-        return self.dataset("training_pool")
 
     def excluded_benchmarks(self, wildcards: Any) -> list[Path]:
         """The benchmarks whose problems a model's training pool leaves out."""
@@ -156,7 +157,7 @@ class RuleInputs:
         """Everything that the protocol's checks read. Training data that an archive leaves out was checked before."""
         config, paths = self.config, self.paths
         trained = [model for model in config.models if not self._lacks(paths.rollouts(model))]
-        study, files = config.shared_t1(), paths.shared_t1
+        study = self.shared_t1
         return {
             "benchmarks": [paths.benchmark(key) for key in config.benchmarks],
             "pool": [paths.training_pool(model) for model in trained],
@@ -165,7 +166,7 @@ class RuleInputs:
             "validation": [paths.validation_sessions(model) for model in trained],
             "sessions": [paths.evaluation_sessions(key) for key in config.benchmarks],
             "responses": [paths.responses(*place) for place in evaluated(config)],
-            "shared_t1": [files.responses(*place) for place in evaluated(study)],
+            "shared_t1": [study.paths.responses(*place) for place in evaluated(study.config)],
         }
 
     def table(self, wildcards: Any) -> Groups:
@@ -174,7 +175,7 @@ class RuleInputs:
         if name in run_tables(config):
             return self._run_table(name)
         if name in (shared := shared_t1_tables(config)):
-            study = self._study()
+            study = self.shared_t1
             return study.shown(shared[name](study.config, evaluated_places(study.config)))
         return self.shown(tables_of(config)[name](config, evaluated_places(config)))
 
@@ -200,11 +201,11 @@ class RuleInputs:
 
     def reported(self, wildcards: Any) -> Groups:
         """Every number that tables and figures report, and the scored rows behind the sampled ones."""
-        study = self._study()
+        study = self.shared_t1
         return {
             "values": reported_values(self.config, self.paths),
             **self.shown(evaluated_places(self.config)),
-            "shared_t1": [study.paths.evaluation(*place) for place in evaluated_places(study.config)],
+            "shared_t1": [study.paths.scored(*place) for place in evaluated_places(study.config)],
         }
 
     def report(self, wildcards: Any) -> Groups:
@@ -219,7 +220,8 @@ class RuleInputs:
 
     def results(self, wildcards: Any) -> list[Path]:
         """The outputs of all stages before the provenance: it lists every one."""
-        return [file for stage in stages_of(self.config)[:-2] for file in self.target(stage)]
+        listed = [stage for stage in stages_of(self.config) if stage not in ("provenance", "report")]
+        return [file for stage in listed for file in self.target(stage)]
 
     def shown(self, places: Iterable[Place]) -> Groups:
         """The scored rows of places, with the schedules of their benchmarks and the checks."""
@@ -227,12 +229,9 @@ class RuleInputs:
         benchmarks = [key for key in self.config.benchmarks if key in {place.benchmark for place in places}]
         return {
             "sessions": [self.paths.evaluation_sessions(key) for key in benchmarks],
-            "rows": [self.paths.evaluation(*place) for place in places],
+            "rows": [self.paths.scored(*place) for place in places],
             "checks": [self.paths.checks],
         }
-
-    def _study(self) -> RuleInputs:
-        return RuleInputs(self.config.shared_t1(), self.paths.shared_t1)
 
     def _run_table(self, name: str) -> Groups:
         config, paths = self.config, self.paths
@@ -242,19 +241,19 @@ class RuleInputs:
             return {}
         replayed = [] if config.replay is None else config.replay.models
         timed = [] if config.runtime is None else config.runtime.models
-        groups = {
-            "design": [f for m in replayed for f in (paths.replay_problems(m), paths.replay_histories(m))],
-            "statistics": self._statistics(analyzed_models(config), REPLAY_PARTS),
-            "runtime": [paths.runtime(model) for model in timed],
-        }
-        if name != TEXT_TABLE:
-            (group,) = {"replay_design": ["design"], "bank_runtime": ["runtime"]}[name]
-            return {group: groups[group]}
-        return groups | self._text()
+        design = [file for model in replayed for file in (paths.replay_problems(model), paths.replay_histories(model))]
+        runtime = [paths.runtime(model) for model in timed]
+        if name == "replay_design":
+            return {"design": design}
+        if name == "bank_runtime":
+            return {"runtime": runtime}
+        assert name == TEXT_TABLE
+        statistics = self._statistics(analyzed_models(config), REPLAY_PARTS)
+        return {"design": design, "statistics": statistics, "runtime": runtime} | self._text()
 
     def _text(self) -> Groups:
         """What the numbers of the text on training, gains and banks are made from."""
-        config, paths, study = self.config, self.paths, self._study()
+        config, paths, study = self.config, self.paths, self.shared_t1
         reported = [key for key, item in config.controllers.items() if item.kind in ("stair", "lora")]
         trained = [(model, key) for key in reported for model in config.trained(key)]
         return {
@@ -367,12 +366,12 @@ class RuleInputs:
         return [*answers.values(), *cards]
 
     def _of_study(self, files: Any) -> list[Path]:
-        study = self._study()
+        study = self.shared_t1
         return [files(study.paths, *place) for place in evaluated(study.config)]
 
     def _scores(self) -> list[Path]:
-        own = [self.paths.evaluation(*place) for place in evaluated(self.config)]
-        return [*own, *self._of_study(RunPaths.evaluation)]
+        own = [self.paths.scored(*place) for place in evaluated(self.config)]
+        return [*own, *self._of_study(RunPaths.scored)]
 
     def _replay(self) -> list[Path]:
         paths = self.paths

@@ -13,6 +13,7 @@ from stair.config.site import Partition, Site
 from stair.workflow.job_list import ListedJob
 from stair.workflow.resources import FETCH_RULES, Resources, resources
 from stair.workflow.run import Run
+from stair.workflow.stage_rules import STAGES
 
 LARGEST = 12
 """Independent jobs, or chains of jobs, of a group."""
@@ -48,12 +49,12 @@ class _Group(NamedTuple):
 
 GROUPS = {
     "data": _Group(("raw", "benchmark", "training_pool"), chained=True),
-    "preflight": _Group(("preflight_model", "preflight_limits"), chained=True, per_model=True),
+    "preflight": _Group(STAGES["preflight"], chained=True, per_model=True),
     "sessions": _Group(("evaluation_sessions",)),
-    "scores": _Group(("score_condition", "score_controls")),
+    "scores": _Group(STAGES["scores"]),
     "statistics": _Group(("replay_statistics",)),
     "cards": _Group(("data_report", "data_card", "response_card", "check")),
-    "reports": _Group(("table", "figure", "training_figure", "bank_cost_figure", "diagram")),
+    "reports": _Group((*STAGES["tables"], *STAGES["figures"])),
     "summary": _Group(("comparison", "claims", "provenance", "report"), chained=True),
 }
 

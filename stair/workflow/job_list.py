@@ -33,16 +33,6 @@ class ListedJob:
     log: tuple[str, ...]
     reason: str
     """Why Snakemake would run it."""
-    gpu: int
-    mem_mb: int
-    runtime: int
-    """Minutes."""
-    threads: int
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The wildcards without those of shards: what the job's output is named by."""
-        return {name: value for name, value in self.wildcards.items() if name not in ("shard", "of")}
 
 
 def list_jobs(
@@ -100,8 +90,7 @@ def list_jobs(
 
 def _listed(content: dict[str, Any]) -> ListedJob:
     files = {key: tuple(content[key]) for key in ("inputs", "outputs", "log")}
-    numbers = {key: value or 0 for key, value in content.pop("resources").items()}
-    return ListedJob(**(content | files | numbers))
+    return ListedJob(**(content | files))
 
 
 def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:

@@ -19,6 +19,7 @@ from stair.records.manifest import (
     manifest_files,
     manifest_of,
     name_in_run,
+    owner_of,
     read_manifest,
 )
 from stair.workflow.archive import RECORDS, left_out_files
@@ -59,8 +60,7 @@ def read_outputs(folder: Path) -> list[Output]:
 
 def _beside(path: Path, folder: Path) -> Output:
     """The output that has a manifest beside it or, a folder, in it."""
-    owner = path.parent if path.name == SUFFIX else path.with_name(path.name.removesuffix(f".{SUFFIX}"))
-    name, own = name_in_run(path, folder), name_in_run(owner, folder)
+    name, own = name_in_run(path, folder), name_in_run(owner_of(path), folder)
     try:
         manifest = read_manifest(path)
     except PermissionError:

@@ -14,15 +14,15 @@ from stair.config.site import SITE, Site
 from stair.core import TURNS
 from stair.workflow.job_list import ListedJob
 from stair.workflow.run import Run
+from stair.workflow.stage_rules import STAGES
 
-TRAINING_RULES = ("train_controller", "train_lora", "train_lora_stair")
 FETCH_RULES = ("fetch", "fetch_hub")
 """They run beside the driver, so no scheduler gets them and no plan counts them."""
 
 REQUESTED = ("gpu", "mem_mb", "runtime", "gpu_model", "slurm_partition", "slurm_account", "slurm_extra")
 """The names of a rule's resources."""
 
-_RESUMING_RULES = ("rollout_shard", "evaluation_shard", "controls_shard", "replay_shard", *TRAINING_RULES)
+_RESUMING_RULES = ("rollout_shard", "evaluation_shard", "controls_shard", "replay_shard", *STAGES["training"])
 _GPU_RULES = (*_RESUMING_RULES, "measure_runtime")
 _LONG_RULES = ("replay_statistics", "score_condition", "score_controls")
 
@@ -127,7 +127,7 @@ def _gpus(run: Run, rule: str, wildcards: Mapping[str, str]) -> tuple[int, int]:
         return config.gpus_for(config.rollout_engine(wildcards["model"])), 1
     if rule in ("evaluation_shard", "controls_shard"):
         return config.gpus_for(config.engine_for(wildcards["model"], wildcards["benchmark"])), 1
-    workers = config.training.workers if rule in TRAINING_RULES else 1
+    workers = config.training.workers if rule in STAGES["training"] else 1
     return workers * config.gpus_for("transformers"), workers
 
 
@@ -136,7 +136,7 @@ def _banks_mb(run: Run, rule: str, wildcards: Mapping[str, str]) -> int:
     config, model = run.config, wildcards["model"]
     if rule in ("replay_shard", "rollout_shard"):
         return 0
-    if rule in TRAINING_RULES:
+    if rule in STAGES["training"]:
         controller, rows, turns = wildcards["controller"], 1, TURNS
         tokens = config.models[model].rollout_sampling.max_new_tokens
     elif rule == "measure_runtime":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from base64 import urlsafe_b64decode
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,6 @@ from stair.config.paths import RunPaths
 from stair.records.files import replacing, write_json
 from stair.records.manifest import (
     COPIED_FROM,
-    SUFFIX,
     Digests,
     Kind,
     Manifest,
@@ -23,11 +21,13 @@ from stair.records.manifest import (
     manifest_files,
     manifest_of,
     name_in_run,
+    owner_of,
     read_manifest,
 )
 from stair.records.unpacking import opened
-from stair.workflow.archive import MADE_AGAIN, RECORDS, left_out_manifests, settings_now
+from stair.workflow.archive import MADE_AGAIN, left_out_manifests, settings_now
 from stair.workflow.job_list import ListedJob
+from stair.workflow.outputs import snakemake_records
 
 _TEXTS = {
     Kind.MISSING: "{what} is not in the archive",
@@ -110,10 +110,7 @@ class Archive:
 
     def _name(self, manifest: Path) -> str:
         """An output's name, by the path of its manifest."""
-        owner = (
-            manifest.parent if manifest.name == SUFFIX else manifest.with_name(manifest.name.removesuffix(f".{SUFFIX}"))
-        )
-        return name_in_run(owner, self._folder)
+        return name_in_run(owner_of(manifest), self._folder)
 
     # ------------------------------------------------------------ comparison
 
@@ -202,11 +199,9 @@ class Archive:
 
     def _copy_records(self, files: Collection[str]) -> None:
         """Copies Snakemake's records of files, and those of outputs that do not exist here: they show changed settings."""
-        for record in filter(Path.is_file, (self._folder / RECORDS).rglob("*")):
+        for record, name in snakemake_records(self._folder):
             target = self._paths.folder / record.relative_to(self._folder)
-            # A record's name is the file's in base64; a long one is cut into folders that begin with @.
-            code = "".join(part.removeprefix("@") for part in record.relative_to(self._folder / RECORDS).parts)
-            if urlsafe_b64decode(code).decode() in files or not target.exists():
+            if name in files or not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(record, target)
 

@@ -11,9 +11,6 @@ from stair.config.replay import Replay
 from stair.config.runtime import Runtime
 from stair.hub.model_shape import Shape, shape_of
 
-Job = tuple[str, ...]
-"""A job's name: its model, benchmark and condition, or what else distinguishes the jobs of one rule."""
-
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -27,11 +24,6 @@ class Run:
     def shared_t1(self) -> Run:
         """The run as the study with a shared T1 history sees it."""
         return Run(*shared_t1(self.config, self.paths))
-
-    @property
-    def evaluated(self) -> list[Job]:
-        """Every (model, benchmark, condition) of the evaluation, one condition after the other."""
-        return [(*pair, condition) for condition in self.config.conditions for pair in self.config.evaluated(condition)]
 
     @property
     def replay(self) -> Replay:

@@ -26,7 +26,7 @@ def put_in_order(folder: Path) -> int:
     digests, touched, paths = Digests(), 0, RunPaths(folder)
     for manifest in _in_order(folder):
         # Snakemake counts the file with the job's seconds as an output.
-        timing = Path(paths.timing(manifest.rule, *manifest.wildcards.values()))
+        timing = paths.timing(manifest.rule, *manifest.wildcards.values())
         outputs = [*(folder / name for name in manifest.files), *([timing] if timing.exists() else [])]
         with suppress(FileNotFoundError):  # a file that another process deletes meanwhile, or that does not exist
             oldest = min(file.stat().st_mtime_ns for file in outputs)

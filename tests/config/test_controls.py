@@ -54,7 +54,7 @@ def test_the_view_has_folders_of_its_own() -> None:
     model, benchmark = PLACE
     folder = RunPaths.of(config).folder
     assert paths.responses(*PLACE, "t1") == folder / f"responses/{model}/{benchmark}/shared_t1/t1.parquet"
-    assert paths.evaluation(*PLACE, "t1") == folder / f"shared_t1/{model}/{benchmark}/t1.parquet"
+    assert paths.scored(*PLACE, "t1") == folder / f"shared_t1/{model}/{benchmark}/t1.parquet"
 
 
 @pytest.mark.parametrize(

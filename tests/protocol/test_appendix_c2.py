@@ -191,7 +191,7 @@ def test_native_and_stair_are_scored_against_the_same_reference_answers(finished
         write_table(paths.benchmark("gpqa_diamond"), BENCHMARK, problems)
         for condition in ("native", "stair"):
             score(paths, "m", "gpqa_diamond", condition)
-            for row in read_table(paths.evaluation("m", "gpqa_diamond", condition), SCORED):
+            for row in read_table(paths.scored("m", "gpqa_diamond", condition), SCORED):
                 assert row["correct"] == (letters[list(PROBLEMS).index(row["problem_id"])] == "B")
 
 

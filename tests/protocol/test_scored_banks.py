@@ -42,7 +42,7 @@ def sealed(paths: RunPaths, condition: str, rows: Rows, context: int | None) -> 
 
 def scored(paths: RunPaths, condition: str) -> list[dict[str, Any]]:
     score(paths, "m", BENCH, condition)
-    return read_table(paths.evaluation("m", BENCH, condition), SCORED)
+    return read_table(paths.scored("m", BENCH, condition), SCORED)
 
 
 @pytest.mark.parametrize("condition", ["stair", "own_first"])

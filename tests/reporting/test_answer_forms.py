@@ -73,7 +73,7 @@ def test_the_manifest_of_scores_counts_what_the_verdicts_do_not_show(run: tuple[
     _, paths = run
     counts = {}
     for benchmark, condition in (*SECOND_TURNS, ("math500", "native")):
-        manifest = manifest_path(paths.evaluation(MODEL, benchmark, condition))
+        manifest = manifest_path(paths.scored(MODEL, benchmark, condition))
         counts[benchmark, condition] = json.loads(manifest.read_text(encoding="utf-8"))["answer_forms"]
     assert counts == {
         ("gpqa_diamond", "native"): {"several_boxes": 1, "choice_text": 1},
@@ -81,7 +81,7 @@ def test_the_manifest_of_scores_counts_what_the_verdicts_do_not_show(run: tuple[
         ("math500", "stair"): {"several_boxes": 2, "choice_text": None},
         ("math500", "native"): {"several_boxes": 0, "choice_text": None},
     }
-    scored = read_table(paths.evaluation(MODEL, "gpqa_diamond", "native"), SCORED)
+    scored = read_table(paths.scored(MODEL, "gpqa_diamond", "native"), SCORED)
     assert [row["correct"] for row in scored if row["turn"] == 2] == [True, False, True, False], (
         "the rules themselves stay"
     )
@@ -103,7 +103,7 @@ def test_the_shares_stand_under_the_accuracies_and_zeros_are_left_out(run: tuple
 
 def test_rows_that_were_scored_elsewhere_have_no_counts_and_no_note(run: tuple[Config, RunPaths]) -> None:
     config, paths = run
-    manifest = manifest_path(paths.evaluation(MODEL, "math500", "stair"))
+    manifest = manifest_path(paths.scored(MODEL, "math500", "stair"))
     kept = manifest.read_text(encoding="utf-8")
     manifest.unlink()
     notes = build(config, paths, "intervals").layout.notes

@@ -45,14 +45,14 @@ def run(tmp_path: Path) -> tuple[Config, RunPaths]:
     paths = RunPaths.of(config)
     for benchmark in ("math500", "gpqa_diamond"):
         rows = [*(row(benchmark, number) for number in range(4)), quoting(benchmark, 4)]
-        write_table(file := paths.evaluation(MODEL, benchmark, "vanilla"), SCORED, rows)
+        write_table(file := paths.scored(MODEL, benchmark, "vanilla"), SCORED, rows)
         wildcards = {"model": MODEL, "benchmark": benchmark, "condition": "vanilla"}
         record(paths, file, "score_condition", wildcards, [])
     paths.resolved.write_text(dump(config))
     table = paths.table("continuous_summary")
     table.parent.mkdir()
     table.write_text("artifact\n")
-    rows = [paths.evaluation(MODEL, benchmark, "vanilla") for benchmark in ("math500", "gpqa_diamond")]
+    rows = [paths.scored(MODEL, benchmark, "vanilla") for benchmark in ("math500", "gpqa_diamond")]
     record(paths, table, "table", {"table": "continuous_summary"}, rows)
     return config, paths
 
@@ -108,7 +108,7 @@ def test_withheld_training_problems_leave_their_counts(run: tuple[Config, RunPat
 
 def test_an_export_that_fails_leaves_nothing_in_the_way(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
     config, paths = run
-    file = paths.evaluation(MODEL, "gpqa_diamond", "vanilla")
+    file = paths.scored(MODEL, "gpqa_diamond", "vanilla")
     whole = file.read_bytes()
     pq.write_table(pq.read_table(file).drop_columns("verdict"), file)
     out = tmp_path / "exports" / "out"

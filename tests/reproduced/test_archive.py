@@ -19,7 +19,8 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.records.manifest import manifest_files, read_manifest
-from stair.workflow.archive import COMPARED, SCORED_ROWS
+from stair.workflow.archive import COMPARED
+from stair.workflow.stage_rules import STAGES
 
 pytestmark = [pytest.mark.reproduced, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ def test_every_table_and_figure_is_made_again(archive: Path, clone: Path) -> Non
     compared = 0
     for manifest in map(read_manifest, manifest_files(FOLDER)):
         # Rows of a benchmark whose text is withheld have digests in place of texts.
-        if manifest.rule in (*COMPARED, *SCORED_ROWS) and manifest.wildcards.get("benchmark") != "gpqa_diamond":
+        if manifest.rule in (*COMPARED, *STAGES["scores"]) and manifest.wildcards.get("benchmark") != "gpqa_diamond":
             for name in manifest.files:
                 assert (again / name).read_bytes() == (FOLDER / name).read_bytes(), name
                 compared += 1

@@ -55,7 +55,7 @@ def test_the_run_is_the_papers_grid(run: tuple[Config, RunPaths]) -> None:
 
 def test_accuracies_lie_between_chance_and_perfect(run: tuple[Config, RunPaths]) -> None:
     for model, benchmark in cells(run):
-        native = rows(run[1].evaluation(model, benchmark, "native"))
+        native = rows(run[1].scored(model, benchmark, "native"))
         by_turn = native.groupby("turn").correct.mean()
         assert by_turn.between(0.15, 0.95).all(), f"{model}, {benchmark}: {by_turn.to_dict()}"
         assert set(native[native.turn == 1].correct) == {True, False}, f"{model}, {benchmark}: a T1 group is empty"

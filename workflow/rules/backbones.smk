@@ -1,8 +1,4 @@
 # Small backbones that the run trains itself, instead of models from the hub.
-localrules:
-    backbones,
-
-
 rule backbones:
     input:
         inputs.target("backbones"),

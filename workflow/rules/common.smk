@@ -1,5 +1,10 @@
 # Helpers of the rules. Paths come from stair/config/paths.py, input functions from stair/workflow/inputs.py, settings from the
-# stages (stair/workflow/rule_settings.py lists them), resources from stair/workflow/resources.py.
+# stages (stair/evaluation/settings.py and its like; stair/workflow/rule_settings.py lists them), resources from
+# stair/workflow/resources.py.
+#
+# A job runs again if one of its inputs is newer or its params have changed (`rerun-triggers` in profiles/default). Params are the
+# digest of the settings: the configuration keys that the job uses and, where it only calculates or shows, its code. To see what a
+# change reruns: `snakemake -n --config "evaluation={seed: another}"`. docs/extend.md shows how to add a table or a stage.
 import re
 import sys
 from pathlib import Path
@@ -18,11 +23,11 @@ cfg = run.config
 paths = RunPaths(Path())
 inputs = RuleInputs(cfg, paths)
 MODELS, BENCHMARKS = list(cfg.models), list(cfg.benchmarks)
-# For `--sdm conda`; make builds .venv from envs/cpu.lock instead.
+# The packages that the jobs import. Jobs run in the driver's environment, which make builds from envs/cpu.lock.
 ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
-# Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says. Every rule's line is one command,
-# which takes the shell's place, so that a signal to the job (a cluster's warning, a stop) reaches it.
+# Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says. The command takes the shell's place,
+# so that a signal to the job (a cluster's warning, a stop) reaches it.
 shell.prefix(
     f"set -euo pipefail; export PATH={quote(str(Path(sys.executable).parent))}:$PATH; exec "
 )

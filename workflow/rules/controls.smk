@@ -1,10 +1,4 @@
 # The study with a shared T1 history: the commands and the files of continuous evaluation, with conditions of its own.
-t1_paths = paths.shared_t1
-t1_inputs = RuleInputs(cfg.shared_t1(), t1_paths)
-
-
-localrules:
-    controls,
 
 
 rule controls:
@@ -16,9 +10,9 @@ rule controls_shard:
     input:
         benchmark=paths.benchmark("{benchmark}"),
         sessions=paths.evaluation_sessions("{benchmark}"),
-        first_turns=t1_inputs.first_turns,
-        controller=t1_inputs.controller,
-        model=paths.preflight("{model}"),
+        first_turns=inputs.shared_t1.first_turns,
+        controller=inputs.shared_t1.controller,
+        preflight=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
         marker("controls", "{model}", "{benchmark}", "{condition}"),
@@ -29,7 +23,7 @@ rule controls_shard:
             "controls_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
         )
     wildcard_constraints:
-        condition=one_of(cfg.shared_t1().conditions),
+        condition=one_of(inputs.shared_t1.config.conditions),
     conda:
         ENVIRONMENT
     resources:
@@ -46,18 +40,18 @@ rule seal_controls:
     input:
         benchmark=paths.benchmark("{benchmark}"),
         sessions=paths.evaluation_sessions("{benchmark}"),
-        first_turns=t1_inputs.first_turns,
-        controller=t1_inputs.controller,
-        model=paths.preflight("{model}"),
-        shards=t1_inputs.shards,
+        first_turns=inputs.shared_t1.first_turns,
+        controller=inputs.shared_t1.controller,
+        preflight=paths.preflight("{model}"),
+        shards=inputs.shared_t1.shards,
     output:
-        t1_paths.responses("{model}", "{benchmark}", "{condition}"),
+        paths.shared_t1.responses("{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("controls", "{model}", "{benchmark}", "{condition}-seal"),
     benchmark:
         paths.timing("seal_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
-        condition=one_of(cfg.shared_t1().conditions),
+        condition=one_of(inputs.shared_t1.config.conditions),
     conda:
         ENVIRONMENT
     resources:

@@ -1,8 +1,4 @@
 # Cleaned benchmarks and training pools, and the report on the cleaning.
-localrules:
-    data,
-
-
 rule data:
     input:
         inputs.target("data"),
@@ -48,7 +44,7 @@ rule benchmark:
 
 rule training_pool:
     input:
-        source=inputs.pool_source,
+        source=inputs.dataset("training_pool"),
         excluded=inputs.excluded_benchmarks,
     output:
         pool=paths.training_pool("{model}"),

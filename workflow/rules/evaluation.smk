@@ -1,8 +1,4 @@
 # Continuous evaluation: shards generate a condition's responses, the seal gathers.
-localrules:
-    evaluation,
-
-
 rule evaluation:
     input:
         inputs.target("evaluation"),
@@ -14,7 +10,7 @@ rule evaluation_shard:
         sessions=paths.evaluation_sessions("{benchmark}"),
         first_turns=inputs.first_turns,
         controller=inputs.controller,
-        model=paths.preflight("{model}"),
+        preflight=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
         marker("evaluation", "{model}", "{benchmark}", "{condition}"),
@@ -42,7 +38,7 @@ rule seal_evaluation:
         sessions=paths.evaluation_sessions("{benchmark}"),
         first_turns=inputs.first_turns,
         controller=inputs.controller,
-        model=paths.preflight("{model}"),
+        preflight=paths.preflight("{model}"),
         shards=inputs.shards,
     output:
         paths.responses("{model}", "{benchmark}", "{condition}"),

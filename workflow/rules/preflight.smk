@@ -1,8 +1,4 @@
 # Checks of every model before it generates.
-localrules:
-    preflight,
-
-
 rule preflight:
     input:
         inputs.target("preflight"),
@@ -33,7 +29,7 @@ rule preflight_model:
 # One for each kind of prompt, so that a new benchmark makes no training response stale.
 rule preflight_limits:
     input:
-        model=paths.preflight("{model}"),
+        preflight=paths.preflight("{model}"),
         problems=inputs.prompts,
     output:
         paths.preflight_limits("{model}", "{prompts}"),

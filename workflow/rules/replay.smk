@@ -1,9 +1,5 @@
 # Crossed-history replay: a design, shards that measure its batches, the seal, which writes the index of all cells, and the
 # analysis of the measurements on a CPU.
-localrules:
-    replay,
-
-
 rule replay:
     input:
         inputs.target("replay"),
@@ -18,7 +14,7 @@ if cfg.replay is not None:
             benchmark=paths.benchmark(REPLAYED),
             sessions=paths.evaluation_sessions(REPLAYED),
             responses=paths.responses("{model}", REPLAYED, cfg.replay.condition),
-            model=paths.preflight("{model}"),
+            preflight=paths.preflight("{model}"),
         output:
             problems=paths.replay_problems("{model}"),
             histories=paths.replay_histories("{model}"),
@@ -42,7 +38,7 @@ if cfg.replay is not None:
             benchmark=paths.benchmark(REPLAYED),
             sessions=paths.evaluation_sessions(REPLAYED),
             responses=paths.responses("{model}", REPLAYED, cfg.replay.condition),
-            model=paths.preflight("{model}"),
+            preflight=paths.preflight("{model}"),
             limits=paths.preflight_limits("{model}", REPLAYED),
         output:
             marker("replay", "{model}"),
@@ -67,7 +63,7 @@ if cfg.replay is not None:
             benchmark=paths.benchmark(REPLAYED),
             sessions=paths.evaluation_sessions(REPLAYED),
             responses=paths.responses("{model}", REPLAYED, cfg.replay.condition),
-            model=paths.preflight("{model}"),
+            preflight=paths.preflight("{model}"),
             shards=inputs.replay_shards,
         output:
             paths.replay_cells("{model}"),

@@ -1,5 +1,6 @@
 # The run in one file: versions, hardware, seeds, revisions, costs, and every output with its checksum. And the run on one page: its
 # outcome first, then scope, cost, tables and figures.
+# Without `benchmark:`, because it lists every file of timings.
 rule provenance:
     input:
         inputs.results,
@@ -14,7 +15,7 @@ rule provenance:
     params:
         settings=settings_of("provenance"),
     shell:
-        "stair provenance --run . {input:q} > {log:q} 2>&1"
+        "stair provenance {input:q} > {log:q} 2>&1"
 
 
 rule report:

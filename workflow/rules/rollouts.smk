@@ -1,8 +1,4 @@
 # Training responses: shards generate, the seal gathers.
-localrules:
-    rollouts,
-
-
 rule rollouts:
     input:
         inputs.target("rollouts"),
@@ -11,7 +7,7 @@ rule rollouts:
 rule rollout_shard:
     input:
         pool=paths.training_pool("{model}"),
-        model=paths.preflight("{model}"),
+        preflight=paths.preflight("{model}"),
         limits=paths.preflight_limits("{model}", "training_pool"),
     output:
         marker("rollouts", "{model}"),
@@ -34,7 +30,7 @@ rule rollout_shard:
 rule seal_rollouts:
     input:
         pool=paths.training_pool("{model}"),
-        model=paths.preflight("{model}"),
+        preflight=paths.preflight("{model}"),
         shards=inputs.rollout_shards,
     output:
         paths.rollouts("{model}"),

@@ -1,8 +1,4 @@
-# The runtime study: what a bank costs at prefill, in memory and in transfer; and its figure.
-localrules:
-    runtime,
-
-
+# The runtime study: what a bank costs at prefill, in memory and in transfer.
 rule runtime:
     input:
         inputs.target("runtime"),

@@ -1,8 +1,4 @@
 # Verdicts on generated rows. No rule that generates has a scored file as input.
-localrules:
-    scores,
-
-
 rule scores:
     input:
         inputs.target("scores"),
@@ -13,7 +9,7 @@ rule score_condition:
         responses=paths.responses("{model}", "{benchmark}", "{condition}"),
         benchmark=paths.benchmark("{benchmark}"),
     output:
-        paths.evaluation("{model}", "{benchmark}", "{condition}"),
+        paths.scored("{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("scores", "{model}", "{benchmark}", "{condition}"),
     benchmark:
@@ -31,16 +27,16 @@ rule score_condition:
 
 rule score_controls:
     input:
-        responses=t1_paths.responses("{model}", "{benchmark}", "{condition}"),
+        responses=paths.shared_t1.responses("{model}", "{benchmark}", "{condition}"),
         benchmark=paths.benchmark("{benchmark}"),
     output:
-        t1_paths.evaluation("{model}", "{benchmark}", "{condition}"),
+        paths.shared_t1.scored("{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("scores", "{model}", "{benchmark}", "shared_t1-{condition}"),
     benchmark:
         paths.timing("score_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
-        condition=one_of(cfg.shared_t1().conditions),
+        condition=one_of(inputs.shared_t1.config.conditions),
     conda:
         ENVIRONMENT
     resources:

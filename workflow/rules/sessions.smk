@@ -1,8 +1,4 @@
 # Four-turn sessions: for training and validation by model, for evaluation by benchmark.
-localrules:
-    sessions,
-
-
 rule sessions:
     input:
         inputs.target("sessions"),

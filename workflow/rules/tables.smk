@@ -1,8 +1,4 @@
 # Tables from scored rows.
-localrules:
-    tables,
-
-
 rule tables:
     input:
         inputs.target("tables"),

@@ -2,10 +2,6 @@
 from stair.config.training import CONTROLLER_FILES
 
 
-localrules:
-    training,
-
-
 rule training:
     input:
         inputs.target("training"),
@@ -17,7 +13,7 @@ rule train_controller:
         rollouts=paths.rollouts("{model}"),
         training=paths.training_sessions("{model}"),
         validation=paths.validation_sessions("{model}"),
-        model=paths.preflight("{model}"),
+        preflight=paths.preflight("{model}"),
     output:
         [
             paths.controller("{model}", "{controller}") / name

@@ -23,8 +23,8 @@ from stair.reporting.table_inputs import evaluated_places, reported_values
 def of_run(config: Config, paths: RunPaths) -> list[Judged]:
     """Every claim on a run, from the files of its tables, figures and scored rows."""
     study, files = shared_t1(config, paths)
-    rows = [paths.evaluation(*place) for place in evaluated_places(config)]
-    shared = [files.evaluation(*place) for place in evaluated_places(study)]
+    rows = [paths.scored(*place) for place in evaluated_places(config)]
+    shared = [files.scored(*place) for place in evaluated_places(study)]
     return of_files(config, reported_values(config, paths), rows, shared)
 
 

@@ -27,8 +27,8 @@ from stair.statistics.replication import replication_spreads, shared_t1_spreads,
 def of_run(config: Config, paths: RunPaths) -> list[Compared]:
     """Every printed value beside the run's, from the files of its tables, figures and scored rows."""
     study, files = shared_t1(config, paths)
-    rows = [paths.evaluation(*place) for place in evaluated_places(config)]
-    shared = [files.evaluation(*place) for place in evaluated_places(study)]
+    rows = [paths.scored(*place) for place in evaluated_places(config)]
+    shared = [files.scored(*place) for place in evaluated_places(study)]
     return of_files(config, reported_values(config, paths), rows, shared)
 
 

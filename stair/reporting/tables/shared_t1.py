@@ -48,9 +48,7 @@ def in_text(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
     """The number that the text on the shared T1 gives (appendix C.4): each model's median bank length, in K tokens."""
     study, files = shared_t1(config, paths)
     for place in bank_lengths(study):
-        rows = pd.read_parquet(
-            files.evaluation(*place), columns=["model", "benchmark", "condition", "turn", "bank_tokens"]
-        )
+        rows = pd.read_parquet(files.scored(*place), columns=["model", "benchmark", "condition", "turn", "bank_tokens"])
         median = median_bank(rows, place.model, place.benchmark)
         metric = f"median bank length, shared-T1 {labels.benchmark(place.benchmark)}"
         thousands = median if isinstance(median, Gap) else median / 1000
