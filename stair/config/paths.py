@@ -32,6 +32,8 @@ BACKBONE_FILES = (
 )
 """Everything in a small backbone's folder that a response can depend on."""
 
+BACKBONE_OUTPUTS = (*BACKBONE_FILES, "training_curve.csv")
+
 
 @dataclass(frozen=True)
 class RunPaths:

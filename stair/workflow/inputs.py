@@ -13,7 +13,7 @@ from typing import Any
 
 from stair.backbones.revision import revision_files
 from stair.config.model import Config
-from stair.config.paths import BACKBONE_FILES, RunPaths
+from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.core import Place
 from stair.reporting.table_inputs import (
@@ -314,7 +314,7 @@ class RuleInputs:
 
     def _backbones(self) -> list[Path]:
         small = [model for model, item in self.config.models.items() if item.tiny is not None]
-        return [self.paths.backbone(model) / name for model in small for name in BACKBONE_FILES]
+        return [self.paths.backbone(model) / name for model in small for name in BACKBONE_OUTPUTS]
 
     def _data(self) -> list[Path]:
         config, paths = self.config, self.paths

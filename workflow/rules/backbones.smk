@@ -6,8 +6,7 @@ rule backbones:
 
 rule backbone:
     output:
-        [paths.backbone("{model}") / name for name in BACKBONE_FILES],
-        paths.backbone("{model}") / "training_curve.csv",
+        [paths.backbone("{model}") / name for name in BACKBONE_OUTPUTS],
     log:
         paths.log("backbone", "{model}"),
     benchmark:

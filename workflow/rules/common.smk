@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from shlex import quote
 
-from stair.config.paths import BACKBONE_FILES, RunPaths
+from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.records.keys import digest_of
 from stair.reporting import table_inputs
