@@ -74,7 +74,7 @@ def test_every_job_has_a_manifest_with_its_files_and_inputs(finished_run: Path) 
     manifests = {(each.rule, *each.wildcards.values()): each for each in map(read_manifest, manifest_files(folder))}
     listed = list_jobs(project_root(), {"run": "smoke"}, fresh=True)
     jobs = {
-        (job.rule, *(value for name, value in job.names.items() if name != "suffix")): job
+        (job.rule, *(value for name, value in job.wildcards.items() if name != "suffix")): job
         for job in listed
         if not job.rule.endswith("_shard")
     }
