@@ -29,14 +29,17 @@ def record_start(root: Path, config: Config, paths: RunPaths, overrides: Mapping
 
 
 def started_with(config: Config, paths: RunPaths) -> dict[str, Any]:
-    """The overrides of the last start, as of `resolve`: `run` and the settings.
+    """The overrides of the last start, as of `resolve`: `run` and the settings; for a copied run also where it is now.
 
     Without a sound record of the start, it is the run's name: a remedy is no reason to stop.
     """
+    overrides: dict[str, Any] = {"run": config.run}
     with suppress(OSError, ValueError, KeyError, TypeError):
         started = read_mapping(paths.work("start.json"))
-        return {"run": str(started["run"]), **dict(started["set"])}
-    return {"run": config.run}
+        overrides = {"run": str(started["run"]), **dict(started["set"])}
+    if paths.folder.resolve() != RunPaths.of(config).folder.resolve():
+        overrides["results"] = str(paths.folder.resolve().parent)
+    return overrides
 
 
 def start_command(config: Config, paths: RunPaths, *options: str) -> str:

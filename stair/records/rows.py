@@ -77,7 +77,7 @@ class ReplayProblem(NamedTuple):
 
 
 class ReplayCell(NamedTuple):
-    """A row of `REPLAY_CELLS` without its prefix and digest."""
+    """A row of `REPLAY_CELLS` without its prefix."""
 
     group: int
     history: str | None
@@ -87,3 +87,4 @@ class ReplayCell(NamedTuple):
     problem_coverage: bool
     file: str
     row: int
+    sha256: str

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
+from stair.records.keys import file_digest
 from stair.records.rows import ReplayCell
 from stair.records.schemas import REPLAY_CELLS
 from stair.records.tables import rows_as
@@ -36,12 +37,15 @@ class ReplayStates:
     """
 
     def __init__(self, cells: Path, folder: Path) -> None:
-        self._folder = folder
+        self._cells, self._folder = cells, folder
+        self._digests: dict[str, str] = {}
+        self._sound: set[str] = set()
         self._places: dict[tuple[int, int], dict[tuple[str, str | None], _Place]] = defaultdict(dict)
         self._covered: dict[tuple[int, CoverageName], tuple[dict[str, None], dict[str, int]]] = {}
         rows = list(rows_as(cells, REPLAY_CELLS, ReplayCell))
         names: tuple[CoverageName, ...] = ("history_coverage", "problem_coverage")
         for row in rows:
+            self._digests[row.file] = row.sha256
             self._places[row.group, row.depth][row.problem_id, row.history] = _Place(row.file, row.row)
             for name in names:
                 if getattr(row, name) and row.history is not None:
@@ -71,7 +75,7 @@ class ReplayStates:
             layer: the index along the tensor's layers: all layers, the full-attention ones, or the measured ones.
 
         Raises:
-            ValueError: a file lacks the tensor, or cannot be read.
+            ValueError: a file is absent, or is not the one that was sealed.
         """
         return self._stacked(
             group, depth, self.problems(group, coverage), self.histories(group, coverage), tensor, layer
@@ -108,12 +112,21 @@ class ReplayStates:
 
     def _read(self, file: str, name: str, layer: int | None) -> Any:
         path = self._folder / file
+        self._check(file, path)
+        with safe_open(path, framework="np") as opened:
+            part = opened.get_slice(name)
+            return part[:] if layer is None else part[layer]
+
+    def _check(self, file: str, path: Path) -> None:
+        """Compares a file with the index, once."""
+        if file in self._sound:
+            return
         try:
-            with safe_open(path, framework="np") as opened:
-                part = opened.get_slice(name)
-                return part[:] if layer is None else part[layer]
-        except (OSError, SafetensorError) as error:
+            fault = "" if file_digest(path) == self._digests[file] else "does not match its sealed checksum"
+        except OSError as error:
+            fault = f"cannot be read ({error.strerror})"
+        if fault:
             raise ValueError(
-                f"{path} has no readable {name} ({error}); `stair replay --seal` names every such file, and the workflow's next "
-                "start measures it again"
-            ) from error
+                f"{path} {fault}; delete {self._cells}; the next start of the run then measures this file again, and no other"
+            )
+        self._sound.add(file)

@@ -81,12 +81,12 @@ def _damaged(own: str, folder: Path, denied: str, text: str) -> Output:
 
 
 def _without_manifest(folder: Path, known: set[str]) -> Iterator[Output]:
-    """Files that Snakemake has recorded as outputs of jobs and that no manifest describes."""
+    """Files that Snakemake has recorded as outputs of jobs of which `known` has no file."""
     jobs: dict[str, list[str]] = defaultdict(list)
     for record, name in snakemake_records(folder):
-        if is_output(name) and name not in known and os.path.isfile(folder / name):
+        if is_output(name) and os.path.isfile(folder / name):
             jobs[str(json.loads(record.read_bytes())["log"])].append(name)
-    for files in map(sorted, jobs.values()):
+    for files in (sorted(names) for names in jobs.values() if known.isdisjoint(names)):
         fault = Difference(Kind.DAMAGED, files[0], f"{files[0]} has no manifest, so its origin is unknown")
         yield Output(files[0], tuple(files), None, [], differences=[fault])
 

@@ -41,14 +41,12 @@ def verify(config: Config, paths: RunPaths) -> Verification:
         ConfigError: the configuration cannot be used, or Snakemake cannot list the jobs.
     """
     root, overrides = project_root(), started_with(config, paths)
-    present, folder = resolve(root, overrides), paths.folder.resolve()
-    if RunPaths.of(present).folder.resolve() != folder:
-        if folder.name != present.run:
-            raise ConfigError(f"{paths.folder} is not the folder of the run '{present.run}'; give it this name")
-        overrides["results"] = str(folder.parent)
+    present = resolve(root, overrides)
+    if (folder := paths.folder.resolve()).name != present.run:
+        raise ConfigError(f"{folder} is not the folder of the run '{present.run}'; give it this name")
     with ThreadPoolExecutor(1) as pool:
         jobs = pool.submit(list_jobs, root, overrides)
-        verification = Verification(present, paths)
+        verification = Verification(present, paths, start=start_command(config, paths))
         verification.follow(jobs.result())
     return verification
 
@@ -57,7 +55,7 @@ def check_digests(config: Config, paths: RunPaths) -> list[str]:
     """A line for each damaged output or manifest of a run, as of `Verification.lines`. Runs no Snakemake."""
     verification = Verification(config, paths, outputs_alone=True)
     verification.follow()
-    return [line for line in verification.lines() if line.startswith("damaged: ")]
+    return verification.broken_lines([output for output in verification.outputs if output.state == "damaged"])
 
 
 class Verification:
@@ -66,11 +64,13 @@ class Verification:
     Args:
         config: the run's present configuration.
         paths: its files.
+        start: the command that starts the run, if not that of `config`.
         outputs_alone: whether to compare outputs with their manifests, but not inputs and settings.
     """
 
-    def __init__(self, config: Config, paths: RunPaths, *, outputs_alone: bool = False) -> None:
+    def __init__(self, config: Config, paths: RunPaths, *, start: str = "", outputs_alone: bool = False) -> None:
         self.config, self.paths = config, paths
+        self._start = start or start_command(config, paths)
         self._outputs_alone, self._digests = outputs_alone, Digests()
         self._source, self._versions = source_fingerprint(), package_versions()
         self.outputs = sorted(read_outputs(paths.folder), key=_sealed)
@@ -159,20 +159,31 @@ class Verification:
         return waiting[len(outputs) :]
 
     def lines(self) -> Iterator[str]:
-        """A line for each damage, missing output and change: how far it reaches, and the command that mends it."""
+        """A line for each damage and change, and one for missing outputs: how far it reaches, and the command that mends it."""
+        yield from self.broken_lines([output for output in self.outputs if output.state in ("damaged", "missing")])
         changed = defaultdict[str, list[Output]](list)
         for output in self.outputs:
-            if output.state == "damaged" or (output.state == "missing" and output.reasons == output.own_reasons):
-                users = self._made_from([output])
-                reach = f"; made from it: {_names(users)}" if users else ""
-                yield f"{output.state}: {output.reasons[0]}{reach}; to mend it: {self._command([output])}"
-            elif output.state == "stale":
+            if output.state == "stale":
                 for reason in output.own_reasons:
                     changed[reason.removeprefix("its ")].append(output)
         for reason, outputs in changed.items():
             affected = [output for output in (*outputs, *self._made_from(outputs)) if not output.left_out]
             if affected:
                 yield f"stale: {reason}; affected: {_names(affected)}; to update: {self._command(outputs)}"
+
+    def broken_lines(self, broken: Sequence[Output]) -> list[str]:
+        """The lines of damaged and missing outputs, with one command that mends all of them."""
+        causes = [([output], output.reasons[0]) for output in broken if output.state == "damaged"]
+        if missing := [output for output in broken if output.state == "missing"]:
+            causes.append((missing, missing[0].reasons[0] if len(missing) == 1 else _names(missing)))
+        lines = []
+        for outputs, text in causes:
+            users = self._made_from(outputs)
+            reach = f"; made from {'it' if len(outputs) == 1 else 'them'}: {_names(users)}" if users else ""
+            lines.append(f"{outputs[0].state}: {text}{reach}")
+        if len(lines) == 1:
+            return [f"{lines[0]}; to mend it: {self._command(broken)}"]
+        return [*lines, f"to mend all of this: {self._command(broken)}"] if lines else []
 
     def _command(self, outputs: Iterable[Output]) -> str:
         """The command that makes outputs again. It deletes a file of each for which Snakemake sees no reason."""
@@ -185,8 +196,7 @@ class Verification:
         files = [file for name in names if os.path.lexists(file := self.paths.folder / name)]
         denied = [file for file in files if not os.access(file, os.R_OK)]
         words = " ".join(shlex.quote(str(file)) for file in denied or files)
-        start = start_command(self.config, self.paths)
-        return f"chmod u+rX {words}" if denied else f"rm {words} && {start}" if words else start
+        return f"chmod u+rX {words}" if denied else f"rm {words} && {self._start}" if words else self._start
 
 
 def _sealed(output: Output) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from stair.jobs.tensor_files import TensorFiles
+from stair.records.keys import file_digest
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_CELLS
 from stair.records.tables import write_table
@@ -79,12 +80,13 @@ def stored(folder: Path, groups: list[Stored]) -> tuple[Crossing, Crossing]:
                 else {f"{DEPTH}/{key}": part[:, :, place - 1].copy() for key, part in group.tensors.items()}
             )
             files.keep(name, "synthetic", tensors)
+            digest = file_digest(files.path(name))
             for row, problem in enumerate(group.names):
                 index.append(
                     dict(
                         group=group.number, history=history, depth=depth, problem_id=problem, history_coverage=True,
                         problem_coverage=True, prefix_tokens=0 if history is None else group.lengths[place - 1],
-                        file=f"{name}.safetensors", row=row, sha256="",
+                        file=f"{name}.safetensors", row=row, sha256=digest,
                     )
                 )  # fmt: skip
     write_table(folder / "cells.parquet", REPLAY_CELLS, index)

@@ -369,12 +369,18 @@ def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
     assert contents(copied) == contents(finished)
 
 
-def test_a_reader_names_the_file_that_it_cannot_read(copied: RunPaths) -> None:
-    states = ReplayStates(copied.replay_cells(MODEL), copied.replay_states(MODEL))
-    cut = next(path for path in written_at(copied) if "group-2/s-" in str(path) and path.stem == "0")
-    cut.write_bytes(cut.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=rf"{cut} has no readable 1/masses .* `stair replay --seal`"):
-        states.cells(2, "history_coverage", 1, "masses", 0)
+def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> None:
+    cells = copied.replay_cells(MODEL)
+    path = next(path for path in written_at(copied) if "group-2/s-" in str(path) and path.stem == "0")
+    whole = path.read_bytes()
+    flipped = whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:]
+    for content in (whole[:-20], flipped, None):
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        fault = r"cannot be read \(No such" if content is None else "does not match its sealed checksum; "
+        with pytest.raises(ValueError, match=rf"{path} {fault}.*delete {cells}; "):
+            ReplayStates(cells, copied.replay_states(MODEL)).cells(2, "history_coverage", 1, "masses", 0)
 
 
 def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:

@@ -99,16 +99,36 @@ def test_a_damaged_file_is_one_line_with_the_command_that_mends_it(
     assert check_digests(load_run(results), RunPaths(Path("results/smoke"))) == [damaged]
 
 
-def test_the_command_mends_what_an_editor_did(copied_run: Path) -> None:
-    """Snakemake sees no reason to run, because the file's time is that of before."""
-    keep_time(copied_run / "results/smoke/tables/intervals.md", text("?"))
+def test_one_command_mends_what_an_editor_did(copied_run: Path) -> None:
+    """Snakemake sees no reason to run where a file's time is that of before."""
+    tables = copied_run / "results/smoke/tables"
+    keep_time(tables / "intervals.md", text("?"))
     refused = run_in(copied_run, *REPRODUCE.split(), check=False)
     assert refused.returncode != 0
     (line, _) = lines_of(copied_run)
     assert line in refused.stderr
-    command = line.rpartition("to mend it: ")[2]
+    assert line.endswith(f"; to mend it: rm results/smoke/tables/intervals.md && {REPRODUCE}")
+
+    keep_time(tables / "comparisons.csv.manifest.json", truncate)
+    keep_time(copied_run / "results/smoke" / SCORED, truncate)
+    (copied_run / "results/smoke/figures/overview.png").unlink()
+    (tables / "history_qwen3-4b-instruct.tex").unlink()
+    *lines, command, counts = lines_of(copied_run)
+    assert [line.partition(" ")[0] for line in lines] == ["damaged:"] * 3 + ["missing:"]
+    assert lines[-1].startswith("missing: 2 outputs ("), "one of them is below the damaged rows"
+    assert " 2 missing, 3 damaged, " in counts
+    command = command.removeprefix("to mend all of this: ")
     subprocess.run(command, shell=True, cwd=copied_run, env=environment(), check=True, capture_output=True)
     run_in(copied_run, "stair", "verify", "--run", "results/smoke")
+
+
+def test_the_command_for_a_copy_mends_the_copy(copied_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copytree(copied_run / "results/smoke", tmp_path / "elsewhere/smoke")
+    keep_time(copy / "tables/intervals.md", text("?"))
+    done = run_in(copied_run, "stair", "verify", "--run", str(copy), check=False)
+    command = f"rm {copy}/tables/intervals.md && {REPRODUCE} --set results={tmp_path}/elsewhere"
+    assert f"; to mend it: {command}\n" in done.stdout
 
 
 def test_a_missing_file_is_one_line_and_what_was_made_from_it_is_stale(copied_run: Path) -> None:
@@ -235,7 +255,7 @@ def test_a_damage_is_one_line_and_nothing_is_touched(
     verification = by_manifests(copied_run)
     assert unsound(verification)[file][0] == state
     (line,) = [line for line in verification.lines() if f"{state}: " in line and reason in line]
-    assert line.endswith(REPRODUCE)
+    assert REPRODUCE in line
     assert contents(results, "**/*.*") == before
 
 
@@ -332,7 +352,7 @@ def test_a_change_of_mind_is_told_down_to_the_value(copied_run: Path, changes: d
     assert ROLLOUTS not in found
     (line,) = [line for line in verification.lines() if line.startswith(f"stale: {reason}")]
     assert "; affected: " in line
-    assert line.endswith("; to update: " + " ".join([REPRODUCE, *setting_options(changes)]))
+    assert f"; to update: {' '.join([REPRODUCE, *setting_options(changes)])}" in line
 
 
 def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_scorer_is_stale(
