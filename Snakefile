@@ -2,8 +2,8 @@
 # The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
 from snakemake.utils import min_version
 
-from stair.workflow.driver_lease import release_run
-from stair.workflow.driven_run import open_run
+from stair.pipeline.driver_lease import release_run
+from stair.pipeline.driven_run import open_run
 
 min_version("9.27")
 

@@ -30,8 +30,8 @@ from torch.nn import functional as F
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from benchmarks.figures import Bar, Figures
-from stair.backbones.published import CONFIGS
 from stair.method import Attachment, Bank, Reflector, RowControl, Segment, differential_read
+from stair.models.published import CONFIGS
 
 MODELS = ("qwen3-4b-instruct", "qwen3.5-4b")
 LAYER = 3  # the first controlled layer, full attention in both architectures

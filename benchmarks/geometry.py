@@ -48,11 +48,11 @@ def main() -> None:
 def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     """Write the states, run all three parts on them, and print times and memory."""
     from stair.config import resolve
-    from stair.replay.analysis.attention_masses import attention_statistics
-    from stair.replay.analysis.crossing import Crossing
-    from stair.replay.analysis.geometry import geometry_statistics
-    from stair.replay.analysis.increments import increment_statistics
-    from stair.replay.states import ReplayStates
+    from stair.stages.replay.analysis.attention_masses import attention_statistics
+    from stair.stages.replay.analysis.crossing import Crossing
+    from stair.stages.replay.analysis.geometry import geometry_statistics
+    from stair.stages.replay.analysis.increments import increment_statistics
+    from stair.stages.replay.states import ReplayStates
 
     replay = resolve(ROOT, {"run": "paper"}).replay
     assert replay is not None and replay.analysis is not None
@@ -107,15 +107,15 @@ def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hi
     """Write an index and the problem coverage's files; return the index and rows of `REPLAY_HISTORIES`."""
     import numpy as np
 
-    from stair.backbones.architecture import Architecture
-    from stair.jobs.tensor_files import TensorFiles
+    from stair.models.architecture import Architecture
     from stair.records.rows import ReplayHistory
     from stair.records.schemas import REPLAY_CELLS
     from stair.records.tables import write_table
-    from stair.replay.design.crossed import crossed_design
-    from stair.replay.plan import history_rows
-    from stair.replay.units import Shapes, shared_histories
-    from stair.sessions.evaluation_sessions import evaluation_sessions
+    from stair.records.tensor_files import TensorFiles
+    from stair.stages.replay.design.crossed import crossed_design
+    from stair.stages.replay.plan import history_rows
+    from stair.stages.replay.units import Shapes, shared_histories
+    from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 
     sessions: dict[str, list[str]] = {}
     for row in evaluation_sessions([f"p{number:04d}" for number in range(500)], "math500", "benchmark"):

@@ -107,7 +107,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, float | str]:
     """The better of two passes (one where it is long), and their peak."""
     import torch
 
-    from stair.training.objective import response_objective, response_objective_naive
+    from stair.stages.training.objective import response_objective, response_objective_naive
 
     student, teacher, head, targets = inputs(chosen)
     device = student.device.type
@@ -151,7 +151,7 @@ def inputs(chosen: argparse.Namespace) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def round_products() -> None:
     """Let the objective's products leave in the precision of what is multiplied."""
-    from stair.training import objective
+    from stair.stages.training import objective
 
     objective._logits = lambda states, head: (states @ head.T).float()
     objective._states = lambda slope, head: (slope @ head).float()
@@ -159,7 +159,7 @@ def round_products() -> None:
 
 def errors(chosen: argparse.Namespace) -> dict[str, float]:
     """Relative errors of loss, divergence and gradient against FP64, by form."""
-    from stair.training.objective import response_objective
+    from stair.stages.training.objective import response_objective
 
     student, teacher, head, targets = inputs(chosen)
 

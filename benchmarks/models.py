@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stair.backbones.published import CONFIGS
-from stair.runtime import shapes
+from stair.models.published import CONFIGS
+from stair.stages.runtime import shapes
 
 TINY: dict[str, dict[str, Any]] = {
     "tiny-qwen3": shapes.shape_config("qwen3-4b-instruct", reduced=True),

@@ -35,7 +35,7 @@ from stair.method import differential_read
 from stair.method.reads import naive, streaming
 from stair.method.reflection import unit_normals
 from stair.records.csv_table import csv_table
-from stair.runtime.shapes import random_model
+from stair.stages.runtime.shapes import random_model
 
 if TYPE_CHECKING:
     from stair.method.reads import fused

@@ -24,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from stair.conversation.renderer import Renderer
 from stair.core import EngineIdentity
 from stair.engines.base import SamplingSettings
-from stair.protocol.chain_shards import sealed_rows
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS
 from stair.records.tables import write_table
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.sessions.chain_shards import sealed_rows
+from stair.sessions.renderer import Renderer
+from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
 from stair.tiny.tokenizer import train_tokenizer
 
 SAMPLES = 4

@@ -111,7 +111,7 @@ def record(shape: str, chosen: argparse.Namespace, measured: dict[str, Any], fig
 
 def configuration(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     """Keys of the model's config.json. The small shapes have the proportions of the paper's backbones."""
-    from stair.backbones.published import CONFIGS
+    from stair.models.published import CONFIGS
 
     if shape in CONFIGS:
         return CONFIGS[shape]
@@ -138,13 +138,13 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     import torch
 
     from benchmarks.training import peak_of_tensors
-    from stair.backbones.prefix import Prefix
-    from stair.backbones.prefix import run as forward
-    from stair.measurement.categories import Turn
-    from stair.measurement.memory import CPU_TILE, GPU_TILE, replay_memory
-    from stair.measurement.probe import Probe
-    from stair.measurement.turns import Turns
-    from stair.runtime.shapes import random_model
+    from stair.models.prefix import Prefix
+    from stair.models.prefix import run as forward
+    from stair.stages.replay.measurement.categories import Turn
+    from stair.stages.replay.measurement.memory import CPU_TILE, GPU_TILE, replay_memory
+    from stair.stages.replay.measurement.probe import Probe
+    from stair.stages.replay.measurement.turns import Turns
+    from stair.stages.runtime.shapes import random_model
 
     torch.set_num_threads(chosen.threads)
     config = configuration(chosen, shape)

@@ -24,18 +24,18 @@ from urllib.request import urlopen
 
 import torch
 
-from stair.conversation.renderer import Renderer
 from stair.core import EngineIdentity
 from stair.engines.base import Request, SamplingSettings
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.engine import SGLangEngine
 from stair.engines.sglang.launch import Launch
-from stair.jobs.progress import Progress
-from stair.protocol.failures import Failures
-from stair.protocol.runner import run_chains
+from stair.records.progress import Progress
 from stair.records.rows import SourceRecord
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.sessions.failures import Failures
+from stair.sessions.renderer import Renderer
+from stair.sessions.runner import run_chains
+from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
 from stair.tiny.small_architectures import Shape, build
 from stair.tiny.tokenizer import save_tokenizer, train_tokenizer
 

@@ -3,9 +3,9 @@
     python -m benchmarks.runtime                    # Qwen3.5-4B's reduced shape on the CPU, in seconds
     python -m benchmarks.runtime --device cuda      # the published shape and the paper's median bank, in BF16; a minute
 
-Measures by the code of the stage `runtime` (`stair.runtime.measure`): the bank's construction, then Native, a prefix and the
-full bank, each as transfer, prefill of the whole T2 prompt, fixed decode and peak memory. `make reproduce RUN=shapes` measures
-every row, model and length. Prints a line a row, medians over the repetitions.
+Measures by the code of the stage `runtime` (`stair.stages.runtime.measure`): the bank's construction, then Native, a prefix and
+the full bank, each as transfer, prefill of the whole T2 prompt, fixed decode and peak memory. `make reproduce RUN=shapes`
+measures every row, model and length. Prints a line a row, medians over the repetitions.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 import torch
 
 from benchmarks.figures import Bar, Figures
-from stair.backbones.architecture import describe
-from stair.backbones.published import CONFIGS
 from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.method import Reflector, Segment
-from stair.runtime.measure import Measurer, Method
-from stair.runtime.measured_histories import synthetic_histories
-from stair.runtime.shapes import controlled_layers, random_model, shape_config
-from stair.runtime.units import FULL, NATIVE, Unit
+from stair.models.architecture import describe
+from stair.models.published import CONFIGS
+from stair.stages.runtime.measure import Measurer, Method
+from stair.stages.runtime.measured_histories import synthetic_histories
+from stair.stages.runtime.shapes import controlled_layers, random_model, shape_config
+from stair.stages.runtime.units import FULL, NATIVE, Unit
 
 PARTS = ("construction", "transfer", "prefill")
 ADDED_MS, DECODED = 15.0, 100.0

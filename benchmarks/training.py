@@ -127,7 +127,7 @@ def report(shape: str, kind: str, chosen: argparse.Namespace, costs: dict[str, A
 
 def configuration(chosen: argparse.Namespace, shape: str) -> tuple[dict[str, Any], tuple[int, ...]]:
     """Keys of the model's config.json, and the controlled layers."""
-    from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
+    from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 
     if shape in CONFIGS:
         return CONFIGS[shape], CONTROLLED_LAYERS
@@ -152,13 +152,13 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     """A session of four equal turns."""
     import torch
 
-    from stair.conversation.renderer import Renderer
     from stair.method import readout
-    from stair.runtime.shapes import random_model
+    from stair.sessions.renderer import Renderer
+    from stair.stages.runtime.shapes import random_model
+    from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+    from stair.stages.training.student import Student
+    from stair.stages.training.turn_memory import Turn, turn_memory
     from stair.tiny.tokenizer import train_tokenizer
-    from stair.training.session_replay import RecordedTurn, SessionReplay
-    from stair.training.student import Student
-    from stair.training.turn_memory import Turn, turn_memory
 
     torch.set_num_threads(chosen.threads)
     device = chosen.device

@@ -1,5 +1,5 @@
-"""Snakemake finds logger plugins by this package's name; the display itself is in `stair.workflow.display`."""
+"""Snakemake finds logger plugins by this package's name; the display itself is in `stair.pipeline.display`."""
 
-from stair.workflow.display import LogHandler
+from stair.pipeline.display import LogHandler
 
 __all__ = ["LogHandler"]

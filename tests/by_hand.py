@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stair.cli.main import app
-from stair.workflow import job_inputs
-from stair.workflow.job_list import ListedJob, list_jobs
+from stair.pipeline import job_inputs
+from stair.pipeline.job_list import ListedJob, list_jobs
 
 _listed: dict[str, list[ListedJob]] = {}
 

@@ -25,7 +25,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from stair.conversation.renderer import Renderer
+from stair.sessions.renderer import Renderer
 from stair.tiny.tokenizer import train_tokenizer
 
 torch.set_num_threads(1)

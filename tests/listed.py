@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from stair.workflow.job_list import ListedJob, list_jobs
+from stair.pipeline.job_list import ListedJob, list_jobs
 
 ROOT = Path(__file__).parents[1]
 

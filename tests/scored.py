@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stair.config.paths import RunPaths
-from stair.evaluation.scores import score_condition
+from stair.stages.evaluation.scores import score_condition
 from tests.sealed import seal
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from stair.config.model import Config
 from stair.config.paths import START, RunPaths
 from stair.config.resolve import load_run
-from stair.jobs.interruption import EXIT_AGAIN
+from stair.records.interruption import EXIT_AGAIN
 
 DRIVEN_BY = "STAIR_DRIVER"
 """Environment: `host:process` of the command that drives the workflow on this machine."""
@@ -36,8 +36,8 @@ class OpenJob(NamedTuple):
 
     def record(self, outputs: Sequence[Path], **facts: Any) -> None:
         """Writes the manifest of the job's outputs, with the stage's facts."""
+        from stair.pipeline.rule_settings import settings_of
         from stair.records.manifest import write_manifest
-        from stair.workflow.rule_settings import settings_of
 
         settings = settings_of(self.config, self.rule, self.wildcards)
         folder, wildcards = self.paths.folder, self.wildcards
@@ -47,7 +47,7 @@ class OpenJob(NamedTuple):
 
     def copied(self, outputs: Sequence[Path]) -> bool:
         """Copies the outputs from a run of `reuse` that made them from the same inputs; False without a match."""
-        from stair.workflow.reuse import copy_from_runs
+        from stair.pipeline.reuse import copy_from_runs
 
         source = copy_from_runs(self.config, self.paths, self.rule, self.wildcards, outputs, self.inputs)
         if source is not None:
@@ -67,7 +67,7 @@ def open_job(run: Path, rule: str, inputs: Sequence[Path] | None, **wildcards: s
     Raises:
         ValueError: the run has no such job, or an input does not exist or does not match its sealed checksum.
     """
-    from stair.workflow.job_inputs import check_inputs, check_names, inputs_of
+    from stair.pipeline.job_inputs import check_inputs, check_names, inputs_of
 
     by_hand = START not in os.environ
     config, paths = load_run(run), RunPaths(run if by_hand else run.absolute())

@@ -11,12 +11,12 @@ from stair.cli.reproduce import reproduce
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
 from stair.config.root import project_root
+from stair.pipeline.archive import ARCHIVED, COMPARED, MADE_AGAIN
+from stair.pipeline.job_list import list_jobs
+from stair.pipeline.restore import Archive, Outcome
 from stair.records.files import write_text_if_changed
 from stair.records.manifest import Manifest, manifest_files, read_manifest
 from stair.records.unpacking import opened
-from stair.workflow.archive import ARCHIVED, COMPARED, MADE_AGAIN
-from stair.workflow.job_list import list_jobs
-from stair.workflow.restore import Archive, Outcome
 
 
 def from_archive(archive: Path, run: str | None, cores: str | None) -> None:

@@ -28,10 +28,10 @@ def doctor(
     """
     import json
 
+    from stair.cli.doctor.examination import as_json, examine, summary
     from stair.config.resolve import RESOLVED, load_run, resolve
     from stair.config.root import project_root
-    from stair.doctor.examination import as_json, examine, summary
-    from stair.planning.run_plan import response_bytes, undivided_gpu_bytes
+    from stair.pipeline.planning.run_plan import response_bytes, undivided_gpu_bytes
 
     root = project_root()
     config = None
@@ -66,9 +66,9 @@ def status(
     import json
     import sys
 
-    from stair.workflow.slurm_queue import EMPTY, QueueError, slurm_queue
-    from stair.workflow.status import all_and_left, job_states, uses_slurm
-    from stair.workflow.status_table import as_json, failure_lines, table
+    from stair.pipeline.slurm_queue import EMPTY, QueueError, slurm_queue
+    from stair.pipeline.status import all_and_left, job_states, uses_slurm
+    from stair.pipeline.status_table import as_json, failure_lines, table
 
     settings, paths = open_run(run)
     queue, fault = EMPTY, None

@@ -25,20 +25,20 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.root import project_root
 from stair.config.site import read_site
-from stair.jobs.gpus import visible_gpus
-from stair.jobs.interruption import Interrupted
-from stair.jobs.shards import WITHDRAWN
-from stair.jobs.slurm_account import check_account
-from stair.jobs.start_command import config_words, setting_options
+from stair.pipeline.cluster import Cluster, profile_folder, runs_on_slurm
+from stair.pipeline.driver_lease import forget_killed_driver, run_holder, stale_locks
+from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
+from stair.pipeline.job_list import ListedJob, list_jobs
+from stair.pipeline.resources import check_fits
+from stair.pipeline.restore import made_first
+from stair.pipeline.run import Run
+from stair.pipeline.stage_rules import STAGES
 from stair.records.files import remove_leftovers
-from stair.workflow.cluster import Cluster, profile_folder, runs_on_slurm
-from stair.workflow.driver_lease import forget_killed_driver, run_holder, stale_locks
-from stair.workflow.input_checks import check_environments, check_inputs, check_writable
-from stair.workflow.job_list import ListedJob, list_jobs
-from stair.workflow.resources import check_fits
-from stair.workflow.restore import made_first
-from stair.workflow.run import Run
-from stair.workflow.stage_rules import STAGES
+from stair.records.gpus import visible_gpus
+from stair.records.interruption import Interrupted
+from stair.records.shards import WITHDRAWN
+from stair.records.slurm_account import check_account
+from stair.records.start_command import config_words, setting_options
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
@@ -186,7 +186,7 @@ def _run_to_the_end(command: list[str], paths: RunPaths, cluster: Cluster | None
 
 def _check_digests(config: Config, paths: RunPaths) -> None:
     """Refuses outputs that were damaged or edited, whose times Snakemake takes for unchanged."""
-    from stair.workflow.verify import check_digests
+    from stair.pipeline.verify import check_digests
 
     if faults := check_digests(config, paths):
         raise ConfigError("an output was changed after it was made: " + "; ".join(faults))
@@ -202,8 +202,8 @@ def _explain(config: Config, jobs: Sequence[ListedJob], command: list[str], plan
     code = _snakemake(command)
     if code:
         raise SystemExit(code)
-    from stair.planning.run_plan import make_plan
-    from stair.planning.text import cost_lines
+    from stair.pipeline.planning.run_plan import make_plan
+    from stair.pipeline.planning.text import cost_lines
 
     print("\n".join(["", *cost_lines(make_plan(config, jobs)), f"More, by claims and prices: {plan}"]))
     print(
@@ -339,9 +339,9 @@ def _show(config: Config, paths: RunPaths) -> None:
     """Prints the main table, the paper's claims, and the folder of the results."""
     from rich.console import Console
 
-    from stair.reporting.claims.stage import layout
-    from stair.reporting.layout import terminal
-    from stair.reporting.stage import build
+    from stair.paper.claims.stage import layout
+    from stair.paper.layout import terminal
+    from stair.paper.stage import build
 
     main = "bank_runtime" if config.only_measures else "continuous_summary"
     console = Console()

@@ -13,10 +13,10 @@ import typer
 
 from stair.cli.context import open_job, open_run
 from stair.cli.options import InputsArgument, JobRunOption, RunOption
-from stair.jobs.progress import duration
+from stair.records.progress import duration
 
 if TYPE_CHECKING:
-    from stair.reporting.tables.table import Table
+    from stair.paper.tables.table import Table
 
 commands = typer.Typer()
 
@@ -96,13 +96,13 @@ def tables(
     evaluation/MODEL/BENCHMARK/CONDITION.parquet (or MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other
     stage. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
     """
-    from stair.reporting.stage import build, labels_of, write
-    from stair.reporting.table_inputs import TABLE_SUFFIXES
+    from stair.paper.stage import build, labels_of, write
+    from stair.paper.table_inputs import TABLE_SUFFIXES
 
     if responses is not None and out is not None and run is None:
         from stair.config.resolve import RESOLVED, load_run, resolve
         from stair.config.root import project_root
-        from stair.reporting.from_rows import tables_from
+        from stair.paper.from_rows import tables_from
 
         # A run's own folder names its models.
         whole_run = (responses / RESOLVED).is_file()
@@ -121,7 +121,7 @@ def tables(
 
 
 def _print_gap_reasons(tables: Sequence[Table]) -> None:
-    from stair.reporting.tables.table import gap_reasons
+    from stair.paper.tables.table import gap_reasons
 
     for reason in dict.fromkeys(reason for table in tables for reason in gap_reasons(table.values)):
         print(f"not reported: {reason}", file=sys.stderr)
@@ -133,7 +133,7 @@ def compare(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
 
     Reads the CSVs of tables and figures, and scored rows for the intervals of sampled numbers.
     """
-    from stair.reporting.comparison.stage import of_run, write
+    from stair.paper.comparison.stage import of_run, write
 
     job = open_job(run, "comparison", inputs)
     settings, paths = job.config, job.paths
@@ -149,7 +149,7 @@ def claims(run: RunOption, inputs: InputsArgument = None) -> None:
 
     Reads what `stair compare` reads. A claim of a stage that the run does not have is reported as not run.
     """
-    from stair.reporting.claims.stage import of_run, write
+    from stair.paper.claims.stage import of_run, write
 
     job = open_job(run, "claims", inputs)
     settings, paths = job.config, job.paths
@@ -176,9 +176,9 @@ def figures(
     training curves); bank_cost_MODEL (from runtime measurements); attention, neighborhood, read_prediction (from an
     analyzed replay); historical_computation (from an analyzed replay and scored rows).
     """
-    from stair.reporting.figures.figure import write
-    from stair.reporting.labels import Labels
-    from stair.reporting.table_inputs import (
+    from stair.paper.figures.figure import write
+    from stair.paper.labels import Labels
+    from stair.paper.table_inputs import (
         BANK_COST_FIGURE,
         DIAGRAMS,
         FIGURE_SUFFIXES,
@@ -197,19 +197,19 @@ def figures(
     job = open_job(run, rule, inputs, figure=name)
     settings, paths = job.config, job.paths
     if rule == "diagram":
-        from stair.reporting.figures import method, training_scope
+        from stair.paper.figures import method, training_scope
 
         figure = (training_scope if name == TRAINING_SCOPE else method).of_run(settings, paths)
     elif rule == "training_figure":
-        from stair.reporting.figures import training
+        from stair.paper.figures import training
 
         figure = training.of_run(settings, paths, name.removeprefix(TRAINING_FIGURE))
     elif rule == "bank_cost_figure":
-        from stair.reporting.figures import bank_cost
+        from stair.paper.figures import bank_cost
 
         figure = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE))
     else:
-        from stair.reporting.stage import build_figure
+        from stair.paper.stage import build_figure
 
         figure = build_figure(settings, paths, name)
     write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
@@ -222,7 +222,7 @@ def report(run: RunOption, inputs: InputsArgument = None) -> None:
 
     Reads tables/*.html, figures/*.png, comparison.csv, claims.csv and provenance.json. The page needs no network.
     """
-    from stair.reporting.report.stage import write_report
+    from stair.paper.report.stage import write_report
 
     job = open_job(run, "report", inputs)
     write_report(job.config, job.paths)
@@ -236,7 +236,7 @@ def paper(run: RunOption) -> None:
 
     Reads tables/*.tex and figures/*.pdf.
     """
-    from stair.reporting.paper_pdf import write_paper
+    from stair.paper.paper_pdf import write_paper
 
     settings, paths = open_run(run)
     count = write_paper(settings, paths)
@@ -248,8 +248,8 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     """Print a table of a finished run in the terminal."""
     from rich.console import Console
 
-    from stair.reporting.layout import terminal
-    from stair.reporting.stage import build
+    from stair.paper.layout import terminal
+    from stair.paper.stage import build
 
     job = open_job(run, "table", None, table=name)
     layout = build(job.config, job.paths, name).layout
@@ -269,11 +269,11 @@ def export(
     For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay. `stair
     from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
     """
-    from stair.jobs.start_command import start_command
+    from stair.pipeline.export import export as write
+    from stair.pipeline.verify import verify
     from stair.records.files import scratch_folder
     from stair.records.packing import pack
-    from stair.workflow.export import export as write
-    from stair.workflow.verify import verify
+    from stair.records.start_command import start_command
 
     settings, paths = open_run(run)
     if unsound := [output for output in verify(settings, paths).outputs if output.state != "ok"]:

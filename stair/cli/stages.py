@@ -42,7 +42,7 @@ def fetch(
     Checks access, sizes and free space first. Resumes partial downloads. Records the downloaded commits in the lock file
     (hub.lock); later downloads must match it.
     """
-    from stair.hub.fetch import fetch as start
+    from stair.models.hub.fetch import fetch as start
 
     start(*open_run(run), only or ())
 
@@ -120,12 +120,12 @@ def data(
     Reads the data set's file. Writes data/benchmarks/BENCHMARK.parquet, or data/training/MODEL.parquet and
     MODEL.cleaning.json, or data/report.md, report.json, counts.csv and near_duplicates.csv.
     """
-    from stair.data import stage
+    from stair.stages.data import stage
 
     if (model is not None) + (benchmark is not None) + report != 1:
         raise ValueError("give --benchmark, --model or --report")
     if report:
-        from stair.data.report import write_report
+        from stair.stages.data.report import write_report
 
         job = open_job(run, "data_report", inputs)
         paths = job.paths
@@ -155,7 +155,7 @@ def preflight(
     GPU. Fails at the first property that does not hold, and if the template has changed.
     """
     set_threads(1)
-    from stair.preflight import stage
+    from stair.stages.preflight import stage
 
     if limits is not None:
         job = open_job(run, "preflight_limits", inputs, model=model, prompts=limits)
@@ -182,10 +182,10 @@ def rollouts(
 ) -> None:
     """Generate training responses: one shard, or seal all shards. Resumes from the finished responses in the work logs."""
     set_threads(threads)
-    from stair.rollouts import stage
+    from stair.stages.rollouts import stage
 
     if card:
-        from stair.rollouts.card import write_card
+        from stair.stages.rollouts.card import write_card
 
         job = open_job(run, "data_card", inputs, model=model)
         write_card(job.config, job.paths, model)
@@ -194,7 +194,7 @@ def rollouts(
         job = open_job(run, "seal_rollouts", inputs, model=model)
         job.record([job.paths.rollouts(model)], **stage.seal(job.config, job.paths, model))
     else:
-        from stair.jobs.gpus import own_gpus
+        from stair.records.gpus import own_gpus
 
         job = open_job(run, "rollout_shard", inputs, model=model)
         with own_gpus(job.config.gpus_for(job.config.rollout_engine(model))):
@@ -209,7 +209,7 @@ def sessions(
     benchmark: Annotated[str | None, typer.Option(help="Build this benchmark's schedule.")] = None,
 ) -> None:
     """Build four-turn sessions. Writes sessions/."""
-    from stair.sessions import stage
+    from stair.stages.sessions import stage
 
     if (model is None) == (benchmark is None):
         raise ValueError("give --model or --benchmark")
@@ -238,9 +238,9 @@ def train(
     With training.workers, several processes replay their shares of an update's sessions.
     """
     set_threads(threads)
-    from stair.jobs.gpus import own_gpus
-    from stair.jobs.leases import Lease
-    from stair.training.workers import Workers, local_device
+    from stair.records.gpus import own_gpus
+    from stair.records.leases import Lease
+    from stair.stages.training.workers import Workers, local_device
 
     settings, paths = open_run(run)
     if settings.training.workers > 1 and "WORLD_SIZE" not in os.environ:
@@ -252,7 +252,7 @@ def train(
         outputs = [job.paths.controller(model, controller)]
         if workers.any(workers.first and job.copied(outputs)):
             return
-        from stair.training import stage
+        from stair.stages.training import stage
 
         lease = Lease(paths.work("training", model, controller), "training") if workers.first else nullcontext()
         with lease:
@@ -306,7 +306,7 @@ def evaluate(
     if bool(benchmark) + bool(condition) != (0 if card else 2):
         raise ValueError("give --benchmark and --condition, or --card")
     if card:
-        from stair.evaluation.card import write_card
+        from stair.stages.evaluation.card import write_card
 
         job = open_job(run, "response_card", inputs, model=model)
         write_card(job.config, job.paths, model)
@@ -343,7 +343,7 @@ def controls(
 def _answer(job: OpenJob, shard: int, of: int, seal: bool) -> None:
     """Generates or seals one condition of continuous evaluation or of the study with a shared T1 history."""
     from stair.config.paths import shared_t1
-    from stair.evaluation import stage
+    from stair.stages.evaluation import stage
 
     settings, paths, (model, benchmark, condition) = job.config, job.paths, job.wildcards.values()
     if job.rule in ("seal_controls", "controls_shard"):
@@ -354,7 +354,7 @@ def _answer(job: OpenJob, shard: int, of: int, seal: bool) -> None:
         facts = stage.seal(settings, paths, model, benchmark, condition)
         job.record([paths.responses(model, benchmark, condition)], **facts)
     else:
-        from stair.jobs.gpus import own_gpus
+        from stair.records.gpus import own_gpus
 
         with own_gpus(settings.gpus_for(settings.engine_for(model, benchmark))):
             stage.generate(settings, paths, model, benchmark, condition, shard, of)
@@ -381,7 +381,7 @@ def replay(
     Writes replay/MODEL/. Resumes: does not repeat measured batches of this run, or of the runs of `reuse`.
     """
     set_threads(threads)
-    from stair.replay import stage
+    from stair.stages.replay import stage
 
     if design and seal:
         raise ValueError("give --design or --seal, not both")
@@ -393,8 +393,8 @@ def replay(
         job = open_job(run, "seal_replay", inputs, model=model)
         job.record([job.paths.replay_cells(model)], **stage.seal(job.config, job.paths, model))
     else:
-        from stair.jobs.gpus import own_gpus
-        from stair.jobs.shards import Shard
+        from stair.records.gpus import own_gpus
+        from stair.records.shards import Shard
 
         job = open_job(run, "replay_shard", inputs, model=model)
         with own_gpus(job.config.gpus_for("transformers")):
@@ -410,8 +410,8 @@ def runtime(
     Resumes from the finished measurements in the work log.
     """
     set_threads(threads)
-    from stair.jobs.gpus import own_gpus
-    from stair.runtime import stage
+    from stair.records.gpus import own_gpus
+    from stair.stages.runtime import stage
 
     job = open_job(run, "measure_runtime", inputs, model=model)
     with own_gpus(job.config.gpus_for("transformers")):
@@ -435,7 +435,7 @@ def scores(
 
     With --controls, writes shared_t1/MODEL/BENCHMARK/CONDITION.parquet.
     """
-    from stair.evaluation.scores import score_condition
+    from stair.stages.evaluation.scores import score_condition
 
     rule = "score_controls" if controls else "score_condition"
     job = open_job(run, rule, inputs, model=model, benchmark=benchmark, condition=condition)
@@ -454,7 +454,7 @@ def scores(
 @commands.command()
 def check(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
     """Check the run's data against every invariant of the protocol. Writes checks.csv; a failed check blocks the tables."""
-    from stair.checks.stage import run as run_checks
+    from stair.stages.checks.stage import run as run_checks
 
     job = open_job(run, "check", inputs)
     trained = [model for model in job.config.models if job.paths.rollouts(model) in job.inputs]
@@ -477,7 +477,7 @@ def replay_statistics(
 ) -> None:
     """Analyze a measured replay on a CPU. Reads the measurements in replay/MODEL/states; writes replay/MODEL/PART.parquet."""
     set_threads(threads)
-    from stair.replay.analyze import analyze
+    from stair.stages.replay.analyze import analyze
 
     job = open_job(run, "replay_statistics", inputs, model=model, part=part)
     analyze(job.config, job.paths, model, part)

@@ -47,9 +47,9 @@ def config(
     from stair.config.paths import RunPaths
     from stair.config.resolve import dump, resolve, value_at
     from stair.config.root import project_root
-    from stair.jobs.start_command import record_start
+    from stair.pipeline.input_checks import check_inputs
     from stair.records.files import write_text_if_changed
-    from stair.workflow.input_checks import check_inputs
+    from stair.records.start_command import record_start
 
     overrides = {"run": run} | parse_settings(set_ or [])
     resolved = resolve(project_root(), overrides)
@@ -87,11 +87,11 @@ def plan(
     from stair.config.resolve import resolve
     from stair.config.root import project_root
     from stair.config.site import read_site, site_file
-    from stair.jobs.start_command import started_with
-    from stair.planning.calibration import calibrate as learn
-    from stair.planning.run_plan import make_plan
-    from stair.planning.text import plan_text
-    from stair.workflow.job_list import list_jobs
+    from stair.pipeline.job_list import list_jobs
+    from stair.pipeline.planning.calibration import calibrate as learn
+    from stair.pipeline.planning.run_plan import make_plan
+    from stair.pipeline.planning.text import plan_text
+    from stair.records.start_command import started_with
 
     root, overrides = project_root(), {"run": run} | parse_settings(set_ or [])
     resolved, learned = resolve(root, overrides), None

@@ -10,7 +10,7 @@ import typer
 
 from stair.cli.context import open_job, open_run
 from stair.cli.options import InputsArgument, JobRunOption, RunOption
-from stair.jobs.progress import duration
+from stair.records.progress import duration
 
 commands = typer.Typer()
 
@@ -29,7 +29,7 @@ def verify(
     import json
     from collections import Counter
 
-    from stair.workflow.verify import verify as check
+    from stair.pipeline.verify import verify as check
 
     verification = check(*open_run(run))
     outputs = [output for output in verification.outputs if not output.left_out]
@@ -61,8 +61,8 @@ def why(
     import json
 
     from stair.config.resolve import RESOLVED
-    from stair.workflow.lineage import as_json, lineage_lines, output_of
-    from stair.workflow.verify import Verification
+    from stair.pipeline.lineage import as_json, lineage_lines, output_of
+    from stair.pipeline.verify import Verification
 
     folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
     if folder is None:
@@ -82,8 +82,8 @@ def provenance(inputs: InputsArgument = None, run: JobRunOption = Path()) -> Non
 
     Reads the manifests and the row counts of generated tables. Writes provenance.json.
     """
+    from stair.pipeline.provenance import provenance as collect
     from stair.records.files import write_json
-    from stair.workflow.provenance import provenance as collect
 
     job = open_job(run, "provenance", inputs)
     content = collect(job.config, job.paths)
@@ -107,8 +107,8 @@ def budget(
 
     Reads work/timings and work/progress of the run. A warning does not change the exit code, because machines differ.
     """
+    from stair.pipeline import budget as costs
     from stair.records.files import write_text
-    from stair.workflow import budget as costs
 
     measured = costs.measured(open_run(run)[1])
     print(costs.table(measured), end="")
@@ -133,7 +133,7 @@ def restore(
 
     Copies undamaged outputs with the run's settings and inputs into place. Exits with 1 if an output was rejected.
     """
-    from stair.workflow.restore import restore as copy
+    from stair.pipeline.restore import restore as copy
 
     outcomes = copy(*open_run(run), archive)
     for outcome in outcomes:
@@ -171,9 +171,9 @@ def compact(run: RunOption) -> None:
 
     No record is lost if the command is killed. Skips logs that a process is writing. Writes work/.
     """
-    from stair.jobs.compaction import compact as compact_log
-    from stair.jobs.leases import HeldError
+    from stair.records.compaction import compact as compact_log
     from stair.records.files import remove_leftovers
+    from stair.records.leases import HeldError
 
     _, paths = open_run(run)
     for folder in sorted(paths.work().glob("**/log")):

@@ -23,27 +23,27 @@ from contextlib import suppress
 from typing import Any
 
 from stair.cli.warm_client import PASSED_ON, end_with_parent
-from stair.jobs.interruption import SIGNALS as STOPPING
+from stair.records.interruption import SIGNALS as STOPPING
 
 MODULES = (
     "stair.cli.main",
-    "stair.reporting.figures.figure",
-    "stair.reporting.stage",
-    "stair.reporting.tables.uncertainty",
-    "stair.checks.stage",
-    "stair.data.report",
-    "stair.data.stage",
+    "stair.paper.figures.figure",
+    "stair.paper.stage",
+    "stair.paper.tables.uncertainty",
+    "stair.stages.checks.stage",
+    "stair.stages.data.report",
+    "stair.stages.data.stage",
     "stair.engines.transformers",
-    "stair.evaluation.scores",
-    "stair.evaluation.stage",
-    "stair.preflight.stage",
-    "stair.replay.analyze",
-    "stair.rollouts.stage",
-    "stair.sessions.stage",
+    "stair.stages.evaluation.scores",
+    "stair.stages.evaluation.stage",
+    "stair.stages.preflight.stage",
+    "stair.stages.replay.analyze",
+    "stair.stages.rollouts.stage",
+    "stair.stages.sessions.stage",
     "stair.tiny.acceptance",
     "stair.tiny.backbone_training",
     "stair.tiny.stage",
-    "stair.training.stage",
+    "stair.stages.training.stage",
     "transformers.models.qwen3.modeling_qwen3",
     "transformers.models.qwen3_5.modeling_qwen3_5",
 )
@@ -183,7 +183,7 @@ def serve(descriptor: int) -> None:
     import importlib
     import warnings
 
-    from stair.backbones import delta_kernels
+    from stair.models import delta_kernels
 
     for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)  # the driver ends this process; its jobs get signals by their clients

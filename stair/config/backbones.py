@@ -42,7 +42,7 @@ class TinyBackbone(Strict):
     """A small model of a real architecture that the workflow trains itself; it stands for the model that it is listed as."""
 
     architecture: str = Field(
-        description="Architecture, with Transformers' own classes: a file of stair/backbones/architectures."
+        description="Architecture, with Transformers' own classes: a file of stair/models/architectures."
     )
     layers: int = Field(ge=1, description="Transformer blocks.")
     hidden_size: Positive = Field(description="Width of the residual stream.")

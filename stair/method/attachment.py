@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from stair.backbones.architecture import describe
-from stair.backbones.attention_modules import gate_logits, key_source, per_head, query_source
 from stair.method.control import Receipt, RowControl
 from stair.method.differential import Backend
 from stair.method.readout import RowReadout
 from stair.method.rope import Rotary
+from stair.models.architecture import describe
+from stair.models.attention_modules import gate_logits, key_source, per_head, query_source
 
 Sink = Callable[[int, Tensor, Tensor], None]
 _ATTENTION = re.compile(r"(?:^|\.)layers\.(\d+)\.self_attn$")

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from stair.backbones.architecture import Architecture
 from stair.method.storage import digest_tensors, read_tensors, write_tensors
+from stair.models.architecture import Architecture
 
 # What of an architecture has to be equal: models of other widths may have equal heads.
 _CONFIGURATION = (

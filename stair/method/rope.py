@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from stair.backbones.rope_settings import Llama3Scaling
+from stair.models.rope_settings import Llama3Scaling
 
 
 @dataclass(frozen=True)

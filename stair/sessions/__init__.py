@@ -1,1 +1,1 @@
-"""The schedules of four-turn sessions. Imports no torch."""
+"""Conversations of four problems: prompts as token ids, spans, chains of turns, the runner, and invariants of their rows."""

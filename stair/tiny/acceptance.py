@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stair.backbones.device_and_dtype import DTYPES
-from stair.backbones.load import load_model
 from stair.config.backbones import Model
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.conversation.renderer import Exchange, Renderer
 from stair.core import TURNS, user_message
 from stair.engines.base import Request
 from stair.engines.transformers import TransformersEngine
 from stair.grading.item import Kind, ScoreItem
 from stair.grading.pool import score_many
-from stair.protocol.backbone import sampling_settings
+from stair.models.device_and_dtype import DTYPES
+from stair.models.load import load_model
 from stair.records.seeds import hash_order, seed_of
+from stair.sessions.backbone import sampling_settings
+from stair.sessions.renderer import Exchange, Renderer
 from stair.tiny.generated_sets import benchmark_problems
 from stair.tiny.problems import Problem, lettered
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
-from stair.backbones.architectures import FILES
-from stair.backbones.turn_markers import TurnMarkers
 from stair.method.storage import share
+from stair.models.architectures import FILES
+from stair.models.turn_markers import TurnMarkers
 from stair.records.csv_table import csv_table
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded

@@ -15,8 +15,8 @@ from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
-from stair.backbones.turn_markers import CHATML, TurnMarkers
 from stair.core import PLACEHOLDER, user_message
+from stair.models.turn_markers import CHATML, TurnMarkers
 from stair.tiny.problems import Problem, draw, lettered, seeded
 
 Message = dict[str, str]

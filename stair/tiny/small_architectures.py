@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig, modeling_qwen3_5
 
-from stair.backbones.architectures import FILES
+from stair.models.architectures import FILES
 
 
 @dataclass(frozen=True)

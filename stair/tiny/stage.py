@@ -9,8 +9,8 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.jobs.progress import Progress
 from stair.records.files import replacing
+from stair.records.progress import Progress
 from stair.tiny.generated_sets import write_benchmark, write_training_pool
 
 
@@ -31,7 +31,7 @@ def train(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
 
     If its accuracy is out of bounds, tries the next seed; keeps the last one with a warning.
     """
-    from stair.backbones import delta_kernels
+    from stair.models import delta_kernels
 
     delta_kernels.do_without()  # before Transformers' code of Qwen3.5 is imported
     from stair.tiny.acceptance import measure

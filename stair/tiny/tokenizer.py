@@ -11,7 +11,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from stair.backbones.turn_markers import CHATML, TurnMarkers
+from stair.models.turn_markers import CHATML, TurnMarkers
 
 END_OF_TEXT = "<|endoftext|>"
 THINK, THINK_END = "<think>", "</think>"

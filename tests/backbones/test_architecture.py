@@ -11,9 +11,9 @@ import torch
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from stair.backbones.architecture import describe
 from stair.method import Reflector
 from stair.method.rope import Rotary
+from stair.models.architecture import describe
 
 QWEN3_4B = {
     "model_type": "qwen3",
@@ -92,7 +92,7 @@ def test_what_is_unknown_is_named() -> None:
 
 
 def test_the_facts_need_no_torch() -> None:
-    code = "import sys, stair.backbones.architecture; print({'torch', 'transformers'} & set(sys.modules))"
+    code = "import sys, stair.models.architecture; print({'torch', 'transformers'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 

@@ -18,7 +18,7 @@ fused_recurrent_gated_delta_rule = chunk_gated_delta_rule
 
 COMPUTE = """
 import torch
-from stair.backbones.load import load_model
+from stair.models.load import load_model
 
 model = load_model("backbones/tiny-qwen3.5-4b", dtype=torch.float32, device="cpu")
 with torch.inference_mode():

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration, Qwen3Config, Qwen3ForCausalLM
 
-from stair.backbones.load import load_model
+from stair.models.load import load_model
 
 SIZES = {
     "vocab_size": 64,

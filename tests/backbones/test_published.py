@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from stair.backbones.architecture import describe
-from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.method import Attachment, BankFree, Reflector
+from stair.models.architecture import describe
+from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 
 LORA = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 

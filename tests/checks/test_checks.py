@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from stair.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.config.evaluation import Condition
-from stair.conversation.renderer import Renderer
-from stair.protocol.check import Check
-from stair.protocol.invariants import (
+from stair.records.rows import Rollout, ScheduledTurn, SourceRecord, TrainingTurn
+from stair.sessions.check import Check
+from stair.sessions.invariants import (
     CAPTURED,
     MIXED,
     ONE_ENGINE,
@@ -23,9 +22,10 @@ from stair.protocol.invariants import (
     shares,
     wrongly_captured,
 )
-from stair.records.rows import Rollout, ScheduledTurn, SourceRecord, TrainingTurn
-from stair.sessions.evaluation_sessions import evaluation_sessions
-from stair.sessions.training_sessions import training_sessions
+from stair.sessions.renderer import Renderer
+from stair.stages.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
+from stair.stages.sessions.evaluation_sessions import evaluation_sessions
+from stair.stages.sessions.training_sessions import training_sessions
 
 PROBLEMS = [f"p{number}" for number in range(6)]
 SAMPLES = 2

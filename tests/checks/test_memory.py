@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from stair.protocol.invariants import CheckedTurn
 from stair.records.schemas import RESPONSES
 from stair.records.tables import iterate_table, read_table, write_table
+from stair.sessions.invariants import CheckedTurn
 
 ROWS, TOKENS = 400, 5_000
 

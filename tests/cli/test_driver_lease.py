@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from stair.config.paths import RunPaths
-from stair.jobs.leases import Lease, living
-from stair.workflow.driver_lease import DRIVER, forget_killed_driver, hint_at_stale_lock, stale_locks
+from stair.pipeline.driver_lease import DRIVER, forget_killed_driver, hint_at_stale_lock, stale_locks
+from stair.records.leases import Lease, living
 
 HOLD_AND_WAIT = """
 import sys
 from pathlib import Path
 from stair.config.paths import RunPaths
-from stair.workflow.driver_lease import hold_run
+from stair.pipeline.driver_lease import hold_run
 hold_run(RunPaths(Path(sys.argv[1])))
 print("leased", flush=True)
 sys.stdin.read()

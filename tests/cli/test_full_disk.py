@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stair.cli.main import main
+from stair.pipeline import job_logs
 from stair.records.files import MAKE_ROOM
-from stair.workflow import job_logs
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stair.workflow.display import seconds_left
+from stair.pipeline.display import seconds_left
 
 
 def test_before_anything_is_finished_it_is_the_expected_time_and_grows_slowly() -> None:

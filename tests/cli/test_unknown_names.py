@@ -12,8 +12,8 @@ from stair.cli.context import OpenJob
 from stair.cli.main import main
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
-from stair.workflow import job_inputs
-from stair.workflow.job_inputs import inputs_of
+from stair.pipeline import job_inputs
+from stair.pipeline.job_inputs import inputs_of
 from tests.by_hand import listed_once
 from tests.workflow.conftest import ROOT
 

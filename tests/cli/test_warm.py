@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from stair.cli.warm_client import SOCKET
-from stair.jobs.interruption import EXIT_AGAIN
+from stair.records.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("warm")]

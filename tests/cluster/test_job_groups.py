@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stair.config.site import Partition, Site
-from stair.workflow.job_groups import GROUPS, group_arguments, submissions
-from stair.workflow.resources import check_fits, resources
-from stair.workflow.run import Run
-from stair.workflow.stage_rules import STAGE_OF
+from stair.pipeline.job_groups import GROUPS, group_arguments, submissions
+from stair.pipeline.resources import check_fits, resources
+from stair.pipeline.run import Run
+from stair.pipeline.stage_rules import STAGE_OF
 from tests.cluster.test_resources import ROOT, SITE, run_of
 from tests.listed import listed
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from stair.backbones.parameters import total_parameters
-from stair.backbones.published import CONFIGS
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.site import Partition, Site
-from stair.workflow.resources import REQUESTED, check_fits, request, resources
-from stair.workflow.run import Run
+from stair.models.parameters import total_parameters
+from stair.models.published import CONFIGS
+from stair.pipeline.resources import REQUESTED, check_fits, request, resources
+from stair.pipeline.run import Run
 from tests.listed import job, listed
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 from stair.cli.reproduce import reproduce
 from stair.config.resolve import ConfigError
 from stair.config.site import read_site
-from stair.workflow.cluster import profile_folder, runs_on_slurm
+from stair.pipeline.cluster import profile_folder, runs_on_slurm
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,15 +14,15 @@ import snakemake_executor_plugin_slurm as executor
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.site import Partition, Site
-from stair.jobs.leases import Lease
-from stair.workflow import cluster as module
-from stair.workflow import slurm_answers
-from stair.workflow.cluster import Cluster
-from stair.workflow.driver_lease import DRIVER
-from stair.workflow.job_logs import refusal
-from stair.workflow.journal import Journal
-from stair.workflow.run import Run
-from stair.workflow.slurm_answers import mend_answers
+from stair.pipeline import cluster as module
+from stair.pipeline import slurm_answers
+from stair.pipeline.cluster import Cluster
+from stair.pipeline.driver_lease import DRIVER
+from stair.pipeline.job_logs import refusal
+from stair.pipeline.journal import Journal
+from stair.pipeline.run import Run
+from stair.pipeline.slurm_answers import mend_answers
+from stair.records.leases import Lease
 
 
 class Resources(dict[str, object]):

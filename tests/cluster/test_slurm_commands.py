@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stair.config.resolve import ConfigError
-from stair.jobs.slurm_commands import SlurmError, SlurmSilentError, slurm_output
-from stair.workflow import slurm_queue
-from stair.workflow.cluster import ask_slurm
+from stair.pipeline import slurm_queue
+from stair.pipeline.cluster import ask_slurm
+from stair.records.slurm_commands import SlurmError, SlurmSilentError, slurm_output
 
 Program = Callable[[str, str], None]
 UNREACHABLE = "echo 'slurm_load_jobs error: Unable to contact' >&2; echo '  slurm controller' >&2; exit 1"

@@ -11,9 +11,9 @@ import yaml
 from stair.config.model import Config
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ConditionName, ReadSpecification
-from stair.evaluation.settings import evaluation
+from stair.paper.settings import tables
 from stair.records.keys import digest_of
-from stair.reporting.settings import tables
+from stair.stages.evaluation.settings import evaluation
 
 ROOT = Path(__file__).parents[2]
 READS = {"first_turn": "vanilla", "controller": "stair"}

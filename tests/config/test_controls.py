@@ -12,9 +12,9 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ReadSpecification
-from stair.evaluation.settings import controls, evaluation
+from stair.paper.settings import tables
 from stair.records.keys import digest_of
-from stair.reporting.settings import tables
+from stair.stages.evaluation.settings import controls, evaluation
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("qwen3.5-4b", "aime2025")

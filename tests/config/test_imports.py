@@ -38,13 +38,17 @@ def test_the_contracts_hold() -> None:
 @pytest.mark.parametrize(
     ("module", "line", "said"),
     [
-        ("sessions/stage.py", "import stair.training.loop", "stair.sessions is not allowed to import stair.training"),
+        (
+            "stages/sessions/stage.py",
+            "import stair.stages.training.loop",
+            "stages.sessions is not allowed to import stair.stages.training",
+        ),
         ("grading/score.py", "import stair.config.model", "never the configuration BROKEN"),
         ("grading/score.py", "import stair.statistics.grid", "stair.grading is not allowed to import stair.statistics"),
         (
             "config/model.py",
-            "def late():\n    import stair.data.stage",
-            "stair.config is not allowed to import stair.data",
+            "def late():\n    import stair.stages.data.stage",
+            "stair.config is not allowed to import stair.stages",
         ),
         (
             "grading/expressions/nodes.py",

@@ -15,7 +15,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
-from stair.workflow.input_checks import check_environments, check_inputs
+from stair.pipeline.input_checks import check_environments, check_inputs
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -154,7 +154,7 @@ def test_a_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     code = (
         "import sys; from pathlib import Path; from stair.config.paths import RunPaths; "
-        "from stair.workflow.input_checks import check_writable; "
+        "from stair.pipeline.input_checks import check_writable; "
         "from tests.privileges import give_up_capabilities; give_up_capabilities(); "
         "check_writable(RunPaths(Path(sys.argv[1])))"
     )

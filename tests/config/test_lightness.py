@@ -11,25 +11,25 @@ ROOT = Path(__file__).parents[2]
 
 MODULES = [
     "stair.config",
-    "stair.workflow.input_checks",
-    "stair.workflow.driven_run",
-    "stair.workflow.rule_settings",
-    "stair.workflow.inputs",
-    "stair.workflow.resources",
-    "stair.workflow.job_inputs",
-    "stair.workflow.status",
-    "stair.workflow.verify",
-    "stair.protocol.session",
-    "stair.protocol.runner",
-    "stair.protocol.backbone",
-    "stair.rollouts.stage",
-    "stair.evaluation.stage",
-    "stair.data.stage",
-    "stair.sessions.stage",
-    "stair.replay.design.crossed",
-    "stair.replay.design.facts",
-    "stair.planning.run_plan",
-    "stair.reporting.stage",
+    "stair.pipeline.input_checks",
+    "stair.pipeline.driven_run",
+    "stair.pipeline.rule_settings",
+    "stair.pipeline.inputs",
+    "stair.pipeline.resources",
+    "stair.pipeline.job_inputs",
+    "stair.pipeline.status",
+    "stair.pipeline.verify",
+    "stair.sessions.session",
+    "stair.sessions.runner",
+    "stair.sessions.backbone",
+    "stair.stages.rollouts.stage",
+    "stair.stages.evaluation.stage",
+    "stair.stages.data.stage",
+    "stair.stages.sessions.stage",
+    "stair.stages.replay.design.crossed",
+    "stair.stages.replay.design.facts",
+    "stair.pipeline.planning.run_plan",
+    "stair.paper.stage",
 ]
 
 
@@ -57,13 +57,13 @@ def test_the_rules_need_no_heavy_package() -> None:
         re.MULTILINE,
     )
     ours = [line.strip() for line in imports if "stair" in line]
-    assert "from stair.workflow.inputs import RuleInputs" in ours and len(ours) > 8
+    assert "from stair.pipeline.inputs import RuleInputs" in ours and len(ours) > 8
     assert loaded("\n".join(ours)) == {"pyarrow", "snakemake"}
 
 
 def test_a_job_is_opened_without_any_heavy_package() -> None:
     """Every command does so, to check and to record its inputs."""
-    assert loaded("import stair.cli.main, stair.workflow.job_inputs, stair.records.manifest") == set()
+    assert loaded("import stair.cli.main, stair.pipeline.job_inputs, stair.records.manifest") == set()
 
 
 def test_the_check_sees_what_is_loaded() -> None:

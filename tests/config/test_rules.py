@@ -10,11 +10,11 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.workflow.inputs import RuleInputs, stages_of
-from stair.workflow.job_list import ListedJob
-from stair.workflow.resources import FETCH_RULES
-from stair.workflow.rule_settings import RULE_SETTINGS
-from stair.workflow.stage_rules import PROGRESS, STAGE_OF, STAGES
+from stair.pipeline.inputs import RuleInputs, stages_of
+from stair.pipeline.job_list import ListedJob
+from stair.pipeline.resources import FETCH_RULES
+from stair.pipeline.rule_settings import RULE_SETTINGS
+from stair.pipeline.stage_rules import PROGRESS, STAGE_OF, STAGES
 from tests.listed import ROOT, listed
 
 pytestmark = pytest.mark.xdist_group("rules")

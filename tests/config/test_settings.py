@@ -11,13 +11,13 @@ import yaml
 
 from stair.config.model import Config
 from stair.config.resolve import dump, merge, resolve, validate
-from stair.evaluation import settings as evaluation
+from stair.paper import settings as reporting
+from stair.pipeline.rule_settings import RULE_SETTINGS, settings_of
 from stair.records.keys import PROTOCOL_VERSION
-from stair.replay import settings as replay
-from stair.reporting import settings as reporting
-from stair.rollouts import settings as rollouts
-from stair.training import settings as training
-from stair.workflow.rule_settings import RULE_SETTINGS, settings_of
+from stair.stages.evaluation import settings as evaluation
+from stair.stages.replay import settings as replay
+from stair.stages.rollouts import settings as rollouts
+from stair.stages.training import settings as training
 
 ROOT = Path(__file__).parents[2]
 INSTRUCT = "qwen3-4b-instruct"

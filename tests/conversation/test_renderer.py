@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from stair.conversation.renderer import Exchange, Renderer
+from stair.sessions.renderer import Exchange, Renderer
 from stair.tiny.tokenizer import save_tokenizer
 
 HISTORY = [Exchange("What is 1 + 1?", "It is \\boxed{2}."), Exchange("What is 2 + 2?", "")]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stair.conversation.renderer import Exchange, Renderer
-from stair.conversation.spans import control_span
-from stair.conversation.thinking import answer_ids, last_position
+from stair.sessions.renderer import Exchange, Renderer
+from stair.sessions.spans import control_span
+from stair.sessions.thinking import answer_ids, last_position
 
 
 def span_text(renderer: Renderer, history: list[Exchange], user: str) -> str:

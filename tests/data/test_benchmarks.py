@@ -13,11 +13,11 @@ import pytest
 
 from stair.config.datasets import Benchmark
 from stair.config.resolve import resolve
-from stair.data.benchmarks import left_out, question, read_benchmark
-from stair.data.choices import LETTERS, ordered_choices
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import rows_as, write_table
+from stair.stages.data.benchmarks import left_out, question, read_benchmark
+from stair.stages.data.choices import LETTERS, ordered_choices
 from stair.tiny.generated_sets import write_benchmark
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stair.data.reading import count_rows, read_columns
 from stair.records.tables import read_table
+from stair.stages.data.reading import count_rows, read_columns
 
 ROWS: list[dict[str, Any]] = [
     {"prompt": [{"content": "first", "role": "user"}], "reward": {"truth": "1", "deep": {"x": 1}}, "plain": "a"},

@@ -11,14 +11,14 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.data import stage
-from stair.data.paper_counts import training_records
-from stair.data.reading import read_columns
-from stair.data.report import write_report
-from stair.data.training_pool import wanted_columns
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import rows_as
+from stair.stages.data import stage
+from stair.stages.data.paper_counts import training_records
+from stair.stages.data.reading import read_columns
+from stair.stages.data.report import write_report
+from stair.stages.data.training_pool import wanted_columns
 from stair.tiny.stage import write_raw
 from tests.sealed import seal
 

@@ -9,7 +9,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.data import stage
+from stair.stages.data import stage
 
 ROOT = Path(__file__).parents[2]
 

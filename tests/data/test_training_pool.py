@@ -15,10 +15,10 @@ import pytest
 
 from stair.config.datasets import TrainingPool
 from stair.config.resolve import resolve
-from stair.data.training_pool import PoolCounts, clean_pool
 from stair.records.rows import SourceRecord
 from stair.records.schemas import TRAINING_POOL
 from stair.records.tables import rows_as, write_table
+from stair.stages.data.training_pool import PoolCounts, clean_pool
 from stair.tiny.generated_sets import benchmark_problems, write_training_pool
 
 ROOT = Path(__file__).parents[2]

@@ -15,18 +15,18 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from stair.backbones.architecture import describe
-from stair.backbones.prefix import Prefix
-from stair.backbones.published import CONFIGS
 from stair.engines.base import Capture, Completion, Read, Replay, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine, step_graph
-from stair.measurement.categories import Turn
-from stair.measurement.probe import Probe
-from stair.measurement.turns import Turns
 from stair.method import Attachment, Bank, Reflector, RowControl, Segment, deviation
 from stair.method.differential import Backend
-from stair.training.activations import checkpointed
-from stair.training.objective import response_objective
+from stair.models.architecture import describe
+from stair.models.prefix import Prefix
+from stair.models.published import CONFIGS
+from stair.stages.replay.measurement.categories import Turn
+from stair.stages.replay.measurement.probe import Probe
+from stair.stages.replay.measurement.turns import Turns
+from stair.stages.training.activations import checkpointed
+from stair.stages.training.objective import response_objective
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LAYERS = (3,)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from stair.measurement import naive
-from stair.measurement.attention import Layer, Sources, attend
-from stair.measurement.categories import CATEGORIES
+from stair.stages.replay.measurement import naive
+from stair.stages.replay.measurement.attention import Layer, Sources, attend
+from stair.stages.replay.measurement.categories import CATEGORIES
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
@@ -45,7 +45,7 @@ def drawn(prefix: list[int], dtype: torch.dtype, head_dim: int) -> tuple[Layer, 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16] if GPU else [torch.float32])
 @pytest.mark.parametrize("prefix", [[], [1], [2] * 64, [n // 7 % 3 for n in range(150)], [0] * 90 + [2] * 75], ids=len)
 def test_masses_of_the_kernel_equal_naive_ones(prefix: list[int], dtype: torch.dtype, head_dim: int) -> None:
-    from stair.measurement import mass_kernel
+    from stair.stages.replay.measurement import mass_kernel
 
     layer, weights = drawn(prefix, dtype, head_dim)
     assert mass_kernel.takes(layer.q_BHTD)

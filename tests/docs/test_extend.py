@@ -23,15 +23,15 @@ WITHOUT = tuple(word for key in ("replay", "controls", "runtime") for word in ("
 def test_the_page_has_these_steps() -> None:
     assert [step.file for step in steps()] == [
         "my_model.yaml", "ours.jsonl", "my_benchmark.yaml", "my_condition.yaml",
-        "stair/reporting/tables/always_solved.py", *["stair/reporting/registry.py"] * 2, "stair/reporting/table_inputs.py",
-        "workflow/rules/lengths.smk", "stair/lengths/stage.py", "stair/lengths/settings.py",
-        *["stair/workflow/rule_settings.py"] * 2, "stair/cli/stages.py",
-        "Snakefile", "stair/workflow/stage_rules.py", "stair/workflow/inputs.py", "my_llama.yaml",
+        "stair/paper/tables/always_solved.py", *["stair/paper/registry.py"] * 2, "stair/paper/table_inputs.py",
+        "workflow/rules/lengths.smk", "stair/stages/lengths/stage.py", "stair/stages/lengths/settings.py",
+        *["stair/pipeline/rule_settings.py"] * 2, "stair/cli/stages.py",
+        "Snakefile", "stair/pipeline/stage_rules.py", "stair/pipeline/inputs.py", "my_llama.yaml",
     ]  # fmt: skip
 
 
 def test_a_table_has_three_places_and_a_stage_five_and_three_lists() -> None:
-    lists = {"Snakefile", "stair/workflow/stage_rules.py", "stair/workflow/inputs.py"}
+    lists = {"Snakefile", "stair/pipeline/stage_rules.py", "stair/pipeline/inputs.py"}
     assert len({step.file for step in table_steps()}) == 3
     assert len({step.file for step in steps("A stage")} - lists) == 5
 
@@ -46,7 +46,7 @@ def test_a_model_a_benchmark_conditions_a_table_and_a_stage(tmp_path: Path) -> N
         (tmp_path / name).symlink_to(ROOT / name)
     for step in steps():
         put(step, tmp_path)
-    (tmp_path / "stair" / "lengths" / "__init__.py").touch()
+    (tmp_path / "stair" / "stages" / "lengths" / "__init__.py").touch()
     environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
 
     def call(*words: str) -> str:
@@ -78,11 +78,11 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 def test_an_architecture_is_one_file(tmp_path: Path) -> None:
     """Without the file that the page names, its models are unknown; with it they are known."""
     shutil.copytree(ROOT / "stair", tmp_path / "stair", ignore=shutil.ignore_patterns("__pycache__"))
-    (name,) = re.findall(r"`(stair/backbones/architectures/\w+\.py)`", PAGE)
+    (name,) = re.findall(r"`(stair/models/architectures/\w+\.py)`", PAGE)
     file = tmp_path / name
     content = file.read_text(encoding="utf-8")
     code = (
-        "from stair.backbones.architecture import describe; from stair.backbones.published import CONFIGS; "
+        "from stair.models.architecture import describe; from stair.models.published import CONFIGS; "
         "print(describe({**CONFIGS['qwen3-4b-instruct'], 'model_type': 'llama'}).name)"
     )
 

@@ -83,7 +83,7 @@ SUBJECTS = {
 """What each appendix treats: a reference to it stands near one of these words."""
 
 OWN = Path(__file__).relative_to(ROOT).as_posix()
-DATA = ("stair/reporting/paper_values.csv", "tests/grading/labelled_pairs.jsonl", OWN)
+DATA = ("stair/paper/paper_values.csv", "tests/grading/labelled_pairs.jsonl", OWN)
 """Files that quote other texts, and this list."""
 
 TEXT = ("", ".cff", ".jinja", ".json", ".md", ".py", ".rst", ".smk", ".toml", ".yaml")

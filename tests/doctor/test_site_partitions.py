@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stair.cli.doctor.site_partitions import nodes_of, site_findings
 from stair.config.site import Partition, Site
-from stair.doctor.site_partitions import nodes_of, site_findings
 
 LISTED = nodes_of(
     "main*|up|2-00:00:00|4|(null)|190000+\n"

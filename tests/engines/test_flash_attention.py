@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.backbones.prefix import Prefix
-from stair.conversation.renderer import Renderer
 from stair.engines.transformers import TransformersEngine
-from stair.measurement.probe import Probe
-from stair.measurement.turns import Turns
+from stair.models.prefix import Prefix
+from stair.sessions.renderer import Renderer
+from stair.stages.replay.measurement.probe import Probe
+from stair.stages.replay.measurement.turns import Turns
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import request, various
 from tests.flash_attention import flash_model, use_flash_attention

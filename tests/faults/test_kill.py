@@ -17,10 +17,10 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from stair.jobs.interruption import EXIT_AGAIN
-from stair.jobs.leases import Holder
+from stair.pipeline.driver_lease import DRIVER
+from stair.records.interruption import EXIT_AGAIN
+from stair.records.leases import Holder
 from stair.records.worklog import WorkLog
-from stair.workflow.driver_lease import DRIVER
 from tests.faults.conftest import COMMAND, SLOW, SNAKEMAKE, SNAKEMAKE_CONFIG
 from tests.workflow.conftest import RESULTS, contents, environment, run_in
 

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from stair.jobs.compaction import compact
-from stair.jobs.shards import Shard
-from stair.protocol.chain_shards import run_shard, sealed_rows
 from stair.records import worklog
+from stair.records.compaction import compact
 from stair.records.files import remove_leftovers
 from stair.records.manifest import write_manifest
 from stair.records.schemas import RESPONSES
+from stair.records.shards import Shard
 from stair.records.tables import write_table
 from stair.records.worklog import WorkLog, WorkLogWriter
+from stair.sessions.chain_shards import run_shard, sealed_rows
 from tests.faults.harness import Kill, every_kill, forked, some_of
 from tests.privileges import give_up_capabilities
 from tests.protocol.conftest import made

@@ -9,12 +9,12 @@ from pathlib import Path
 from tests.gpu.absent import ABSENT, ROOT
 
 MODULES = (
-    *("stair.method", "stair.engines.transformers", "stair.backbones.load"),
+    *("stair.method", "stair.engines.transformers", "stair.models.load"),
     *(
-        "stair.training.objective",
-        "stair.training.session_replay",
-        "stair.training.student",
-        "stair.training.turn_memory",
+        "stair.stages.training.objective",
+        "stair.stages.training.session_replay",
+        "stair.stages.training.student",
+        "stair.stages.training.turn_memory",
     ),
     *("benchmarks.read", "benchmarks.decode", "benchmarks.loss", "benchmarks.training", "benchmarks.runtime"),
 )

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stair.backbones.published import CONFIGS
-from stair.backbones.revision import revision_digests, revision_files
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
-from stair.data import stage
-from stair.hub.download_plan import bytes_text
-from stair.hub.fetch import _record
-from stair.hub.revisions import check_contents, hub_sources
-from stair.jobs.interruption import EXIT_AGAIN
-from stair.workflow.input_checks import check_inputs
+from stair.models.hub.download_plan import bytes_text
+from stair.models.hub.fetch import _record
+from stair.models.hub.revisions import check_contents, hub_sources
+from stair.models.published import CONFIGS
+from stair.models.revision import revision_digests, revision_files
+from stair.pipeline.input_checks import check_inputs
+from stair.records.interruption import EXIT_AGAIN
+from stair.stages.data import stage
 from tests.hub.hub_server import Hub, Repository, serving
 
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stair.jobs import compaction
-from stair.jobs.compaction import Compacted, compact
-from stair.jobs.leases import HeldError, Lease
+from stair.records import compaction
+from stair.records.compaction import Compacted, compact
 from stair.records.files import partial_path, remove_leftovers
+from stair.records.leases import HeldError, Lease
 from stair.records.worklog import WorkLog, WorkLogWriter
 
 
@@ -56,7 +56,7 @@ def test_after_a_seal_only_what_is_worth_it_is_done(tmp_path: Path, monkeypatch:
 
 
 def test_a_log_that_someone_writes_to_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stair.jobs.leases._KILL_SECONDS", 0.1)
+    monkeypatch.setattr("stair.records.leases._KILL_SECONDS", 0.1)
     filled(tmp_path)
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
     with Lease(tmp_path, "shard-0-of-5"), pytest.raises(HeldError):

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from stair.config.resolve import resolve
-from stair.jobs.gpus import VISIBLE, lock_holders, own_gpus, visible_gpus
+from stair.records.gpus import VISIBLE, lock_holders, own_gpus, visible_gpus
 from tests.workflow.conftest import ROOT
 
 HOLD = """
 import sys
-from stair.jobs.gpus import own_gpus
+from stair.records.gpus import own_gpus
 with own_gpus(int(sys.argv[1])) as names:
     print(",".join(names), flush=True)
     sys.stdin.read()

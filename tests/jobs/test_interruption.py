@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from stair.jobs.interruption import EXIT_AGAIN
+from stair.records.interruption import EXIT_AGAIN
 
 PRELUDE = """
 import sys, time
-from stair.jobs import interruption
-from stair.jobs.interruption import Interrupted, check, deferred, stop_requested
+from stair.records import interruption
+from stair.records.interruption import Interrupted, check, deferred, stop_requested
 def told(word): print(word, flush=True)
 def waits(seconds=30):
     until = time.monotonic() + seconds

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from stair.jobs import interruption, leases
-from stair.jobs.interruption import Interrupted
-from stair.jobs.leases import HeldError, Holder, Lease
-from stair.jobs.shards import Shard
+from stair.records import interruption, leases
+from stair.records.interruption import Interrupted
+from stair.records.leases import HeldError, Holder, Lease
+from stair.records.shards import Shard
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def holder(folder: Path, work: str = "shard-0-of-1") -> Iterator[subprocess.Popen[str]]:
     """Another process that holds a lease and waits."""
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom stair.jobs.leases import Lease\n"
+        "import sys, time\nfrom pathlib import Path\nfrom stair.records.leases import Lease\n"
         "with Lease(Path(sys.argv[1]), sys.argv[2]):\n    print('ready', flush=True)\n    time.sleep(60)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program, str(folder), work], stdout=subprocess.PIPE, text=True)
@@ -182,7 +182,7 @@ def test_a_lease_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: py
 
 def test_many_processes_at_once_are_let_in_one_by_one(tmp_path: Path) -> None:
     program = (
-        "import sys, time, os\nfrom pathlib import Path\nfrom stair.jobs import leases\n"
+        "import sys, time, os\nfrom pathlib import Path\nfrom stair.records import leases\n"
         "leases._KILL_SECONDS = 30\nfolder = Path(sys.argv[1])\n"
         "with leases.Lease(folder, 'w'):\n"
         "    os.close(os.open(folder / 'inside', os.O_CREAT | os.O_EXCL))\n"

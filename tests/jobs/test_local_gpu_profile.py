@@ -19,7 +19,7 @@ GPUS = ("0", "1", "2", "3")
 JOB = """
 import json, os, sys, time
 from pathlib import Path
-from stair.jobs.gpus import own_gpus
+from stair.records.gpus import own_gpus
 
 with own_gpus(1) as (gpu,):
     begin = time.monotonic()  # one clock for all processes

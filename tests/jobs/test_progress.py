@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stair.jobs.progress import Progress
+from stair.records.progress import Progress
 
 
 def attempt(folder: Path, done: int, until: int, seconds: float) -> Progress:

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stair.jobs.shards import Shard, ShardWork, withdraw_markers
-from stair.jobs.tensor_files import TensorFiles
 from stair.records.keys import file_digest
+from stair.records.shards import Shard, ShardWork, withdraw_markers
+from stair.records.tensor_files import TensorFiles
 
 
 def tensors(number: int) -> dict[str, np.ndarray]:
@@ -107,8 +107,8 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from stair.jobs.shards import Shard, ShardWork
-from stair.jobs.tensor_files import TensorFiles
+from stair.records.shards import Shard, ShardWork
+from stair.records.tensor_files import TensorFiles
 folder, shard = Path(sys.argv[1]), Shard(int(sys.argv[2]), int(sys.argv[3]))
 files = TensorFiles(folder / "states")
 with ShardWork(folder, shard, folder / f"{shard.name}.json") as work:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from stair.measurement import naive
-from stair.measurement.attention import Layer, Sources, attend
-from stair.measurement.categories import CATEGORIES
+from stair.stages.replay.measurement import naive
+from stair.stages.replay.measurement.attention import Layer, Sources, attend
+from stair.stages.replay.measurement.categories import CATEGORIES
 
 HEADS, KV_HEADS, COLUMNS, DIM, HIDDEN, PROBLEMS = 4, 2, 9, 8, 12, 3
 BODIES = ((2, 7), (1, 3), (2, 9))

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from stair.conversation.renderer import Exchange, Renderer
-from stair.measurement.categories import CATEGORIES, Labelled, label
+from stair.sessions.renderer import Exchange, Renderer
+from stair.stages.replay.measurement.categories import CATEGORIES, Labelled, label
 
 ASSISTANT, CURRENT = CATEGORIES.index("assistant"), CATEGORIES.index("current")
 TEMPLATE, USER = CATEGORIES.index("template"), CATEGORIES.index("user")

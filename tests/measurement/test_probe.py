@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from stair.backbones.prefix import Prefix, run
-from stair.conversation.renderer import Exchange, Renderer
-from stair.measurement.categories import Labelled, Turn, label
-from stair.measurement.probe import Measured, Probe
-from stair.measurement.turns import Turns
-from stair.measurement.whole import measure_whole
+from stair.models.prefix import Prefix, run
+from stair.sessions.renderer import Exchange, Renderer
+from stair.stages.replay.measurement.categories import Labelled, Turn, label
+from stair.stages.replay.measurement.probe import Measured, Probe
+from stair.stages.replay.measurement.turns import Turns
+from stair.stages.replay.measurement.whole import measure_whole
 from tests.conftest import random_model
 
 MEASURED = (1,)

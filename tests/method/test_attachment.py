@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb
 
-from stair.backbones.attention_modules import per_head, query_source
 from stair.method import Attachment, BankFree, ReadSpecification, Reflector, RowControl, Segment, differential_read
+from stair.models.attention_modules import per_head, query_source
 
 
 def row_control(case: Case, **options: object) -> RowControl:

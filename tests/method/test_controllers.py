@@ -8,10 +8,10 @@ import pytest
 import torch
 from method_cases import LAYERS, SHARED
 
-from stair.backbones.architecture import describe
-from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.method import BankFree, Reflector, load_controller
 from stair.method.storage import write_tensors
+from stair.models.architecture import describe
+from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 
 TINY = describe({"model_type": "qwen3", **SHARED})
 

@@ -12,8 +12,8 @@ from test_attachment import column_positions, logits, rotate, row_control
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from stair.backbones.attention_modules import per_head, query_source
 from stair.method import Attachment, differential_read, permuted_order
+from stair.models.attention_modules import per_head, query_source
 
 EPSILON = 1e-2
 """Greater than the paper's, so that eps / N can be told from eps / M."""

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from stair.backbones.attention_modules import per_head, query_source
 from stair.method import Attachment, Bank, BankFree, ReadSpecification, Receipt, RowControl, Segment, differential_read
+from stair.models.attention_modules import per_head, query_source
 
 TOKENS = 19
 

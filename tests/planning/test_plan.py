@@ -11,13 +11,13 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.config.site import Partition, Site
-from stair.planning.assumptions import assumptions_table
-from stair.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
-from stair.planning.run_plan import Plan, make_plan
-from stair.planning.text import cost_lines, plan_text
-from stair.planning.work import CostModel
+from stair.pipeline.planning.assumptions import assumptions_table
+from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
+from stair.pipeline.planning.run_plan import Plan, make_plan
+from stair.pipeline.planning.text import cost_lines, plan_text
+from stair.pipeline.planning.work import CostModel
+from stair.pipeline.run import Run
 from stair.statistics.paired import detectable_difference, planned_deviation
-from stair.workflow.run import Run
 from tests.cluster.test_resources import SITE
 from tests.listed import job as listed_job
 from tests.listed import listed

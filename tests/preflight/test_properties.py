@@ -11,18 +11,18 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
-from stair.backbones.architecture import describe
-from stair.backbones.published import CONFIGS
-from stair.conversation.renderer import Renderer
-from stair.preflight.limits import longest_prompt
-from stair.preflight.properties import (
+from stair.models.architecture import describe
+from stair.models.published import CONFIGS
+from stair.sessions.renderer import Renderer
+from stair.stages.preflight.limits import longest_prompt
+from stair.stages.preflight.properties import (
     PropertyError,
     check_properties,
     conversation_text,
     generation_prefix,
     rendered_examples,
 )
-from stair.preflight.weights import check_weights
+from stair.stages.preflight.weights import check_weights
 from stair.tiny.tokenizer import chat_template, save_tokenizer
 from tests.conftest import random_model
 

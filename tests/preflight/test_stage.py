@@ -14,13 +14,13 @@ from transformers import PreTrainedTokenizerFast
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
-from stair.data import stage as data_stage
-from stair.evaluation import stage as evaluation_stage
-from stair.preflight import stage
-from stair.protocol.backbone import Backbone
-from stair.rollouts import stage as rollout_stage
-from stair.sessions.stage import evaluation as evaluation_sessions
-from stair.workflow.input_checks import check_inputs
+from stair.pipeline.input_checks import check_inputs
+from stair.sessions.backbone import Backbone
+from stair.stages.data import stage as data_stage
+from stair.stages.evaluation import stage as evaluation_stage
+from stair.stages.preflight import stage
+from stair.stages.rollouts import stage as rollout_stage
+from stair.stages.sessions.stage import evaluation as evaluation_sessions
 from tests.conftest import TOKENS, random_model
 from tests.preflight.test_properties import folder_of
 

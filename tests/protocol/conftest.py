@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from stair.conversation.renderer import Renderer
+from stair.sessions.renderer import Renderer
 from tests.conftest import random_model
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine
 

@@ -10,19 +10,19 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from stair.conversation.renderer import Renderer
 from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import Completion, Replay, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
-from stair.jobs.progress import Progress
 from stair.method import BankFree, Reflector, Segment, random_reflector
-from stair.protocol.banks import BankStore
-from stair.protocol.chain import Chain
-from stair.protocol.failures import Failed, Failures
-from stair.protocol.runner import run_chains
-from stair.protocol.session import ControllerUse, SessionChain, SessionProtocol
+from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.sessions.evaluation_sessions import evaluation_sessions
+from stair.sessions.banks import BankStore
+from stair.sessions.chain import Chain
+from stair.sessions.failures import Failed, Failures
+from stair.sessions.renderer import Renderer
+from stair.sessions.runner import run_chains
+from stair.sessions.session import ControllerUse, SessionChain, SessionProtocol
+from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS
 
 Rows = list[dict[str, Any]]

@@ -10,8 +10,8 @@ from transformers.models.qwen3.modeling_qwen3 import repeat_kv
 
 from stair.engines.base import Read, Replay, Request
 from stair.method import Bank, deviation, differential_read
-from stair.protocol.session import SessionChain
 from stair.records.keys import ids_digest
+from stair.sessions.session import SessionChain
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Study, WatchedEngine
 

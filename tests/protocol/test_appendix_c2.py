@@ -12,13 +12,13 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.conversation.renderer import Exchange
 from stair.engines.identity import attention_path
 from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.seeds import seed_of
 from stair.records.tables import read_table, write_table
-from stair.sessions.evaluation_sessions import evaluation_sessions
+from stair.sessions.renderer import Exchange
+from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Rows
 from tests.scored import score

@@ -10,11 +10,11 @@ import pytest
 
 from stair.config.evaluation import Condition
 from stair.engines.base import Engine
-from stair.jobs.shards import Shard
-from stair.protocol.chain import Chain
-from stair.protocol.chain_shards import run_shard, sealed_rows
-from stair.protocol.invariants import CheckedTurn, condition_checks, group_checks, shared_t1_checks
 from stair.records.seeds import seed_of
+from stair.records.shards import Shard
+from stair.sessions.chain import Chain
+from stair.sessions.chain_shards import run_shard, sealed_rows
+from stair.sessions.invariants import CheckedTurn, condition_checks, group_checks, shared_t1_checks
 from tests.conftest import LAYERS
 from tests.protocol.protocol_cases import READS, Rows, Study, WatchedEngine, in_order
 from tests.protocol.test_killed_while_decoding import killed_at_step

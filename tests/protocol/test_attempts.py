@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stair.protocol import attempts as module
-from stair.protocol.attempts import Attempts
+from stair.sessions import attempts as module
+from stair.sessions.attempts import Attempts
 
 
 class Named:

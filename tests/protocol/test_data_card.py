@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stair.config.resolve import resolve
-from stair.rollouts.card import held_apart
+from stair.stages.rollouts.card import held_apart
 
 ROOT = Path(__file__).parents[2]
 

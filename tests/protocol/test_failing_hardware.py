@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from stair.protocol.runner import walk
+from stair.sessions.runner import walk
 from tests.conftest import random_model
 from tests.protocol.protocol_cases import Study, WatchedEngine
 
@@ -66,7 +66,7 @@ def test_a_damaged_weight_names_each_response_in_one_line(
     small_tokenizer: Any, architecture: str, tmp_path: Path
 ) -> None:
     """One weight becomes NaN in the middle of a run, as from a failing memory cell."""
-    from stair.conversation.renderer import Renderer
+    from stair.sessions.renderer import Renderer
     from tests.protocol.conftest import STOP_IDS
 
     thinking = architecture == "qwen3_5"

@@ -11,12 +11,12 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from stair.conversation.renderer import Renderer
 from stair.engines.base import SamplingSettings
-from stair.jobs.shards import Shard
-from stair.protocol.chain import Chain
-from stair.protocol.chain_shards import run_shard
-from stair.protocol.runner import walk
+from stair.records.shards import Shard
+from stair.sessions.chain import Chain
+from stair.sessions.chain_shards import run_shard
+from stair.sessions.renderer import Renderer
+from stair.sessions.runner import walk
 from tests.conftest import TOKENS
 from tests.protocol.conftest import STOP_IDS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, rows_of

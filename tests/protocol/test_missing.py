@@ -17,16 +17,16 @@ import torch
 import yaml
 
 from stair.engines.base import Engine, Request
-from stair.jobs.interruption import Interrupted
-from stair.jobs.shards import Shard
-from stair.protocol.attempts import Attempts
-from stair.protocol.chain import Chain, Missing
-from stair.protocol.chain_shards import run_shard, sealed_rows
-from stair.protocol.failures import ResponsesFailed
-from stair.protocol.invariants import CheckedTurn, wrongly_captured
-from stair.protocol.session import SessionChain
+from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
+from stair.records.shards import Shard
 from stair.records.worklog import WorkLogWriter
+from stair.sessions.attempts import Attempts
+from stair.sessions.chain import Chain, Missing
+from stair.sessions.chain_shards import run_shard, sealed_rows
+from stair.sessions.failures import ResponsesFailed
+from stair.sessions.invariants import CheckedTurn, wrongly_captured
+from stair.sessions.session import SessionChain
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order
 
 BLOCK = 32

@@ -15,22 +15,22 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from stair.config.resolve import resolve
-from stair.conversation.renderer import Renderer
 from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import SamplingSettings
-from stair.protocol.banks import BankStore
-from stair.protocol.chain import Chain
-from stair.protocol.chain_shards import sealed_rows
-from stair.protocol.session import ControllerUse, SessionChain, SessionProtocol
+from stair.paper.from_rows import tables_from
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.rows import Rollout, SourceRecord
 from stair.records.schemas import RESPONSES, ROLLOUTS
 from stair.records.tables import read_table, write_table
 from stair.records.worklog import WorkLogWriter
-from stair.reporting.from_rows import tables_from
-from stair.rollouts.rollout import RolloutChain, RolloutSettings
-from stair.sessions.evaluation_sessions import evaluation_sessions
-from stair.sessions.training_sessions import training_sessions
+from stair.sessions.banks import BankStore
+from stair.sessions.chain import Chain
+from stair.sessions.chain_shards import sealed_rows
+from stair.sessions.renderer import Renderer
+from stair.sessions.session import ControllerUse, SessionChain, SessionProtocol
+from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.stages.sessions.evaluation_sessions import evaluation_sessions
+from stair.stages.sessions.training_sessions import training_sessions
 from tests.statistics.paper_rows import rows_of_evaluation, write_rows
 
 ROOT = Path(__file__).parents[2]

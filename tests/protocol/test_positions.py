@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from stair.protocol.positions import AuxiliaryPositions, beyond_context
+from stair.sessions.positions import AuxiliaryPositions, beyond_context
 from tests.protocol.conftest import Finished
 
 

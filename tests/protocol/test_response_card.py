@@ -9,10 +9,10 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.evaluation.card import write_card
-from stair.protocol.positions import KEY, AuxiliaryPositions
 from stair.records.schemas import RESPONSES
 from stair.records.tables import write_table
+from stair.sessions.positions import KEY, AuxiliaryPositions
+from stair.stages.evaluation.card import write_card
 from tests.protocol.conftest import Finished
 from tests.sealed import seal
 

@@ -10,15 +10,15 @@ import torch
 
 from stair.engines.base import Completion, Engine
 from stair.engines.transformers.batch import Batch
-from stair.jobs.interruption import Interrupted
-from stair.jobs.progress import Progress
-from stair.jobs.shards import Shard
 from stair.method import Segment
-from stair.protocol.banks import BankStore
-from stair.protocol.chain import Chain
-from stair.protocol.chain_shards import run_shard, sealed_rows
-from stair.protocol.runner import finished
+from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
+from stair.records.progress import Progress
+from stair.records.shards import Shard
+from stair.sessions.banks import BankStore
+from stair.sessions.chain import Chain
+from stair.sessions.chain_shards import run_shard, sealed_rows
+from stair.sessions.runner import finished
 from tests.conftest import LAYERS
 from tests.protocol.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order, rows_of
 
@@ -308,7 +308,7 @@ def test_what_ended_in_one_step_is_kept_when_something_comes_between(
     if stop is OSError:  # what tells of the work fails, from then on every time
         monkeypatch.setattr(Progress, "advance", lambda *_: stop_where_two_ended())
     else:
-        monkeypatch.setattr("stair.protocol.runner.interruption.check", stop_where_two_ended)
+        monkeypatch.setattr("stair.sessions.runner.interruption.check", stop_where_two_ended)
     with pytest.raises(stop):
         again.go("native", engine)
     logged = [key for key, record in again.log("native").items() if "response_ids" in record]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stair.config.paths import RunPaths
-from stair.protocol.positions import KEY, AuxiliaryPositions
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
+from stair.sessions.positions import KEY, AuxiliaryPositions
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Rows
 from tests.scored import score

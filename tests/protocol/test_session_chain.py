@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from stair.conversation.renderer import Exchange
-from stair.conversation.spans import control_span
 from stair.core import ReadSpecification
 from stair.records.keys import bank_digest, ids_digest
 from stair.records.schemas import RESPONSES
 from stair.records.seeds import seed_of
 from stair.records.tables import read_table, write_table
+from stair.sessions.renderer import Exchange
+from stair.sessions.spans import control_span
 from tests.protocol.conftest import Finished
 from tests.protocol.protocol_cases import PROBLEMS, Study, WatchedEngine
 

@@ -83,7 +83,7 @@ def test_what_was_parsed_is_kept_for_the_next_start(house: Path, monkeypatch: py
 
 
 def test_the_code_of_verdicts_contains_no_code_of_the_configuration() -> None:
-    reached = code_digest.modules_reached("stair.evaluation.scores", "stair.grading.worker")
+    reached = code_digest.modules_reached("stair.stages.evaluation.scores", "stair.grading.worker")
     assert [name for name in reached if name.startswith("stair.config")] == []
 
 
@@ -102,7 +102,7 @@ import sys
 from pathlib import Path
 from stair.config import resolve
 from stair.records.keys import digest_of
-from stair.workflow.rule_settings import settings_of
+from stair.pipeline.rule_settings import settings_of
 config = resolve(Path({root!r}), {{"run": "tiny"}})
 wildcards = {{"model": next(iter(config.models)), "benchmark": next(iter(config.benchmarks))}}
 for rule, more in (
@@ -144,8 +144,8 @@ def test_a_new_key_makes_no_verdict_check_or_table_stale(tmp_path: Path) -> None
 def test_cheap_rules_reach_the_code_that_makes_their_numbers() -> None:
     """The digests of scores and tables are made over the modules that decide verdicts and numbers."""
     for module, reached in (
-        ("stair.evaluation.scores", "stair.grading.extraction"),
-        ("stair.reporting.stage", "stair.statistics.metrics"),
+        ("stair.stages.evaluation.scores", "stair.grading.extraction"),
+        ("stair.paper.stage", "stair.statistics.metrics"),
     ):
         seen = code_digest.modules_reached(module)
         assert reached in seen

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stair.jobs.progress import Progress, duration, read_progress
 from stair.records.files import read_mapping, replacing, write_text_if_changed
+from stair.records.progress import Progress, duration, read_progress
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
 from stair.records.schemas import (
     BENCHMARK,

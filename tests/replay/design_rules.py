@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stair.config import resolve
 from stair.config.crossed_sizes import GroupSizes, Sizes, Sources
-from stair.replay.design.crossed import Coverage, Design
+from stair.stages.replay.design.crossed import Coverage, Design
 
 Sessions = Mapping[str, Sequence[str]]
 Samples = Mapping[str, Sequence[int]]

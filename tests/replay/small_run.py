@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, load_run, resolve
-from stair.jobs.start_command import record_start
+from stair.records.start_command import record_start
 from tests.by_hand import by_hand
 
 ROOT = Path(__file__).parents[2]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stair.jobs.tensor_files import TensorFiles
 from stair.records.keys import file_digest
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_CELLS
 from stair.records.tables import write_table
-from stair.replay.analysis.crossing import Crossing
-from stair.replay.states import ReplayStates
+from stair.records.tensor_files import TensorFiles
+from stair.stages.replay.analysis.crossing import Crossing
+from stair.stages.replay.states import ReplayStates
 
 DEPTH = 2
 

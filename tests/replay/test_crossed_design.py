@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
-from stair.replay.design.crossed import Design, crossed_design
-from stair.sessions.evaluation_sessions import evaluation_sessions
+from stair.stages.replay.design.crossed import Design, crossed_design
+from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 from tests.replay.design_rules import broken_rules, sizes_of
 
 ROOT = Path(__file__).parents[2]

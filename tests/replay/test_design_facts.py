@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from stair.records.rows import ReplayHistory
-from stair.replay.design.crossed import Design, crossed_design
-from stair.replay.design.facts import Fact, length_facts, table_facts, text_facts
+from stair.stages.replay.design.crossed import Design, crossed_design
+from stair.stages.replay.design.facts import Fact, length_facts, table_facts, text_facts
 from tests.replay.design_rules import sizes_of
 from tests.replay.test_crossed_design import PAPER, four_paths, schedule
 
-PRINTED = Path(__file__).parents[2] / "stair" / "reporting" / "paper_values.csv"
+PRINTED = Path(__file__).parents[2] / "stair" / "paper" / "paper_values.csv"
 LABELS = {"History coverage": "history_coverage", "Problem coverage": "problem_coverage", "": None}
 
 

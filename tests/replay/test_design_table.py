@@ -8,13 +8,13 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.paper.labels import Labels
+from stair.paper.latex import latex
+from stair.paper.tables import replay_design
 from stair.records.schemas import REPLAY_HISTORIES, REPLAY_PROBLEMS
 from stair.records.tables import write_table
-from stair.replay.design.crossed import Design, crossed_design
-from stair.replay.plan import history_rows, problem_rows, read_design
-from stair.reporting.labels import Labels
-from stair.reporting.latex import latex
-from stair.reporting.tables import replay_design
+from stair.stages.replay.design.crossed import Design, crossed_design
+from stair.stages.replay.plan import history_rows, problem_rows, read_design
 from tests.replay.test_crossed_design import PAPER, ROOT, four_paths, schedule
 from tests.reporting.printed import printed
 

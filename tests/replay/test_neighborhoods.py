@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stair.replay.analysis.decomposition import decompose
-from stair.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
-from stair.replay.analysis.history_pairs import history_pairs
-from stair.replay.analysis.neighborhoods import Overlaps, neighbor_table, overlaps
-from stair.replay.analysis.permutations import named_permutation
-from stair.replay.analysis.projection import gaussian_projection, project
-from stair.replay.analysis.whitening import whitened
+from stair.stages.replay.analysis.decomposition import decompose
+from stair.stages.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
+from stair.stages.replay.analysis.history_pairs import history_pairs
+from stair.stages.replay.analysis.neighborhoods import Overlaps, neighbor_table, overlaps
+from stair.stages.replay.analysis.permutations import named_permutation
+from stair.stages.replay.analysis.projection import gaussian_projection, project
+from stair.stages.replay.analysis.whitening import whitened
 from tests.replay import naive_analysis as naive
 
 

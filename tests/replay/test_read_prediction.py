@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from stair.replay.analysis.displacement import displacement
-from stair.replay.analysis.projection import gaussian_projection, project
-from stair.replay.analysis.read_prediction import (
+from stair.stages.replay.analysis.displacement import displacement
+from stair.stages.replay.analysis.projection import gaussian_projection, project
+from stair.stages.replay.analysis.read_prediction import (
     Increment,
     Moments,
     Offset,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stair.backbones.architecture import describe
-from stair.backbones.published import CONFIGS
 from stair.config.replay import Replay
 from stair.config.resolve import resolve
-from stair.replay.design.crossed import crossed_design
-from stair.replay.units import Shapes, Unit, shared_histories
+from stair.models.architecture import describe
+from stair.models.published import CONFIGS
+from stair.stages.replay.design.crossed import crossed_design
+from stair.stages.replay.units import Shapes, Unit, shared_histories
 from tests.replay.test_crossed_design import PAPER, ROOT, four_paths, schedule
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stair.replay.design.blocks import source_blocks
-from stair.replay.design.histories import History
+from stair.stages.replay.design.blocks import source_blocks
+from stair.stages.replay.design.histories import History
 from tests.replay.design_rules import blocks_of
 
 

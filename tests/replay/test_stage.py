@@ -21,21 +21,21 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.conversation.renderer import Exchange, Renderer
 from stair.core import user_message
-from stair.jobs import tensor_files
-from stair.jobs.progress import Progress
-from stair.measurement.categories import label
-from stair.measurement.probe import Measured
-from stair.measurement.whole import measure_whole
+from stair.records import tensor_files
 from stair.records.keys import ids_digest
+from stair.records.progress import Progress
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, RESPONSES
 from stair.records.tables import read_table, write_table
-from stair.replay.design.histories import History
-from stair.replay.measure import Replayer
-from stair.replay.stage import _complete_paths
-from stair.replay.states import CoverageName, ReplayStates
-from stair.replay.study import ReplayStudy
+from stair.sessions.renderer import Exchange, Renderer
+from stair.stages.replay.design.histories import History
+from stair.stages.replay.measure import Replayer
+from stair.stages.replay.measurement.categories import label
+from stair.stages.replay.measurement.probe import Measured
+from stair.stages.replay.measurement.whole import measure_whole
+from stair.stages.replay.stage import _complete_paths
+from stair.stages.replay.states import CoverageName, ReplayStates
+from stair.stages.replay.study import ReplayStudy
 from tests.conftest import random_model
 from tests.faults.harness import Kill, forked
 from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay, run

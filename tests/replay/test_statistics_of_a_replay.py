@@ -9,21 +9,21 @@ from statistics import median
 import numpy as np
 import pytest
 
-from stair.backbones.architecture import describe
-from stair.backbones.published import CONFIGS
 from stair.config.replay_analysis import ReplayAnalysis, Whitening
 from stair.config.resolve import resolve
-from stair.measurement.categories import CATEGORIES
-from stair.replay.analysis.attention_masses import attention_statistics, of_replay
-from stair.replay.analysis.block_intervals import LEAST_BLOCKS
-from stair.replay.analysis.crossing import Crossing
-from stair.replay.analysis.decomposition import VIEWS, decompose
-from stair.replay.analysis.geometry import WHITENED, Geometry, geometry_statistics
-from stair.replay.analysis.history_pairs import history_pairs
-from stair.replay.analysis.increments import READS, SHUFFLED, increment_statistics
-from stair.replay.analysis.permutations import named_permutation
-from stair.replay.analysis.projection import gaussian_projection, project
-from stair.replay.analysis.statistic import Statistic, read_statistics, write_statistics
+from stair.models.architecture import describe
+from stair.models.published import CONFIGS
+from stair.stages.replay.analysis.attention_masses import attention_statistics, of_replay
+from stair.stages.replay.analysis.block_intervals import LEAST_BLOCKS
+from stair.stages.replay.analysis.crossing import Crossing
+from stair.stages.replay.analysis.decomposition import VIEWS, decompose
+from stair.stages.replay.analysis.geometry import WHITENED, Geometry, geometry_statistics
+from stair.stages.replay.analysis.history_pairs import history_pairs
+from stair.stages.replay.analysis.increments import READS, SHUFFLED, increment_statistics
+from stair.stages.replay.analysis.permutations import named_permutation
+from stair.stages.replay.analysis.projection import gaussian_projection, project
+from stair.stages.replay.analysis.statistic import Statistic, read_statistics, write_statistics
+from stair.stages.replay.measurement.categories import CATEGORIES
 from tests.replay import naive_analysis as naive
 from tests.replay.small_run import ROOT
 from tests.replay.stored_states import DEPTH, Stored, stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from stair.reporting.latex import PREAMBLE
+from stair.paper.latex import PREAMBLE
 from tests.programs import needs
 
 needs_latex = needs("pdflatex", "latex")

@@ -9,11 +9,11 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
-from stair.reporting.claims import stage as claims
-from stair.reporting.claims.verdicts import Judged
-from stair.reporting.comparison import stage as comparison
-from stair.reporting.comparison.compared import Compared
-from stair.reporting.from_rows import tables_from
+from stair.paper.claims import stage as claims
+from stair.paper.claims.verdicts import Judged
+from stair.paper.comparison import stage as comparison
+from stair.paper.comparison.compared import Compared
+from stair.paper.from_rows import tables_from
 from tests.statistics.paper_rows import write_rows
 
 ROOT = Path(__file__).parents[2]

@@ -11,14 +11,14 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
-from stair.data.publishing import text_digest
+from stair.paper.withheld_text import publishable
+from stair.pipeline.archive import left_out_files
+from stair.pipeline.export import export
 from stair.records.keys import file_digest
 from stair.records.manifest import read_manifest, write_manifest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
-from stair.reporting.withheld_text import publishable
-from stair.workflow.archive import left_out_files
-from stair.workflow.export import export
+from stair.stages.data.publishing import text_digest
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

@@ -20,17 +20,17 @@ from safetensors.numpy import save_file
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.reporting.controlled import Controlled, read_controlled
-from stair.reporting.figures import method, overview, training, training_scope
-from stair.reporting.figures.figure import Figure, write
-from stair.reporting.figures.style import COLOURS, TEXT_WIDTH, styled
-from stair.reporting.figures.training_scope import Trained
-from stair.reporting.labels import Labels
-from stair.reporting.table_inputs import DIAGRAMS, every_figure
+from stair.paper.controlled import Controlled, read_controlled
+from stair.paper.figures import method, overview, training, training_scope
+from stair.paper.figures.figure import Figure, write
+from stair.paper.figures.style import COLOURS, TEXT_WIDTH, styled
+from stair.paper.figures.training_scope import Trained
+from stair.paper.labels import Labels
+from stair.paper.table_inputs import DIAGRAMS, every_figure
+from stair.pipeline.inputs import RuleInputs
 from stair.statistics.context_sizes import BANK, PROMPT, context_sizes
 from stair.statistics.grid import Responses
 from stair.statistics.values import Value
-from stair.workflow.inputs import RuleInputs
 from tests.statistics.paper_rows import rows_by_turn
 
 ROOT = Path(__file__).parents[2]

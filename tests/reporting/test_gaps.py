@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from stair.config.resolve import resolve
+from stair.paper.from_rows import tables_from
+from stair.paper.labels import Labels
+from stair.paper.layout import DASH, Cell
+from stair.paper.tables import history, lora, shared_t1, turns
+from stair.paper.tables.table import Table
 from stair.records.manifest import manifest_path
-from stair.reporting.from_rows import tables_from
-from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, Cell
-from stair.reporting.tables import history, lora, shared_t1, turns
-from stair.reporting.tables.table import Table
 from stair.statistics.grid import Responses
 from tests.reporting.test_several_pairs import LABELS, LORA, PAIRS, STUDY, blocks, of_pair
 from tests.reporting.test_tables import ROOT, cells, rows, summary

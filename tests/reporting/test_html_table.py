@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from stair.reporting.html_table import html_table, html_text
-from stair.reporting.layout import Cell, Layout, Row
+from stair.paper.html_table import html_table, html_text
+from stair.paper.layout import Cell, Layout, Row
 from tests.reporting.test_layout import SMALL
 
 

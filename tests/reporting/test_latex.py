@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stair.reporting.latex import PREAMBLE, escaped, latex
-from stair.reporting.layout import Cell, Layout, Row, markdown
+from stair.paper.latex import PREAMBLE, escaped, latex
+from stair.paper.layout import Cell, Layout, Row, markdown
 from tests.reporting.compiling import assert_clean, compiled, needs_latex
 from tests.reporting.test_layout import SMALL
 

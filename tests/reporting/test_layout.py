@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from stair.reporting.layout import Cell, Layout, Row, markdown, rounded, terminal
+from stair.paper.layout import Cell, Layout, Row, markdown, rounded, terminal
 from stair.statistics.grid import Gap
 
 

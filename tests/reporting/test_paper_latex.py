@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from stair.backbones.architecture import describe
-from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.method.controllers import Reflector
-from stair.reporting.from_rows import tables_from
-from stair.reporting.labels import Labels
-from stair.reporting.registry import RUN_TABLES
-from stair.reporting.stage import write
+from stair.models.architecture import describe
+from stair.models.published import CONFIGS, CONTROLLED_LAYERS
+from stair.paper.from_rows import tables_from
+from stair.paper.labels import Labels
+from stair.paper.registry import RUN_TABLES
+from stair.paper.stage import write
 from tests.reporting.compiling import assert_clean, compiled, needs_latex
 from tests.reporting.printed import PAPER_TABLES, Printed, printed
 from tests.statistics.paper_rows import rows_of_evaluation, shared_t1_rows, write_rows

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from stair.config.resolve import resolve
-from stair.reporting.captions import figure_caption
-from stair.reporting.labels import Labels
-from stair.reporting.latex import escaped
-from stair.reporting.paper_order import shown
+from stair.paper.captions import figure_caption
+from stair.paper.labels import Labels
+from stair.paper.latex import escaped
+from stair.paper.paper_order import shown
 
 ROOT = Path(__file__).parents[2]
 

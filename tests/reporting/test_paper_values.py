@@ -10,11 +10,11 @@ import pandas as pd
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.paper.from_rows import tables_from
+from stair.paper.labels import Labels
+from stair.paper.tables.lora import build_comparison, trainable_parameters
+from stair.paper.tables.table import gap_reasons
 from stair.records.manifest import manifest_path
-from stair.reporting.from_rows import tables_from
-from stair.reporting.labels import Labels
-from stair.reporting.tables.lora import build_comparison, trainable_parameters
-from stair.reporting.tables.table import gap_reasons
 from stair.statistics.grid import Gap, Responses
 from tests.statistics.paper_rows import PAPER_VALUES, rows_by_turn, rows_of_evaluation, shared_t1_rows, write_rows
 

@@ -11,13 +11,13 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.reporting import registry
-from stair.reporting.labels import Labels
-from stair.reporting.stage import assemble, build_figure, places_of
-from stair.reporting.table_inputs import FIGURES, Place, evaluated_places, shared_t1_tables, tables, tables_of
-from stair.reporting.tables import shared_t1
+from stair.paper import registry
+from stair.paper.labels import Labels
+from stair.paper.stage import assemble, build_figure, places_of
+from stair.paper.table_inputs import FIGURES, Place, evaluated_places, shared_t1_tables, tables, tables_of
+from stair.paper.tables import shared_t1
+from stair.pipeline.inputs import RuleInputs
 from stair.statistics.grid import Responses
-from stair.workflow.inputs import RuleInputs
 from tests.statistics.paper_rows import rows_of_evaluation
 
 ROOT = Path(__file__).parents[2]

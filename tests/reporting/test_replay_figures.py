@@ -18,25 +18,25 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.resolve import resolve
-from stair.measurement.categories import CATEGORIES
-from stair.replay.analysis.block_intervals import Ends, no_interval
-from stair.replay.analysis.decomposition import VIEWS
-from stair.replay.analysis.geometry import WHITENED
-from stair.replay.analysis.increments import READS, SHUFFLED
-from stair.replay.analysis.statistic import Quantity, Statistic, write_statistics
-from stair.reporting.figures import attention, historical_computation, neighborhood, read_prediction
-from stair.reporting.figures.figure import Figure, write
-from stair.reporting.figures.style import GROUPS as STYLES
-from stair.reporting.figures.style import MATCHED
-from stair.reporting.figures.style import SHUFFLED as GRAY
-from stair.reporting.labels import Labels
-from stair.reporting.replay_numbers import COLUMNS, DIRECTIONS, GROUPS, ReplayNumbers
-from stair.reporting.stage import build_figure
-from stair.reporting.table_inputs import FIGURES, REPLAY_FIGURES, figures_of
-from stair.reporting.tidy import tidy_csv
+from stair.paper.figures import attention, historical_computation, neighborhood, read_prediction
+from stair.paper.figures.figure import Figure, write
+from stair.paper.figures.style import GROUPS as STYLES
+from stair.paper.figures.style import MATCHED
+from stair.paper.figures.style import SHUFFLED as GRAY
+from stair.paper.labels import Labels
+from stair.paper.replay_numbers import COLUMNS, DIRECTIONS, GROUPS, ReplayNumbers
+from stair.paper.stage import build_figure
+from stair.paper.table_inputs import FIGURES, REPLAY_FIGURES, figures_of
+from stair.paper.tidy import tidy_csv
+from stair.pipeline.inputs import RuleInputs
+from stair.stages.replay.analysis.block_intervals import Ends, no_interval
+from stair.stages.replay.analysis.decomposition import VIEWS
+from stair.stages.replay.analysis.geometry import WHITENED
+from stair.stages.replay.analysis.increments import READS, SHUFFLED
+from stair.stages.replay.analysis.statistic import Quantity, Statistic, write_statistics
+from stair.stages.replay.measurement.categories import CATEGORIES
 from stair.statistics.grid import Responses
 from stair.statistics.transitions import transition_shares
-from stair.workflow.inputs import RuleInputs
 from tests.reporting.test_figures import extents, lines
 from tests.statistics.paper_rows import PAPER_VALUES, rows_of_main_conditions
 

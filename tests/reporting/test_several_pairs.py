@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stair.reporting.labels import Labels
-from stair.reporting.latex import latex
-from stair.reporting.layout import Row, markdown
-from stair.reporting.tables import lora, shared_t1
-from stair.reporting.tables.table import Table
+from stair.paper.labels import Labels
+from stair.paper.latex import latex
+from stair.paper.layout import Row, markdown
+from stair.paper.tables import lora, shared_t1
+from stair.paper.tables.table import Table
 from stair.statistics.grid import Responses
 from tests.reporting.compiling import assert_clean, compiled, needs_latex
 from tests.reporting.test_tables import rows

@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 
 from stair.config.resolve import resolve
-from stair.reporting.labels import Labels
-from stair.reporting.latex import latex
-from stair.reporting.layout import Cell, Row, markdown, terminal
-from stair.reporting.stage import assemble, write
-from stair.reporting.tables import continuous_summary
-from stair.reporting.tables.table import Table, nothing, number_cells
-from stair.reporting.tidy import COLUMNS, tidy_csv
+from stair.paper.labels import Labels
+from stair.paper.latex import latex
+from stair.paper.layout import Cell, Row, markdown, terminal
+from stair.paper.stage import assemble, write
+from stair.paper.tables import continuous_summary
+from stair.paper.tables.table import Table, nothing, number_cells
+from stair.paper.tidy import COLUMNS, tidy_csv
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.values import Value
 from tests.statistics.paper_rows import rows_of_evaluation
@@ -168,7 +168,7 @@ def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -
     table = assemble("continuous_summary", Responses.from_frame(rows_of_evaluation()), Labels.of(config), config)
     assert table is not None
     ours = pd.read_csv(io.StringIO(tidy_csv(table.artifact, table.values, Labels.of(config))), dtype={"group": str})
-    paper = pd.read_csv(ROOT / "stair/reporting/paper_values.csv", dtype={"value": str, "group": str})
+    paper = pd.read_csv(ROOT / "stair/paper/paper_values.csv", dtype={"value": str, "group": str})
     keys = ["artifact", "model", "benchmark", "condition", "turn", "metric", "unit"]
     paper = paper[
         (paper["artifact"] == "tab:continuous-summary") & (paper["metric"] == "Avg@4") & (paper["turn"] != "T1")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from stair.config.paths import RunPaths
+from stair.paper.comparison.ours import read_ours
+from stair.paper.comparison.printed import printed_values
+from stair.paper.labels import Labels
+from stair.paper.tables import text_numbers
+from stair.paper.tidy import read_tidy, tidy_csv
 from stair.records.manifest import manifest_path
-from stair.reporting.comparison.ours import read_ours
-from stair.reporting.comparison.printed import printed_values
-from stair.reporting.labels import Labels
-from stair.reporting.tables import text_numbers
-from stair.reporting.tidy import read_tidy, tidy_csv
 from stair.statistics.grid import Gap
 from tests.reporting.paper_frame import Frame
 

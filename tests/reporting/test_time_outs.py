@@ -7,10 +7,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from stair.reporting.labels import Labels
-from stair.reporting.stage import with_time_outs
-from stair.reporting.tables import continuous_summary, history, lora, native_accuracy, shared_t1, turns, uncertainty
-from stair.reporting.tables.table import Table, nothing
+from stair.paper.labels import Labels
+from stair.paper.stage import with_time_outs
+from stair.paper.tables import continuous_summary, history, lora, native_accuracy, shared_t1, turns, uncertainty
+from stair.paper.tables.table import Table, nothing
 from stair.statistics.grid import Responses
 from tests.reporting.test_tables import rows
 

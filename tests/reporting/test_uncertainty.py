@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from stair.core import ConditionName
-from stair.reporting.labels import Labels
-from stair.reporting.layout import DASH, markdown, rounded, signed
-from stair.reporting.tables import uncertainty
+from stair.paper.labels import Labels
+from stair.paper.layout import DASH, markdown, rounded, signed
+from stair.paper.tables import uncertainty
 from stair.statistics.estimates import condition_comparisons, turn_intervals
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import bootstrap_interval

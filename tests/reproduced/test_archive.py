@@ -18,9 +18,9 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
+from stair.pipeline.archive import COMPARED
+from stair.pipeline.stage_rules import STAGES
 from stair.records.manifest import manifest_files, read_manifest
-from stair.workflow.archive import COMPARED
-from stair.workflow.stage_rules import STAGES
 
 pytestmark = [pytest.mark.reproduced, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]

@@ -17,11 +17,11 @@ from safetensors.numpy import load_file
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.conversation.renderer import Exchange, Renderer
+from stair.paper.paper_order import shown
+from stair.paper.table_inputs import FIGURES, tables_of
+from stair.pipeline.export import export
 from stair.records.keys import ids_digest
-from stair.reporting.paper_order import shown
-from stair.reporting.table_inputs import FIGURES, tables_of
-from stair.workflow.export import export
+from stair.sessions.renderer import Exchange, Renderer
 from tests.reporting.compiling import compiled, needs_latex
 
 pytestmark = pytest.mark.reproduced

@@ -11,9 +11,9 @@ from transformers import PreTrainedModel
 from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.method import Reflector
-from stair.runtime.measure import Measurer, Method
-from stair.runtime.measured_histories import History
-from stair.runtime.repetitions import Line
+from stair.stages.runtime.measure import Measurer, Method
+from stair.stages.runtime.measured_histories import History
+from stair.stages.runtime.repetitions import Line
 from tests.conftest import LAYERS, TOKENS
 
 METHOD = Method(

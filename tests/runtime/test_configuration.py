@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from stair.config.resolve import ConfigError, dump, resolve, validate
-from stair.reporting.table_inputs import run_tables, tables_of
-from stair.runtime.settings import runtime as runtime_settings
+from stair.paper.table_inputs import run_tables, tables_of
+from stair.stages.runtime.settings import runtime as runtime_settings
 from tests.listed import listed
 
 ROOT = Path(__file__).parents[2]

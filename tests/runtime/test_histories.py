@@ -13,13 +13,13 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.conversation.renderer import Exchange, Renderer
 from stair.core import user_message
 from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import write_table
-from stair.runtime.measured_histories import synthetic_histories, synthetic_lengths
-from stair.runtime.saved_histories import bank_entries, first_long_ones, saved_histories
+from stair.sessions.renderer import Exchange, Renderer
+from stair.stages.runtime.measured_histories import synthetic_histories, synthetic_lengths
+from stair.stages.runtime.saved_histories import bank_entries, first_long_ones, saved_histories
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3.5-4b"

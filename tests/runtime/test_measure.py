@@ -11,15 +11,15 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.backbones.published import CONFIGS, CONTROLLED_LAYERS
 from stair.config.runtime import Variant
 from stair.core import ReadSpecification
 from stair.engines.base import Read
 from stair.engines.transformers.passes import Passes
 from stair.method import Attachment, Bank, Reflector, Segment
-from stair.runtime.measure import Measurer
-from stair.runtime.prefix_bank import PrefixBank
-from stair.runtime.units import Unit
+from stair.models.published import CONFIGS, CONTROLLED_LAYERS
+from stair.stages.runtime.measure import Measurer
+from stair.stages.runtime.prefix_bank import PrefixBank
+from stair.stages.runtime.units import Unit
 from tests.conftest import LAYERS, TOKENS
 from tests.runtime.runtime_cases import METHOD, history, measurer
 
@@ -152,7 +152,7 @@ def test_sizes_at_the_shape_of_qwen35_4b(entries: int, mebibytes: float) -> None
 
 PEAK = """
 import torch
-from stair.runtime.stopwatch import Stopwatch
+from stair.stages.runtime.stopwatch import Stopwatch
 
 watch = Stopwatch(torch.device("cpu"))
 watch.start()

@@ -14,14 +14,14 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.reporting.figures import bank_cost
-from stair.reporting.figures import figure as figures
-from stair.reporting.labels import Labels
-from stair.reporting.latex import latex
-from stair.reporting.layout import markdown
-from stair.reporting.tables import bank_runtime
-from stair.reporting.tidy import tidy_csv
-from stair.runtime.repetitions import Line, write_lines
+from stair.paper.figures import bank_cost
+from stair.paper.figures import figure as figures
+from stair.paper.labels import Labels
+from stair.paper.latex import latex
+from stair.paper.layout import markdown
+from stair.paper.tables import bank_runtime
+from stair.paper.tidy import tidy_csv
+from stair.stages.runtime.repetitions import Line, write_lines
 from stair.statistics.grid import Gap
 from tests.runtime.runtime_cases import LINE
 from tests.statistics.paper_rows import PAPER_VALUES

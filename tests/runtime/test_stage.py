@@ -15,11 +15,11 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.records.worklog import WorkLog
-from stair.runtime import stage
-from stair.runtime.measure import Measurer
-from stair.runtime.repetitions import read_lines, write_lines
-from stair.runtime.study import Study
-from stair.runtime.units import resolved_sizes
+from stair.stages.runtime import stage
+from stair.stages.runtime.measure import Measurer
+from stair.stages.runtime.repetitions import read_lines, write_lines
+from stair.stages.runtime.study import Study
+from stair.stages.runtime.units import resolved_sizes
 from tests.runtime.runtime_cases import METHOD, history
 
 ROOT = Path(__file__).parents[2]

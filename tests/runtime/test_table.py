@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from stair.runtime.repetitions import (
+from stair.stages.runtime.repetitions import (
     Line,
     history_medians,
     median_over_histories,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stair.sessions.columns import arrange
-from stair.sessions.evaluation_sessions import evaluation_sessions
+from stair.stages.sessions.columns import arrange
+from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 
 
 def columns_of(problems: list[str], seed: str = "seed") -> dict[int, dict[str, str]]:

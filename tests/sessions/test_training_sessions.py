@@ -16,9 +16,9 @@ from stair.config.resolve import resolve
 from stair.records.rows import Rollout
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import read_table, write_table
-from stair.sessions import stage
-from stair.sessions.training_sessions import complete_records, problem_weights, training_sessions
-from stair.training.recorded_sessions import in_updates
+from stair.stages.sessions import stage
+from stair.stages.sessions.training_sessions import complete_records, problem_weights, training_sessions
+from stair.stages.training.recorded_sessions import in_updates
 
 ROOT = Path(__file__).parents[2]
 Rows = list[dict[str, Any]]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stair.jobs.interruption import EXIT_AGAIN
+from stair.records.interruption import EXIT_AGAIN
 from tests.slurm.cluster import ACCOUNT, NODES, Cluster
 from tests.slurm.conftest import ON_SLURM
 from tests.slurm.driven import NODE, DrivenRun

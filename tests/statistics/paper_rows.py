@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-PAPER_VALUES = Path(__file__).parents[2] / "stair/reporting/paper_values.csv"
+PAPER_VALUES = Path(__file__).parents[2] / "stair/paper/paper_values.csv"
 MODELS = {"Qwen3-4B-Instruct-2507": "qwen3-4b-instruct", "Qwen3.5-4B": "qwen3.5-4b", "Qwen3.5-9B": "qwen3.5-9b"}
 BENCHMARKS = {"MATH-500": "math500", "AIME 2025": "aime2025", "AMC23": "amc23", "GPQA-Diamond": "gpqa_diamond"}
 PROBLEMS = {"math500": 500, "aime2025": 30, "amc23": 34, "gpqa_diamond": 198}

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from stair.config.resolve import resolve
-from stair.data.benchmarks import question, read_benchmark
-from stair.data.normalisation import identity
-from stair.data.training_pool import clean_pool
+from stair.stages.data.benchmarks import question, read_benchmark
+from stair.stages.data.normalisation import identity
+from stair.stages.data.training_pool import clean_pool
 from stair.tiny.generated_sets import (
     AMC23_IN_TRAINING,
     DAPO_PREFIX,

@@ -11,11 +11,11 @@ import torch
 from safetensors import safe_open
 from typer.testing import CliRunner
 
-from stair.backbones.load import load_model
 from stair.cli.main import app
 from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, RunPaths
 from stair.config.resolve import dump, resolve
+from stair.models.load import load_model
 from stair.tiny import shipped
 from stair.tiny.settings import EMBEDDED_VERSION
 from stair.tiny.shipped import DIGESTS, FOLDER, ship, shipped_digests, trained

@@ -17,7 +17,7 @@ from stair.config.resolve import dump, merge, resolve
 from stair.records.rows import Rollout
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import write_table
-from stair.sessions.training_sessions import training_sessions
+from stair.stages.sessions.training_sessions import training_sessions
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

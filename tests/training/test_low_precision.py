@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from stair.training import objective
-from stair.training.objective import response_objective, response_objective_naive
+from stair.stages.training import objective
+from stair.stages.training.objective import response_objective, response_objective_naive
 
 TOKENS, HIDDEN, VOCABULARY = 40, 96, 700
 

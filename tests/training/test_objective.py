@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from stair.training import objective
-from stair.training.objective import ObjectiveParts, response_objective, response_objective_naive
+from stair.stages.training import objective
+from stair.stages.training.objective import ObjectiveParts, response_objective, response_objective_naive
 
 
 def case(tokens: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:

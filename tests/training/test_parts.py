@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel, get_cosine_schedule_with_warmup
 
-from stair.training.optimizers import Optimizers, schedule
-from stair.training.workers import Workers
+from stair.stages.training.optimizers import Optimizers, schedule
+from stair.stages.training.workers import Workers
 from tests.training.training_cases import settings, student_of
 
 

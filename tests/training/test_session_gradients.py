@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.conversation.renderer import Renderer
 from stair.method import Reflector
-from stair.training import activations
-from stair.training.loop import UpdateRecord
-from stair.training.objective import ObjectiveParts
-from stair.training.session_replay import RecordedTurn
+from stair.sessions.renderer import Renderer
+from stair.stages.training import activations
+from stair.stages.training.loop import UpdateRecord
+from stair.stages.training.objective import ObjectiveParts
+from stair.stages.training.session_replay import RecordedTurn
 from tests.conftest import LAYERS
 from tests.training.training_cases import (
     KINDS,
@@ -228,7 +228,7 @@ def test_without_a_read_the_student_is_its_teacher(backbone: tuple[PreTrainedMod
 def test_training_starts_from_the_native_model_but_for_the_read(
     backbone: tuple[PreTrainedModel, Renderer], kind: str
 ) -> None:
-    from stair.training.student import Student
+    from stair.stages.training.student import Student
     from tests.training.training_cases import settings
 
     model, renderer = backbone
@@ -314,7 +314,7 @@ def test_earlier_text_is_processed_once_where_the_architecture_has_a_prefix(
     reused = counted(model, renderer, "stair", reuse_history=True)[0]
     if model.config.model_type != "qwen3_5_text":
         turns, prompts, history = session(renderer), [], []
-        from stair.conversation.renderer import Exchange
+        from stair.sessions.renderer import Exchange
 
         for turn in turns:
             prompts.append(len(renderer.prompt_ids(history, turn.user)) + len(turn.response_ids) - 1)

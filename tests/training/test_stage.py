@@ -20,14 +20,14 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from stair.backbones.load import load_model
 from stair.cli.reproduce import warm_process
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, load_run
 from stair.config.training import CONTROLLER_FILES
 from stair.method import BankFree, Reflector, load_adapter, load_controller
-from stair.training import stage
-from stair.training.workers import Workers
+from stair.models.load import load_model
+from stair.stages.training import stage
+from stair.stages.training.workers import Workers
 from tests.sealed import seal
 from tests.training.small_run import MODEL, UPDATES, make_run, surroundings, train, train_command
 from tests.training.training_cases import KINDS, student_of
@@ -147,9 +147,9 @@ def test_losses_are_the_golden_ones(trained: RunPaths) -> None:
 
 
 def test_the_figure_draws_every_controllers_curve(trained: RunPaths, tmp_path: Path) -> None:
-    from stair.reporting.figures.figure import write
-    from stair.reporting.figures.training import of_run
-    from stair.reporting.labels import Labels
+    from stair.paper.figures.figure import write
+    from stair.paper.figures.training import of_run
+    from stair.paper.labels import Labels
 
     config = load_run(trained.folder)
     figure = of_run(config, trained, MODEL)
@@ -261,7 +261,7 @@ def test_killed_and_resumed_the_weights_are_the_same_bits(
 
 
 def test_a_checkpoint_of_other_settings_is_not_taken(make: Make, tmp_path: Path) -> None:
-    from stair.training.checkpoint import Checkpoint, Checkpoints
+    from stair.stages.training.checkpoint import Checkpoint, Checkpoints
 
     state = {"normals": torch.randn(3, 2)}
     ours, others = Checkpoints(tmp_path, "ours"), Checkpoints(tmp_path, "others")

@@ -11,14 +11,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from stair.config.training import Controller
-from stair.conversation.renderer import Exchange, Renderer
 from stair.core import SMOOTHING, ReadSpecification
 from stair.method import Attachment, Bank, BankFree, RowControl, Segment
-from stair.training.loop import Training
-from stair.training.objective import ObjectiveParts
-from stair.training.optimizers import Optimizers
-from stair.training.session_replay import RecordedTurn, SessionReplay
-from stair.training.student import Student
+from stair.sessions.renderer import Exchange, Renderer
+from stair.stages.training.loop import Training
+from stair.stages.training.objective import ObjectiveParts
+from stair.stages.training.optimizers import Optimizers
+from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+from stair.stages.training.student import Student
 from tests.conftest import LAYERS
 
 Session = list[RecordedTurn]

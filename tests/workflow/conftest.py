@@ -22,7 +22,7 @@ import pytest
 
 from stair.cli.reproduce import warm_process
 from stair.cli.warm_client import SOCKET
-from stair.workflow.job_list import JOB_LIST
+from stair.pipeline.job_list import JOB_LIST
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stair.workflow.archive import MADE_AGAIN
+from stair.pipeline.archive import MADE_AGAIN
 from tests.workflow.conftest import ROOT, SMOKE, jobs_of, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stair.config.paths import RunPaths
-from stair.jobs.progress import Progress
-from stair.workflow.budget import END, START, RuleCost, documented_seconds, measured, overruns, replace_table, table
+from stair.pipeline.budget import END, START, RuleCost, documented_seconds, measured, overruns, replace_table, table
+from stair.records.progress import Progress
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 COSTS = [RuleCost("backbone", 3, 300.0, 120.5), RuleCost("table", 9, 20.0, 3.0)]

@@ -15,8 +15,8 @@ import yaml
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
+from stair.pipeline.rule_settings import settings_of
 from stair.records.worklog import WorkLog
-from stair.workflow.rule_settings import settings_of
 from tests.listed import listed
 from tests.sealed import reseal
 from tests.workflow.conftest import ROOT, SMOKE, assert_ran, name_of, planned, run_in, timings

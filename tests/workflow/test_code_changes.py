@@ -61,7 +61,7 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
     """All changes at once: if one of them triggers a job, the test fails."""
     for file in ("grading/extraction.py", "engines/sampling.py"):
         append(package / "stair" / file, "\n# A comment.\n")
-    for file in ("engines/transformers/engine.py", "training/loop.py", "rollouts/stage.py"):
+    for file in ("engines/transformers/engine.py", "stages/training/loop.py", "stages/rollouts/stage.py"):
         append(package / "stair" / file, "\nADDED = 1\n")
     assert jobs_with(package, finished_run) == set()
 
@@ -72,17 +72,17 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
         ("stair/grading/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
         ("stair/grading/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
         ("stair/grading/worker.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", ALL_TABLES),
-        ("stair/reporting/figures/style.py", *COLOUR, {*ALL_TABLES, *ALL_FIGURES}),
+        ("stair/paper/tables/turns.py", "Mean averages", "The mean averages", ALL_TABLES),
+        ("stair/paper/figures/style.py", *COLOUR, {*ALL_TABLES, *ALL_FIGURES}),
         (
-            *("stair/reporting/figures/training.py", "Updates", "Update"),
+            *("stair/paper/figures/training.py", "Updates", "Update"),
             {TRAINING_FIGURE, "diagram training_scope", *END},
         ),
-        ("stair/reporting/report/page.html.jinja", "Time and cost", "Cost and time", {"report"}),
-        ("stair/reporting/report/style.css", "1.7rem", "1.8rem", {"report"}),
-        ("stair/data/report.py", "", "\nADDED = 1\n", {"data_report", *END}),
-        ("stair/rollouts/card.py", "", "\nADDED = 1\n", {"data_card", *END}),
-        ("stair/evaluation/card.py", "", "\nADDED = 1\n", {"response_card", *END}),
+        ("stair/paper/report/page.html.jinja", "Time and cost", "Cost and time", {"report"}),
+        ("stair/paper/report/style.css", "1.7rem", "1.8rem", {"report"}),
+        ("stair/stages/data/report.py", "", "\nADDED = 1\n", {"data_report", *END}),
+        ("stair/stages/rollouts/card.py", "", "\nADDED = 1\n", {"data_card", *END}),
+        ("stair/stages/evaluation/card.py", "", "\nADDED = 1\n", {"response_card", *END}),
         ("stair/records/keys.py", *RAISED, PROTOCOL),
         ("stair/tiny/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
     ],
@@ -113,8 +113,8 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
     tables = {name for name in ALL_TABLES if name.startswith("table ")}
     for file, before, after, target, expected in (
         ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", set()),
-        ("stair/reporting/tables/turns.py", "Mean averages", "The mean averages", "tables", tables),
-        ("stair/reporting/figures/style.py", *COLOUR, "figures", ALL_FIGURES),
+        ("stair/paper/tables/turns.py", "Mean averages", "The mean averages", "tables", tables),
+        ("stair/paper/figures/style.py", *COLOUR, "figures", ALL_FIGURES),
         ("stair/records/keys.py", *RAISED, "rollouts", rollouts),
     ):
         path, ended = package / file, timings(results)

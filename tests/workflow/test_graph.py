@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from stair.jobs.start_command import config_words
 from stair.records.seeds import seed_of
+from stair.records.start_command import config_words
 from tests.workflow.conftest import (
     RESULTS,
     ROOT,

@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, folder / name)
     for step in steps("A stage"):
         put(step, folder)
-    (folder / "stair" / "lengths" / "__init__.py").touch()
+    (folder / "stair" / "stages" / "lengths" / "__init__.py").touch()
     return folder
 
 

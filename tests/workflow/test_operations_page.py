@@ -19,8 +19,8 @@ import yaml
 
 from stair.cli.reproduce import warm_process
 from stair.cli.warm_client import SOCKET
-from stair.jobs.interruption import EXIT_AGAIN
-from stair.jobs.leases import Holder
+from stair.records.interruption import EXIT_AGAIN
+from stair.records.leases import Holder
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of, run_in
 

@@ -11,11 +11,11 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.planning.calibration import Calibration, calibrate
-from stair.planning.decidable import decidable
-from stair.planning.jobs import planned_jobs
-from stair.planning.work import CostModel
-from stair.workflow.run import Run
+from stair.pipeline.planning.calibration import Calibration, calibrate
+from stair.pipeline.planning.decidable import decidable
+from stair.pipeline.planning.jobs import planned_jobs
+from stair.pipeline.planning.work import CostModel
+from stair.pipeline.run import Run
 from tests.listed import listed
 from tests.workflow.conftest import SMOKE, run_in
 

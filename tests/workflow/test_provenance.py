@@ -10,10 +10,10 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.planning.calibration import calibrate
+from stair.pipeline.planning.calibration import calibrate
+from stair.pipeline.provenance import provenance
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import manifest_files, package_versions
-from stair.workflow.provenance import provenance
 from tests.listed import listed
 from tests.workflow.conftest import run_in
 

@@ -11,7 +11,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.reporting.paper_order import shown
+from stair.paper.paper_order import shown
 from tests.reporting.compiling import needs_latex
 from tests.workflow.conftest import run_in
 

@@ -14,16 +14,16 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
-from stair.jobs.leases import Lease
-from stair.jobs.progress import Progress
-from stair.jobs.start_command import record_start
-from stair.workflow.driver_lease import DRIVER
-from stair.workflow.job_list import ListedJob, list_jobs
-from stair.workflow.job_logs import explain
-from stair.workflow.journal import Journal, journal_path
-from stair.workflow.slurm_queue import EMPTY, Queue, parse_queue
-from stair.workflow.status import QUIET_SECONDS, Job, job_states
-from stair.workflow.status_table import as_json, failure_lines
+from stair.pipeline.driver_lease import DRIVER
+from stair.pipeline.job_list import ListedJob, list_jobs
+from stair.pipeline.job_logs import explain
+from stair.pipeline.journal import Journal, journal_path
+from stair.pipeline.slurm_queue import EMPTY, Queue, parse_queue
+from stair.pipeline.status import QUIET_SECONDS, Job, job_states
+from stair.pipeline.status_table import as_json, failure_lines
+from stair.records.leases import Lease
+from stair.records.progress import Progress
+from stair.records.start_command import record_start
 from tests.programs import needs
 from tests.workflow.conftest import environment, run_in, snakemake
 

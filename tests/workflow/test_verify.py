@@ -14,11 +14,11 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run
 from stair.config.root import project_root
-from stair.jobs.start_command import setting_options
+from stair.pipeline.job_list import list_jobs
+from stair.pipeline.verify import Verification, check_digests, verify
 from stair.records.keys import file_digest
 from stair.records.manifest import manifest_files, read_manifest
-from stair.workflow.job_list import list_jobs
-from stair.workflow.verify import Verification, check_digests, verify
+from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in
 

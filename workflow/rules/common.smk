@@ -1,6 +1,6 @@
-# Helpers of the rules. Paths come from stair/config/paths.py, input functions from stair/workflow/inputs.py, settings from the
-# stages (stair/evaluation/settings.py and its like; stair/workflow/rule_settings.py lists them), resources from
-# stair/workflow/resources.py.
+# Helpers of the rules. Paths come from stair/config/paths.py, input functions from stair/pipeline/inputs.py, settings from the
+# stages (stair/stages/evaluation/settings.py and its like; stair/pipeline/rule_settings.py lists them), resources from
+# stair/pipeline/resources.py.
 #
 # A job runs again if one of its inputs is newer or its params have changed (`rerun-triggers` in profiles/default). Params are the
 # digest of the settings: the configuration keys that the job uses and, where it only calculates or shows, its code. To see what a
@@ -13,11 +13,11 @@ from shlex import quote
 from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.records.keys import digest_of
-from stair.reporting import table_inputs
-from stair.reporting.table_inputs import FIGURE_SUFFIXES, TABLE_SUFFIXES
-from stair.workflow import rule_settings
-from stair.workflow.inputs import RuleInputs
-from stair.workflow.resources import REQUESTED
+from stair.paper import table_inputs
+from stair.paper.table_inputs import FIGURE_SUFFIXES, TABLE_SUFFIXES
+from stair.pipeline import rule_settings
+from stair.pipeline.inputs import RuleInputs
+from stair.pipeline.resources import REQUESTED
 
 cfg = run.config
 paths = RunPaths(Path())

@@ -5,7 +5,7 @@ rule preflight:
 
 
 # Its output contains the digest of the model's files, and is the model of all generating rules. Before the graph is built, the
-# times of touched files with the same content are put in order (stair/workflow/times.py).
+# times of touched files with the same content are put in order (stair/pipeline/times.py).
 rule preflight_model:
     input:
         model=inputs.weights,

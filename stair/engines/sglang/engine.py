@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stair.backbones.architecture import describe
 from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.sglang.client import Asker
@@ -17,6 +16,7 @@ from stair.engines.sglang.launch import Launch
 from stair.engines.sglang.server import ServerFailed
 from stair.engines.sglang.service import Patience, Service, Unanswered
 from stair.engines.sglang.supported import capabilities, check_architecture, check_request
+from stair.models.architecture import describe
 from stair.records.files import read_mapping
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from stair.backbones.architecture import Architecture
 from stair.engines.base import Completion, FinishReason, Request, Usage
 from stair.engines.sampling import BatchSampler, unsound
 from stair.engines.transformers.decode_capture import DecodeCapture
@@ -17,6 +16,7 @@ from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
 from stair.engines.transformers.step_graph import StepGraph
 from stair.method import Attachment, Receipt
+from stair.models.architecture import Architecture
 
 
 @dataclass

@@ -12,10 +12,6 @@ from typing import Any
 
 import torch
 
-from stair.backbones.architecture import describe
-from stair.backbones.architectures import FILES
-from stair.backbones.device_and_dtype import DTYPES, device_for
-from stair.backbones.load import load_model
 from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
 from stair.engines.identity import transformers_version
@@ -24,6 +20,10 @@ from stair.engines.transformers.passes import PAD_BLOCK, Passes
 from stair.engines.transformers.prefill import Prefill
 from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Segment, load_adapter
+from stair.models.architecture import describe
+from stair.models.architectures import FILES
+from stair.models.device_and_dtype import DTYPES, device_for
+from stair.models.load import load_model
 
 
 class TransformersEngine:

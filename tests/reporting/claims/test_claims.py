@@ -13,14 +13,14 @@ import pytest
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
-from stair.reporting.claims.claims_csv import COLUMNS, claims_csv, read_claim_lines
-from stair.reporting.claims.parts import Evidence, Part, parts_of, seeds_of
-from stair.reporting.claims.stage import layout, write
-from stair.reporting.claims.statements import read_claims
-from stair.reporting.claims.verdicts import Judged, Verdict, judge
-from stair.reporting.comparison.ours import Ours
-from stair.reporting.comparison.printed import Place, printed_values
-from stair.reporting.layout import markdown
+from stair.paper.claims.claims_csv import COLUMNS, claims_csv, read_claim_lines
+from stair.paper.claims.parts import Evidence, Part, parts_of, seeds_of
+from stair.paper.claims.stage import layout, write
+from stair.paper.claims.statements import read_claims
+from stair.paper.claims.verdicts import Judged, Verdict, judge
+from stair.paper.comparison.ours import Ours
+from stair.paper.comparison.printed import Place, printed_values
+from stair.paper.layout import markdown
 from stair.statistics.effects import Effect
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import Interval

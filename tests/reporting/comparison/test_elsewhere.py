@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stair.reporting.comparison.elsewhere import elsewhere
-from stair.reporting.comparison.printed import Place
+from stair.paper.comparison.elsewhere import elsewhere
+from stair.paper.comparison.printed import Place
 
 OVERLAP = "neighborhood overlap, interaction response, k={}, layer {}"
 

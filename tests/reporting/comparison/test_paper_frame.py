@@ -11,13 +11,13 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.reporting.comparison.compared import Compared, Verdict
-from stair.reporting.comparison.comparison_csv import COLUMNS, comparison_csv, summary
-from stair.reporting.comparison.kinds import SAMPLED
-from stair.reporting.comparison.printed import Place
-from stair.reporting.comparison.run_facts import RunFacts
-from stair.reporting.comparison.stage import write
-from stair.reporting.report.outcome import comparison_of, gaps_of
+from stair.paper.comparison.compared import Compared, Verdict
+from stair.paper.comparison.comparison_csv import COLUMNS, comparison_csv, summary
+from stair.paper.comparison.kinds import SAMPLED
+from stair.paper.comparison.printed import Place
+from stair.paper.comparison.run_facts import RunFacts
+from stair.paper.comparison.stage import write
+from stair.paper.report.outcome import comparison_of, gaps_of
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import gains, turn_metrics

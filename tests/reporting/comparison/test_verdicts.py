@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from stair.config.resolve import resolve
-from stair.reporting.comparison.compared import Compared, Known, Verdict, compare, spread_key
-from stair.reporting.comparison.kinds import Kind
-from stair.reporting.comparison.ours import Ours, read_ours
-from stair.reporting.comparison.printed import Place, Printed, printed_values
-from stair.reporting.labels import Labels
-from stair.reporting.tidy import tidy_csv
+from stair.paper.comparison.compared import Compared, Known, Verdict, compare, spread_key
+from stair.paper.comparison.kinds import Kind
+from stair.paper.comparison.ours import Ours, read_ours
+from stair.paper.comparison.printed import Place, Printed, printed_values
+from stair.paper.labels import Labels
+from stair.paper.tidy import tidy_csv
 from stair.statistics.replication import Key, Spread
 from stair.statistics.values import Value
 

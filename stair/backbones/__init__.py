@@ -1,1 +1,0 @@
-"""The models of STAIR: the facts of each architecture, and frozen loading."""

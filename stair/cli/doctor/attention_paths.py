@@ -1,0 +1,88 @@
+"""The attention that each model of a run computes with, and why; the kernels of Gated DeltaNet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.util import find_spec
+
+from stair.cli.doctor.finding import Finding
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.engines.choice import engine_choice
+from stair.models import delta_kernels
+from stair.models.architecture import Architecture, describe
+from stair.models.model_folder import read_architecture
+from stair.models.published import CONFIGS
+
+_INSTALL = "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address of a wheel>"
+
+
+def has_flash_attention() -> bool:
+    """Whether FlashAttention2 itself is installed: the package flash-attn-4 has a module of the same name."""
+    return find_spec("flash_attn") is not None and "flash-attn" in {
+        name.replace("_", "-") for name in metadata.packages_distributions().get("flash_attn", ())
+    }
+
+
+def attention_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
+    """One finding for each model, and one for Gated DeltaNet where a model has it."""
+    for model in config.models:
+        yield _path_of(config, model)
+    hybrids = [model for model in config.models if _has_delta_net(architecture_of(config, paths, model))]
+    if hybrids and config.transformers.device != "cpu" and any(config.models[key].tiny is None for key in hybrids):
+        yield _delta_net(hybrids)
+
+
+def _path_of(config: Config, model: str) -> Finding:
+    options, dtype = config.transformers, config.models[model].dtype
+    path = engine_choice(config, "transformers").identity(dtype).attention
+    text = f"{model}: {path}"
+    if options.attention != "auto":
+        if path == "flash_attention_2" and not has_flash_attention():
+            text += ", as transformers.attention says, but FlashAttention2 is not installed"
+            return Finding("attention", "error", text, _INSTALL)
+        if path == "flash_attention_2" and options.device == "cpu":
+            text += ", as transformers.attention says, but transformers.device is cpu"
+            return Finding("attention", "error", text, "set transformers.attention to sdpa")
+        return Finding("attention", "ok", f"{text}, as transformers.attention says")
+    if path == "flash_attention_2":
+        if has_flash_attention():
+            return Finding("attention", "ok", f"{text} {metadata.version('flash-attn')}, for {dtype} on a GPU")
+        text += " is chosen, but the installed flash_attn is another package"
+        return Finding("attention", "error", text, "pip uninstall flash-attn-4")
+    if options.device == "cpu":
+        return Finding("attention", "ok", f"{text}, because transformers.device is cpu")
+    if dtype != "bfloat16":
+        return Finding("attention", "ok", f"{text}, because FlashAttention2 has no {dtype}")
+    text += ", because FlashAttention2 is not installed"
+    if config.models[model].tiny is not None:
+        return Finding("attention", "ok", text)
+    return Finding("attention", "warning", f"{text}; long contexts are slower and take more memory", _INSTALL)
+
+
+def architecture_of(config: Config, paths: RunPaths, model: str) -> Architecture | None:
+    """A model's shapes, from its folder or as published; None if neither is known yet."""
+    folder = paths.model_folder(config, model)
+    if not (folder / "config.json").is_file():
+        published = CONFIGS.get(model) if config.models[model].repository is not None else None
+        return None if published is None else describe(published)
+    try:
+        return read_architecture(folder)
+    except ValueError:
+        return None  # preflight reports the model's folder
+
+
+def _has_delta_net(architecture: Architecture | None) -> bool:
+    return architecture is not None and len(architecture.full_attention_layers) < architecture.layers
+
+
+def _delta_net(models: list[str]) -> Finding:
+    missing = [package for module, package in delta_kernels.PACKAGES.items() if find_spec(module) is None]
+    if not missing:
+        versions = ", ".join(f"{name} {metadata.version(name)}" for name in delta_kernels.PACKAGES.values())
+        return Finding("attention", "ok", f"Gated DeltaNet of {', '.join(models)}: {versions}")
+    text = f"Gated DeltaNet of {', '.join(models)} computes with torch, because {' and '.join(missing)} "
+    text += f"{'is' if len(missing) == 1 else 'are'} not installed; it is slower"
+    wheel = " CAUSAL_CONV1D_WHEEL=<address of a wheel>" if "causal-conv1d" in missing else ""
+    return Finding("attention", "warning", text, f"make env DEVICE=cuda{wheel}")

@@ -1,0 +1,272 @@
+"""The effect of every test of a claim on a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isfinite
+
+from stair.config.claim_bounds import ClaimBounds
+from stair.config.model import Config
+from stair.paper import paper_labels
+from stair.paper.claims.statements import Bound, Claim, Compare, Metric, Pooled, Shared, Transitions, Values
+from stair.paper.comparison.elsewhere import elsewhere
+from stair.paper.comparison.ours import Ours
+from stair.paper.comparison.printed import Place
+from stair.paper.labels import Labels
+from stair.statistics.effects import (
+    Effect,
+    Side,
+    conditional_effect,
+    difference_of_estimates,
+    difference_of_gains,
+    occurrence,
+    paired_effect,
+)
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.intervals import Interval
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
+from stair.statistics.shared_t1_metrics import TURN
+from stair.statistics.transitions import TRANSITIONS, answer_transitions
+
+_FOLLOWER = "native"
+_DIRECTIONS = tuple(name for name, was, became in TRANSITIONS if was != became)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One test of a claim: what it compares, and the effect, positive where the claim says so."""
+
+    name: str
+    unit: str
+    effect: Effect | Gap
+
+    @property
+    def gap(self) -> str:
+        """Why there is no effect, or no interval of it; empty if there are both."""
+        if isinstance(self.effect, Gap):
+            return self.effect.reason
+        return "" if isfinite(self.effect.interval.low) else "too few histories for an interval"
+
+    @property
+    def as_stated(self) -> bool:
+        """Whether the effect, without regard to its noise, has the stated direction."""
+        return isinstance(self.effect, Effect) and self.effect.interval.estimate > 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a run has for claims."""
+
+    config: Config
+    responses: Responses
+    """Responses of the evaluation."""
+    shared: Responses
+    """Responses of the study with a shared T1 history."""
+    numbers: Mapping[Place, Ours]
+    """Numbers that tables and figures report."""
+
+    @property
+    def labels(self) -> Labels:
+        """The run's labels."""
+        return Labels.of(self.config)
+
+
+def parts_of(claim: Claim, evidence: Evidence) -> list[Part]:
+    """The effects of a claim's tests, in order; a gap where the run lacks what a test needs."""
+    parts: list[Part] = []
+    for test in claim.tests:
+        match test:
+            case Compare():
+                parts += _compared(test, evidence)
+            case Pooled():
+                parts += _pooled(test, evidence)
+            case Transitions():
+                parts += _transitions(test, evidence)
+            case Shared():
+                parts += _shared(test, evidence)
+            case Values():
+                parts += _values(test, evidence)
+    return parts
+
+
+def _compared(test: Compare, evidence: Evidence) -> Iterator[Part]:
+    labels, samples = evidence.labels, evidence.responses.samples
+    for model in test.models:
+        for metric in test.metrics:
+            for span in test.spans:
+                sides = _sides(test, evidence, model, test.benchmark, span)
+                subject = f"{labels.model(model)}, {labels.benchmark(test.benchmark)}"
+                pairs: list[tuple[str, Effect | Gap]] = []
+                for other in test.models_less:
+                    less = [(-sign, side) for sign, side in _sides(test, evidence, other, test.benchmark, span)]
+                    against = f"{labels.model(model)} against {labels.model(other)}, gains"
+                    pairs.append(
+                        (f"{against}, {labels.benchmark(test.benchmark)}", _paired(evidence, [*sides, *less], metric))
+                    )
+                for other in test.benchmarks_less:
+                    gains = (
+                        _paired(evidence, each, metric) for each in (sides, _sides(test, evidence, model, other, span))
+                    )
+                    pairs.append((f"{subject} against {labels.benchmark(other)}, gains", difference_of_gains(*gains)))
+                for named, effect in pairs or [(subject, _paired(evidence, sides, metric))]:
+                    name = f"{'Avg' if metric == 'average' else 'Pass'}@{samples}"
+                    what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
+                    yield Part(f"{named}, {span}, {name}: {what}", "pp", effect)
+
+
+def _paired(evidence: Evidence, terms: list[tuple[int, Side]], metric: Metric) -> Effect | Gap:
+    return _absent(evidence, terms) or paired_effect(evidence.responses, terms, passed=metric == "pass")
+
+
+def _sides(test: Compare, evidence: Evidence, model: str, benchmark: str, span: str) -> list[tuple[int, Side]]:
+    later = LATER_TURNS if span == MEAN else (int(span[1:]),)
+    return [
+        (
+            sign,
+            Side(
+                model,
+                benchmark,
+                seeds_of(evidence.config, condition, model, benchmark),
+                (1,) if condition == REFERENCE else later,
+            ),
+        )
+        for sign, condition in ((1, test.greater), (-1, test.less))
+    ]
+
+
+def seeds_of(config: Config, condition: str, model: str, benchmark: str) -> tuple[str, ...]:
+    """A condition, and those that differ from it by the seed of their controller alone, where they are run."""
+    if condition not in config.conditions:
+        return (condition,)
+    chosen = config.conditions[condition]
+    if chosen.controller is None:
+        return (condition,)
+
+    def identity(key: str) -> tuple[object, ...]:
+        item = config.conditions[key]
+        controller = None if item.controller is None else config.controllers[item.controller]
+        trained = controller and controller.model_dump(exclude={"seed", "models"})
+        return item.turns, item.first_turn, item.variant, item.intervention, item.repeats, trained
+
+    alike = [
+        key
+        for key, item in config.conditions.items()
+        if item.controller != chosen.controller
+        and identity(key) == identity(condition)
+        and (model, benchmark) in config.evaluated(key)
+    ]
+    return (condition, *alike)
+
+
+def _not_in_run(config: Config, models: Iterable[str], benchmarks: Iterable[str] = ()) -> Gap | None:
+    """The first model or benchmark that the run does not have."""
+    kinds = (("model", models, config.models), ("benchmark", benchmarks, config.benchmarks))
+    return next(
+        (Gap(f"the run has no {kind} {name}") for kind, names, there in kinds for name in names if name not in there),
+        None,
+    )
+
+
+def _absent(evidence: Evidence, terms: list[tuple[int, Side]]) -> Gap | None:
+    """The first model, benchmark or condition of a comparison that the run does not have."""
+    for _, side in terms:
+        if (absent := _not_in_run(evidence.config, [side.model], [side.benchmark])) is not None:
+            return absent
+        for condition in side.conditions:
+            if condition not in evidence.config.conditions:
+                return Gap(f"the run has no condition {condition}")
+    return None
+
+
+def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
+    config, labels = evidence.config, evidence.labels
+    absent = _not_in_run(config, paper_labels.MODELS, paper_labels.POOLED_BENCHMARKS)
+    pooled = [(model, benchmark) for model in paper_labels.MODELS for benchmark in paper_labels.POOLED_BENCHMARKS]
+    for group in test.groups:
+        effect = absent or conditional_effect(evidence.responses, pooled, group, test.greater, test.less)
+        what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
+        yield Part(f"pooled, {MEAN}, {group}: {what}", "pp", effect)
+
+
+def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
+    labels = evidence.labels
+    sides = [(1, Side(test.model, test.benchmark, (c,), (1,))) for c in (REFERENCE, _FOLLOWER)]
+    absent = _absent(evidence, sides)
+    values = answer_transitions(evidence.responses, test.model, test.benchmark) if absent is None else []
+    for turn in (f"T{number}" for number in LATER_TURNS):
+        counts = {value.metric: value.value for value in values if value.turn == turn}
+        total = sum(count for name, _, _ in TRANSITIONS if isinstance(count := counts.get(name), int))
+        for name in _DIRECTIONS:
+            count = counts[name] if absent is None else absent
+            part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, {turn}: {name}"
+            yield Part(part, "%", count if isinstance(count, Gap) else occurrence(int(count), total))
+
+
+def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
+    labels, shared = evidence.labels, evidence.shared
+    study, there = evidence.config.shared_t1(), shared.conditions(test.model, test.benchmark)
+    absent = _not_in_run(evidence.config, [test.model], [test.benchmark])
+    if absent is None and not there:
+        absent = Gap("the run has no responses of the study with a shared T1 history")
+
+    def members(side: str) -> tuple[str, ...]:
+        """The conditions of a side: its test-time seeds, each with all seeds of its controller."""
+        of_side = (key for key in there if labels.name(key).averaged == side)
+        seeds = (seed for key in of_side for seed in seeds_of(study, key, test.model, test.benchmark))
+        return tuple(key for key in dict.fromkeys(seeds) if key in there)
+
+    for less in test.less:
+        what = f"{labels.condition(test.greater)} minus {labels.condition(less)}"
+        part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, shared T1, T{TURN}: {what}"
+        sides = {side: members(side) for side in (test.greater, less)}
+        lacking = next((side for side, conditions in sides.items() if not conditions), None)
+        if absent is not None or lacking is not None:
+            yield Part(part, "pp", absent or Gap(f"the study with a shared T1 history has no condition {lacking}"))
+            continue
+        terms = [
+            (sign, Side(test.model, test.benchmark, sides[side], (TURN,)))
+            for sign, side in ((1, test.greater), (-1, less))
+        ]
+        yield Part(part, "pp", paired_effect(shared, terms))
+
+
+def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
+    bounds = evidence.config.claims
+    times = _number(test.times, bounds)
+    for sides in test.sides():
+        greater, less = (side if isinstance(side, str) else _number(side, bounds) for side in sides)
+        for group in test.groups:
+            absent = _not_in_run(evidence.config, [test.model])
+            ends = [absent or _estimate(evidence, test.model, group, side) for side in (greater, less)]
+            factor = f"{times:g} times " if times != 1.0 else ""
+            part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))
+            gap = next((end for end in ends if isinstance(end, Gap)), None)
+            if gap is not None:
+                yield Part(part, "", gap)
+                continue
+            (ours, unit), (theirs, other) = (end for end in ends if not isinstance(end, Gap))
+            yield Part(part, unit or other, difference_of_estimates(ours, _scaled(theirs, times)))
+
+
+def _number(number: float | Bound, bounds: ClaimBounds) -> float:
+    """A plain number, or one of the configuration's bounds."""
+    return float(getattr(bounds, number.bound)) if isinstance(number, Bound) else number
+
+
+def _scaled(interval: Interval, factor: float) -> Interval:
+    return Interval(interval.estimate * factor, interval.low * factor, interval.high * factor)
+
+
+def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> tuple[Interval, str] | Gap:
+    """A plain number, or a reported one with its interval and unit; an absent interval is infinite."""
+    if not isinstance(side, str):
+        return Interval(side, side, side), ""
+    label = paper_labels.MODELS.get(model, model)
+    for place, ours in evidence.numbers.items():
+        if (place.model, place.group, place.metric) == (label, group, side) and ours.value is not None:
+            low, high = -inf if ours.low is None else ours.low, inf if ours.high is None else ours.high
+            return Interval(ours.value, low, high), place.unit
+    lacking = Place("", label, "", "", "", group, side, "")
+    where = f" of {group}" if group else ""
+    return Gap(f"no table or figure of the run gives {side!r}{where}{elsewhere(lacking, evidence.numbers)}")

@@ -1,0 +1,73 @@
+"""comparison.csv, and the summary that people read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from stair.paper.comparison.compared import Compared, Verdict
+from stair.paper.comparison.kinds import Kind
+from stair.paper.comparison.printed import Place
+from stair.records.csv_table import csv_table
+from stair.records.markdown import markdown_table
+
+COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
+_WORST, _REASONS = 10, 8
+
+
+def comparison_csv(compared: Sequence[Compared]) -> str:
+    """One line for each printed value. Numbers that do not apply are empty."""
+    return csv_table(COLUMNS, map(_line, compared))
+
+
+def _line(each: Compared) -> list[str]:
+    numbers = (each.ours, each.low, each.high, each.difference, each.p_value)
+    printed = each.printed
+    return [*printed.place, printed.kind, printed.text, *map(_number, numbers), each.verdict, each.reason]
+
+
+def _number(value: float | None) -> str:
+    # Twelve digits: more than a difference of two decimal numbers has, fewer than binary floating point adds.
+    return "" if value is None else f"{value:.12g}"
+
+
+def summary(compared: Sequence[Compared], stand_ins: Sequence[str], note: str | None = None) -> str:
+    """Counts by kind and verdict, the worst differences, and why values were not run."""
+    lines = ["# The run beside the paper", ""]
+    if stand_ins:
+        lines += [structure_line(stand_ins), ""]
+    counts = Counter((each.printed.kind, each.verdict) for each in compared)
+    rows = [[kind, *(str(counts[kind, verdict] or "") for verdict in Verdict)] for kind in Kind]
+    rows.append(["all", *(str(sum(counts[kind, verdict] for kind in Kind) or "") for verdict in Verdict)])
+    lines += markdown_table(["kind", *Verdict], rows)
+    different = [each for each in compared if each.verdict is Verdict.DIFFERS]
+    if different:
+        lines += ["", f"The {min(_WORST, len(different))} worst of {len(different)} differences, by p:", ""]
+        worst = sorted(different, key=lambda each: (each.p_value is not None, each.p_value or 0.0))[:_WORST]
+        header = ["where", "paper", "ours", "difference", "p"]
+        lines += markdown_table(header, [_worst_row(each) for each in worst])
+    missing = Counter(each.reason for each in compared if each.verdict is Verdict.NOT_RUN)
+    if missing:
+        lines += ["", "Not run:", ""]
+        lines += [f"- {count} values: {reason}" for reason, count in missing.most_common(_REASONS)]
+        if len(missing) > _REASONS:
+            rest = sum(missing.values()) - sum(count for _, count in missing.most_common(_REASONS))
+            lines.append(f"- {rest} values: {len(missing) - _REASONS} other reasons; see the column `reason`")
+    lines += ["", "`comparison.csv` has every value. The method: docs/comparison.md."]
+    if note:
+        lines += ["", note]
+    return "\n".join(lines) + "\n"
+
+
+def structure_line(stand_ins: Sequence[str]) -> str:
+    """One line on a run whose models or data stand for the paper's."""
+    more = f" and {len(stand_ins) - 1} more" if len(stand_ins) > 1 else ""
+    return f"Compared by structure only, where models or data are not the paper's: {stand_ins[0]}{more}."
+
+
+def _worst_row(each: Compared) -> list[str]:
+    place = each.printed.place
+    where = ", ".join(part for part in (*place[:-1],) if part)
+    assert each.ours is not None and each.difference is not None
+    p_value = "" if each.p_value is None else f"{each.p_value:.2g}"
+    return [where, each.printed.text, f"{each.ours:.6g}", f"{each.difference:+.4g}", p_value]

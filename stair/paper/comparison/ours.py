@@ -1,0 +1,91 @@
+"""A run's numbers, under the places where the paper prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.paper import paper_labels
+from stair.paper.comparison.printed import Place
+from stair.paper.labels import Labels
+from stair.paper.tidy import AGAIN, read_tidy
+
+
+@dataclass(frozen=True)
+class Ours:
+    """One number of a run; a gap has no value."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    """The run's own interval, for numbers whose CSV has the columns `low` and `high`."""
+    source: str
+    """The CSV's name."""
+
+
+def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
+    """The numbers of table and figure CSVs.
+
+    A model or benchmark that stands for one of the paper's has the paper's key and a label of its own; here it has the
+    paper's label.
+
+    Raises:
+        ValueError: two files give one place different numbers, or a file cannot be read.
+    """
+    spelling = _Spelling(config)
+    numbers: dict[Place, Ours] = {}
+    for file in sorted(files):
+        for row in read_tidy(file):
+            value, low, high = (_number(row, column, file) for column in ("value", "low", "high"))
+            ours = Ours(value, low, high, file.name)
+            place = spelling.place(row)
+            known = numbers.get(place)
+            if known is None or known.value is None or (known.low is None and ours.value == known.value):
+                numbers[place] = ours
+            elif ours.value is not None and abs(ours.value - known.value) > 1e-9 * max(1.0, abs(known.value)):
+                raise ValueError(
+                    f"{file} gives {ours.value} where {known.source} gives {known.value} ({', '.join(filter(None, place))}); "
+                    f"delete both and {AGAIN}"
+                )
+    return numbers
+
+
+class _Spelling:
+    """From a run's labels to the paper's."""
+
+    def __init__(self, config: Config) -> None:
+        labels = Labels.of(config)
+        self._pooled = labels.pooled()
+        self._models = _renamed(labels.models, paper_labels.MODELS)
+        self._benchmarks = _renamed(labels.benchmarks, paper_labels.BENCHMARKS)
+        self._conditions = _renamed(labels.conditions, paper_labels.CONDITIONS)
+        # The study with a shared T1 history has labels of its own.
+        self._study = _renamed(Labels.of(config.shared_t1()).conditions, paper_labels.CONDITIONS)
+
+    def place(self, row: Mapping[str, str]) -> Place:
+        """A row's place, in the paper's spelling."""
+        place = Place(**{key: row[key] for key in Place._fields})
+        pooled = place.artifact == paper_labels.POOLED and place.model == self._pooled
+        shared = place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
+        conditions = self._study if shared else self._conditions
+        metric, study, benchmark = place.metric.partition(", shared-T1 ")  # the only metric that names a benchmark
+        return place._replace(
+            metric=f"{metric}{study}{self._benchmarks.get(benchmark, benchmark)}",
+            model="" if pooled else self._models.get(place.model, place.model),
+            benchmark=self._benchmarks.get(place.benchmark, place.benchmark),
+            condition=conditions.get(place.condition, place.condition),
+        )
+
+
+def _renamed(labels: Mapping[str, str], paper: Mapping[str, str]) -> dict[str, str]:
+    return {label: paper[key] for key, label in labels.items() if key in paper}
+
+
+def _number(row: Mapping[str, str], column: str, file: Path) -> float | None:
+    text = row.get(column)
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise ValueError(f"{file}: the number of {row['metric']!r} is {text!r}; delete the file and {AGAIN}") from None

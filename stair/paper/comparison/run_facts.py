@@ -1,0 +1,133 @@
+"""The facts of a run that a comparison needs: whose models and data it has, and why numbers are missing."""
+
+from __future__ import annotations
+
+from stair.config.model import Config
+from stair.paper import paper_labels
+from stair.paper.comparison.kinds import SAMPLED, kind_of
+from stair.paper.comparison.printed import Place
+from stair.stages.data.paper_counts import BENCHMARK_PROBLEMS
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
+
+
+def model_stands_in(config: Config, model: str) -> str | None:
+    """Why a model of the run is not the paper's model of its key: trained here, of another repository, or of another label.
+
+    A local folder is taken to hold the paper's weights where the configuration gives it the paper's label.
+    """
+    settings, label = config.models[model], paper_labels.MODELS.get(model)
+    if settings.tiny is not None:
+        return f"{model} is a small model that the run trains"
+    if label is None:
+        return f"{model} is not in the paper"
+    if settings.label != label:
+        return f"{model} is {settings.label!r}, not {label!r}"
+    if settings.repository not in (None, paper_labels.REPOSITORIES[model]):
+        return f"{model} comes from {settings.repository}, not {paper_labels.REPOSITORIES[model]}"
+    return None
+
+
+def benchmark_stands_in(config: Config, benchmark: str) -> str | None:
+    """Why a benchmark of the run is not the paper's benchmark of its key: generated, or of another label."""
+    settings, label = config.benchmarks[benchmark], paper_labels.BENCHMARKS.get(benchmark)
+    if settings.tiny is not None:
+        return f"{benchmark} is generated"
+    if label is None:
+        return f"{benchmark} is not in the paper"
+    return None if settings.label == label else f"{benchmark} is {settings.label!r}, not {label!r}"
+
+
+def stand_ins(config: Config) -> tuple[str, ...]:
+    """Everything in a run that stands for a model or benchmark of the paper, each with the reason."""
+    models = (model_stands_in(config, key) for key in config.models if key in paper_labels.MODELS)
+    benchmarks = (benchmark_stands_in(config, key) for key in config.benchmarks if key in paper_labels.BENCHMARKS)
+    return tuple(reason for reason in (*models, *benchmarks) if reason is not None)
+
+
+class RunFacts:
+    """The reasons of a run. `responses` are the evaluation's, `shared` those of the study with a shared T1 history."""
+
+    def __init__(self, config: Config, responses: Responses, shared: Responses | None = None) -> None:
+        self._config, self._responses = config, responses
+        self._problems = {**(shared.problems if shared else {}), **responses.problems}
+
+    def stands_in(self, place: Place) -> str | None:
+        """Why a place's models or data are not the paper's; of a pooled number, the first such model or benchmark."""
+        models = [paper_labels.MODEL_KEYS[place.model]] if place.model else list(paper_labels.MODELS)
+        benchmarks = [paper_labels.BENCHMARK_KEYS[place.benchmark]] if place.benchmark else []
+        if not place.model:
+            benchmarks = [key for key, item in self._config.benchmarks.items() if item.mathematical]
+        reasons = [model_stands_in(self._config, key) for key in models if key in self._config.models]
+        reasons += [benchmark_stands_in(self._config, key) for key in benchmarks if key in self._config.benchmarks]
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def other_problems(self, place: Place) -> str | None:
+        """Why sampled numbers of a benchmark, or pooled ones, are not of the paper's problems."""
+        if place.artifact == paper_labels.POOLED:
+            return self._pooled_otherwise()
+        key = paper_labels.BENCHMARK_KEYS.get(place.benchmark, "")
+        count = len(self._problems.get(key, ()))
+        expected = BENCHMARK_PROBLEMS.get(key)
+        return f"{count} problems; the paper has {expected}" if count and count != expected else None
+
+    def _pooled_otherwise(self) -> str | None:
+        """Why the pooled numbers are over other models, benchmarks or problems than the paper's."""
+        config = self._config
+        mathematical = [key for key, item in config.benchmarks.items() if item.mathematical]
+        for names, expected in (
+            (list(config.models), list(paper_labels.MODELS)),
+            (mathematical, list(paper_labels.POOLED_BENCHMARKS)),
+        ):
+            if set(names) != set(expected):
+                return f"pooled over {', '.join(names)}; the paper pools {', '.join(expected)}"
+        counts = {key: len(self._problems.get(key, ())) for key in mathematical}
+        return next(
+            (
+                f"{count} problems of {key}; the paper has {BENCHMARK_PROBLEMS[key]}"
+                for key, count in counts.items()
+                if count and count != BENCHMARK_PROBLEMS[key]
+            ),
+            None,
+        )
+
+    def absent(self, place: Place) -> str:
+        """Why the run has no number at a place."""
+        config = self._config
+        model, benchmark = paper_labels.MODEL_KEYS.get(place.model), paper_labels.BENCHMARK_KEYS.get(place.benchmark)
+        if model is not None and model not in config.models:
+            return f"the run has no model {place.model}"
+        if benchmark is not None and benchmark not in config.benchmarks:
+            return f"the run has no benchmark {place.benchmark}"
+        reason = f"no table or figure of the run gives this number of {place.artifact}"
+        sampled = kind_of(place.artifact, place.metric, place.unit) in SAMPLED
+        shared = place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
+        condition = paper_labels.CONDITION_KEYS.get(place.condition)
+        if model and benchmark and condition and sampled and not shared:
+            if condition not in config.conditions:
+                return f"the run has no condition {place.condition}"
+            if (model, benchmark) not in config.evaluated(condition):
+                return f"the run does not evaluate {place.condition} for {place.model} on {place.benchmark}"
+            reason = self._gap(model, benchmark, condition, place.turn) or reason
+        if model and benchmark and condition and shared:
+            reason = self._absent_from_study(place, (model, benchmark), condition) or reason
+        foreign = self.stands_in(place)
+        return reason if foreign is None else f"{reason}; structure only, since {foreign}"
+
+    def _absent_from_study(self, place: Place, pair: tuple[str, str], condition: str) -> str | None:
+        """Why the study with a shared T1 history has no rows of a place; None where it has some."""
+        if self._config.controls is None:
+            return "the run has no study with a shared T1 history"
+        study = self._config.shared_t1()
+        family = paper_labels.evaluated_as(condition)
+        members = [key for key, item in study.conditions.items() if item.name(key).averaged == family]
+        if any(pair in study.evaluated(key) for key in members):
+            return None
+        where = f"{place.model} on {place.benchmark}"
+        return f"the study with a shared T1 history does not have {place.condition} for {where}"
+
+    def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
+        """The first reason of an incomplete grid behind a number."""
+        turns = [1] if condition == REFERENCE else list(LATER_TURNS) if turn == MEAN else [int(turn[1:])]
+        grids = [self._responses.grid(model, benchmark, condition, each) for each in turns]
+        return next((grid.reason for grid in grids if isinstance(grid, Gap)), None)

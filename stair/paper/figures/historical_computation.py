@@ -1,0 +1,245 @@
+"""Figure historical_computation: a crossed replay, attention and displacement, neighborhoods, and answer transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from stair.paper import paper_labels
+from stair.paper.figures.diagram import CURRENT, FROZEN, PLAIN, Diagram
+from stair.paper.figures.figure import Figure
+from stair.paper.figures.replay_panels import (
+    WORDS,
+    draw_layers,
+    foot_of,
+    group_legend,
+    layer_axis,
+    not_computable,
+    panel_title,
+    place,
+    say_missing,
+)
+from stair.paper.figures.style import (
+    BODY,
+    COLOURS,
+    INK,
+    MATCHED,
+    MUTED,
+    SERIES,
+    SHUFFLED,
+    SMALL,
+    TEXT_WIDTH,
+    THIN,
+    TINY,
+    mark_layer,
+    styled,
+)
+from stair.paper.labels import Labels
+from stair.paper.layout import rounded
+from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers, ReplayValue
+from stair.paper.tables.table import gap_reasons
+from stair.statistics.grid import Gap
+from stair.statistics.values import Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from stair.stages.replay.analysis.statistic import Statistic
+
+_LINES = SERIES[2]
+_UP, _DOWN = COLOURS["stair"], COLOURS["native"]
+_TOP, _PANEL = 116.0, 92.0
+"""Points of the heights of A and D, and of the axes of B and C."""
+
+
+def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) -> Figure:
+    """All four panels.
+
+    Args:
+        numbers: attention and geometry of a replay.
+        transitions: as `stair.statistics.transitions.transition_shares` gives them.
+        labels: the run's labels.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    k, reported = numbers.analysis.neighborhoods[0], numbers.analysis.reported_layer
+    sizes = {(of, group): numbers.at("size", of, group) for of in _SIZES for group in GROUPS}
+    energies = {(part, group): numbers.at("energy", part, group, layer=reported) for part in _PARTS for group in GROUPS}
+    masses = [numbers.curve("attention mass", "assistant", group) for group in GROUPS]
+    norms = [numbers.curve("displacement norm", "", group) for group in GROUPS]
+    matched, shuffled = (
+        [numbers.curve(quantity, "interaction", group, k) for group in GROUPS]
+        for quantity in ("overlap", "shuffled overlap")
+    )
+    curves = [*masses, *norms, *matched, *shuffled]
+    shown = [*sizes.values(), *energies.values(), *(each for curve in curves for each in curve)]
+    fractions = [_percent(energies["interaction", group], 2) for group in GROUPS]
+    # `transitions` may name another model than `replay`.
+    others = dict.fromkeys((each.model, each.benchmark) for each in transitions)
+    others.pop((numbers.model, numbers.benchmark), None)
+    notes = [
+        f"Layer {reported} (dotted line): interaction energy fractions {fractions[0]} and {fractions[1]} for groups 1 and 2.",
+        *(f"D: {labels.model(model)}, {labels.benchmark(benchmark)}." for model, benchmark in others),
+        *(f"Not computed: {reason}." for reason in gap_reasons(transitions)),
+    ]
+    foot = foot_of(numbers, shown, labels, notes, draws_intervals=True)
+    legend = foot.height * 72 + 3
+    lower = legend + 38
+    upper = lower + _PANEL + 30
+    with styled() as pyplot:
+        drawing = pyplot.figure(figsize=(TEXT_WIDTH, (upper + _TOP) / 72))
+        plane = Diagram(drawing, upper, _TOP)
+        _crossing(plane, numbers, labels, sizes, energies)
+        answers = place(drawing, 306, upper + 14, 84, _TOP - 30)
+        _answers(answers, transitions)
+        panel_title(answers, "Transitions (% of pairs)", "D")
+        gap, left, width = 28.0, 28.0, 103.0
+        axes = [place(drawing, left + number * (width + gap), lower, width, _PANEL) for number in range(3)]
+        for axis, drawn, colour in zip(axes, (masses, norms, shuffled), (_LINES, _LINES, SHUFFLED), strict=True):
+            for number, curve in enumerate(drawn):
+                draw_layers(axis, curve, number, colour)
+            layer_axis(axis, numbers.last_layer + 1)
+            mark_layer(axis, reported)
+        for number, curve in enumerate(matched):
+            draw_layers(axes[2], curve, number, MATCHED)
+        say_missing(axes[2], [*matched, *shuffled])
+        panel_title(axes[0], "Earlier-assistant mass (%)", "B")
+        panel_title(axes[1], "State displacement norm")
+        panel_title(axes[2], f"Overlap of {k} nearest (%)", "C")
+        axes[0].set_ylim(0, None)
+        axes[1].set_yscale("log")
+        axes[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes[1].yaxis.set_major_formatter(FuncFormatter(lambda norm, _: f"{norm:g}"))
+        axes[1].yaxis.set_minor_locator(NullLocator())
+        axes[2].set(ylim=(0, 100), yticks=range(0, 101, 25))
+        _legend(drawing, legend)
+        foot.draw(drawing)
+        pyplot.close(drawing)
+    values = [*(numbers.value(each) for each in shown), *(_placed(each) for each in transitions)]
+    return Figure("historical_computation", paper_labels.HISTORICAL_COMPUTATION, tuple(values), drawing, COLUMNS)
+
+
+# ---------------------------------------------------------------- A
+
+_SIZES = ("current problems", "histories", "source blocks")
+_PARTS = ("mean", "problems", "histories", "interaction")
+_CELL = 6.0
+
+
+def _crossing(
+    plane: Diagram,
+    numbers: ReplayNumbers,
+    labels: Labels,
+    sizes: Mapping[tuple[str, str], Statistic],
+    energies: Mapping[tuple[str, str], Statistic],
+) -> None:
+    """Two groups that cross problems and histories; their displacement, and its energy at the reported layer."""
+    top = plane.height
+    plane.text(2, top - 7, "A", bold=True, size=BODY, align="left")
+    title = f"Crossed-history replay, frozen {labels.model(numbers.model)}"
+    plane.text(14, top - 7, title, size=BODY, align="left", room=260)
+    turns = WORDS[numbers.depth]
+    for number, group in enumerate(GROUPS, start=1):
+        x, y = 14.0, top - 22 - number * 38 + 8
+        dashed = number == 2
+        columns, rows = 8, 4
+        for row in range(rows):
+            for column in range(columns):
+                plane.box(x + column * _CELL, y + row * _CELL, _CELL, _CELL, fill=PLAIN, line=0.3)
+        plane.box(x - _CELL - 2, y, _CELL, rows * _CELL, fill=CURRENT, dashed=dashed)
+        plane.box(x, y + rows * _CELL + 2, columns * _CELL, _CELL, fill=FROZEN, dashed=dashed)
+        problems, histories = (sizes[of, group].value for of in _SIZES[:2])
+        for line, (text, bold) in enumerate(
+            (
+                (f"Group {number}", True),
+                (f"{problems:,.0f} current problems", False),
+                (f"× {histories:,.0f} {turns}-turn histories", False),
+            )
+        ):
+            plane.text(x + columns * _CELL + 5, y + 27 - line * 10, text, size=SMALL, bold=bold, align="left", room=92)
+    plane.text(
+        4, 5, "no current problem and no source problem is in both groups", size=TINY, colour=MUTED, align="left"
+    )
+    _energy(plane, 166, numbers, energies)
+
+
+def _energy(plane: Diagram, x: float, numbers: ReplayNumbers, energies: Mapping[tuple[str, str], Statistic]) -> None:
+    top, width = plane.height, 108.0
+    plane.text(x, top - 24, "$d(x,H)=\\mu+a(x)+b(H)+e(x,H)$", size=SMALL, align="left", room=width)
+    plane.text(x, top - 35, "additive effects + interaction", size=TINY, colour=MUTED, align="left")
+    plane.text(x, top - 46, f"share of energy, layer {numbers.analysis.reported_layer}:", size=TINY, align="left")
+    for number, group in enumerate(GROUPS, start=1):
+        y = top - 46 - number * 27 + 4
+        parts = [energies[part, group].value for part in _PARTS]
+        if any(part is None for part in parts):
+            plane.text(x, y + 5, f"group {number}: not computable", size=TINY, colour=MUTED, align="left")
+            continue
+        known = [part for part in parts if part is not None]
+        additive = sum(known[:-1])
+        plane.box(x, y, width * additive / 100, 8, fill=FROZEN, dashed=number == 2)
+        plane.box(x + width * additive / 100, y, width * known[-1] / 100, 8, fill=MATCHED, edge=MATCHED)
+        plane.text(
+            x,
+            y + 13,
+            f"group {number}: additive {rounded(additive)}%, interaction {rounded(known[-1])}%",
+            size=TINY,
+            align="left",
+            room=width,
+        )
+
+
+def _percent(statistic: Statistic, digits: int) -> str:
+    return "–" if statistic.value is None else f"{rounded(statistic.value, digits)}%"
+
+
+# ---------------------------------------------------------------- D
+
+
+_DIRECTIONS = {"wrong to correct": _UP, "correct to wrong": _DOWN}
+
+
+def _answers(axes: Axes, transitions: Sequence[Value]) -> None:
+    """Bars of both directions, and diamonds at their sum."""
+    turns = list(dict.fromkeys(each.turn for each in transitions))
+    by_place = {(each.turn, each.metric): each.value for each in transitions}
+    axes.axhline(0, color=INK, linewidth=THIN)
+    known = [turn for turn in turns if not isinstance(by_place[turn, "net change"], Gap)]
+    for name, colour in _DIRECTIONS.items():
+        heights = [by_place[turn, f"{name} contribution"] for turn in known]
+        axes.bar(
+            *(known, heights, 0.62),  # type: ignore[arg-type]
+            color=colour,
+            edgecolor=INK,
+            linewidth=THIN,
+        )
+    nets = [by_place[turn, "net change"] for turn in known]
+    axes.plot(known, nets, linestyle="none", marker="D", markersize=3.6, color=INK, markerfacecolor="white")  # type: ignore[arg-type]
+    if not known:
+        not_computable(axes)
+        return
+    if not any(by_place[turn, f"{name} contribution"] for turn in known for name in _DIRECTIONS):
+        axes.set_ylim(-1, 1)
+    axes.margins(y=0.08)
+
+
+def _placed(value: Value) -> ReplayValue:
+    """A number without layer, depth or size."""
+    names = ("model", "benchmark", "condition", "turn", "group", "metric", "value", "unit", "artifact")
+    return ReplayValue(*(getattr(value, name) for name in names))
+
+
+def _legend(drawing: object, y: float) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    group_legend(
+        drawing,  # type: ignore[arg-type]
+        y,
+        more=[
+            Patch(color=MATCHED, label="matched"),
+            Patch(color=SHUFFLED, label="shuffle"),
+            Patch(facecolor=_UP, edgecolor=INK, label="W to C"),
+            Patch(facecolor=_DOWN, edgecolor=INK, label="C to W"),
+            Line2D([], [], linestyle="none", marker="D", color=INK, markerfacecolor="white", label="net"),
+        ],
+    )

@@ -1,0 +1,57 @@
+"""Figure neighborhood: cross-history overlap at the reported layer by neighborhood size, in two coordinates (appendix A.3)."""
+
+from __future__ import annotations
+
+from stair.paper import paper_labels
+from stair.paper.figures.figure import Figure
+from stair.paper.figures.replay_panels import foot_of, group_legend, panel_title, place, say_missing
+from stair.paper.figures.style import GROUPS as STYLES
+from stair.paper.figures.style import MATCHED, SHUFFLED, TEXT_WIDTH, THIN, styled
+from stair.paper.labels import Labels
+from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers
+from stair.stages.replay.analysis.statistic import Quantity
+
+_TITLES = {"interaction": "Original coordinates", "whitened interaction": "Shared whitening"}
+_QUANTITIES: dict[Quantity, str] = {"overlap": MATCHED, "shuffled overlap": SHUFFLED}
+_HEIGHT = 104.0
+
+
+def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
+    """A panel for each coordinate system; the CSV has the raw and additive views too."""
+    from matplotlib.patches import Patch
+
+    layer, sizes = numbers.analysis.reported_layer, sorted(numbers.analysis.neighborhoods)
+    curves = {
+        (view, quantity, group): [numbers.at(quantity, view, group, layer=layer, k=k) for k in sizes]
+        for view in ("raw", "additive", *_TITLES)
+        for quantity in _QUANTITIES
+        for group in GROUPS
+    }
+    shown = [each for curve in curves.values() for each in curve]
+    foot = foot_of(numbers, shown, labels)
+    bottom = foot.height * 72 + 16
+    with styled() as pyplot:
+        drawing = pyplot.figure(figsize=(TEXT_WIDTH, (bottom + 24 + _HEIGHT + 18) / 72))
+        gap, left = 14.0, 32.0
+        width = (TEXT_WIDTH * 72 - left - 6 - gap) / 2
+        for column, (view, title) in enumerate(_TITLES.items()):
+            axes = place(drawing, left + column * (width + gap), bottom + 24, width, _HEIGHT)
+            for quantity, colour in _QUANTITIES.items():
+                for number, group in enumerate(GROUPS):
+                    curve = zip(sizes, curves[view, quantity, group], strict=True)
+                    points = [(size, each.value) for size, each in curve if each.value is not None]
+                    style = dict(STYLES[number]) | {"markeredgewidth": THIN, "markersize": 3.6}
+                    axes.plot([size for size, _ in points], [value for _, value in points], color=colour, **style)
+            say_missing(axes, (curves[view, quantity, group] for quantity in _QUANTITIES for group in GROUPS))
+            panel_title(axes, f"{title}, layer {layer}")
+            axes.set(xlabel="Neighborhood size k", ylim=(0, 100), yticks=range(0, 101, 25), xticks=sizes)
+            axes.set_xlim(sizes[0] - 0.1 * sizes[-1], sizes[-1] * 1.1)
+            axes.tick_params(axis="y", labelleft=column == 0)
+            if column == 0:
+                axes.set_ylabel("Overlap (%)")
+        names = ((MATCHED, "matched problems"), (SHUFFLED, "Question-identity shuffle"))
+        group_legend(drawing, foot.height * 72 + 3, more=[Patch(color=colour, label=name) for colour, name in names])
+        foot.draw(drawing)
+        pyplot.close(drawing)
+    values = tuple(numbers.value(each) for each in shown)
+    return Figure("neighborhood", paper_labels.NEIGHBORHOOD, values, drawing, COLUMNS)

@@ -1,0 +1,89 @@
+"""Figure read_prediction: what historical reads add to a prediction of the next block's MLP response (appendix A.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stair.paper import paper_labels
+from stair.paper.figures.figure import Figure
+from stair.paper.figures.replay_panels import foot_of, panel_title, place, say_missing
+from stair.paper.figures.style import MUTED, SERIES, SMALL, TEXT_WIDTH, THIN, styled
+from stair.paper.labels import Labels
+from stair.paper.replay_numbers import COLUMNS, DIRECTIONS, ReplayNumbers
+from stair.stages.replay.analysis.statistic import Statistic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_READS = {
+    "assistant": "assistant",
+    "user": "user",
+    "template": "template,\nsystem",
+    "assistant, shuffled across histories": "assistant,\nshuffled\nacross\nhistories",
+    "assistant, shuffled across problems": "assistant,\nshuffled\nacross\nproblems",
+}
+_STYLES: tuple[dict[str, Any], ...] = (
+    {"color": SERIES[0], "marker": "o", "markersize": 4.0},
+    {"color": SERIES[1], "marker": "s", "markersize": 4.0, "markerfacecolor": "none"},
+)
+"""The two directions of exchange."""
+_HEIGHT = 100.0
+
+
+def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
+    """A: the assistant read at the measured layers. B: all features at the first of them."""
+    layers = numbers.layers
+    by_layer = [
+        [numbers.at("incremental R2", "assistant", each, layer=layer) for layer in layers] for each in DIRECTIONS
+    ]
+    by_read = [[numbers.at("incremental R2", of, each, layer=layers[0]) for of in _READS] for each in DIRECTIONS]
+    base = [each for direction in DIRECTIONS for each in numbers.curve("base R2", "", direction)]
+    shown = list(dict.fromkeys([*(each for curve in (*by_layer, *by_read) for each in curve), *base]))
+    foot = foot_of(numbers, shown, labels)
+    bottom = foot.height * 72 + 16
+    with styled() as pyplot:
+        drawing = pyplot.figure(figsize=(TEXT_WIDTH, (bottom + 42 + _HEIGHT + 18) / 72))
+        left = place(drawing, 40, bottom + 42, 138, _HEIGHT)
+        right = place(drawing, 222, bottom + 42, 170, _HEIGHT)
+        _draw(left, by_layer, [str(layer) for layer in layers], joined=True)
+        left.set_xlabel("Measured layer")
+        left.set_ylabel("Incremental test $R^2$")
+        panel_title(left, "Earlier-assistant read", "A")
+        _draw(right, by_read, list(_READS.values()), joined=False)
+        panel_title(right, f"Equal-width features at layer {layers[0]}", "B")
+        for axes in (left, right):
+            axes.ticklabel_format(axis="y", style="plain", useOffset=False)
+        handles, names = left.get_legend_handles_labels()
+        drawing.legend(
+            *(handles, names),
+            loc="lower center",
+            bbox_to_anchor=(0.5, (foot.height * 72 + 3) / 72 / drawing.get_size_inches()[1]),
+            ncols=2,
+            borderpad=0,
+            borderaxespad=0,
+        )
+        foot.draw(drawing)
+        pyplot.close(drawing)
+    values = tuple(numbers.value(each) for each in shown)
+    return Figure("read_prediction", paper_labels.READ_PREDICTION, values, drawing, COLUMNS)
+
+
+def _draw(axes: Axes, curves: Sequence[Sequence[Statistic]], ticks: list[str], *, joined: bool) -> None:
+    """Points of both directions at named places, above and below a line at zero."""
+    axes.axhline(0, color=MUTED, linewidth=THIN, zorder=0)
+    for number, (style, curve) in enumerate(zip(_STYLES, curves, strict=True)):
+        known = [(place, each.value) for place, each in enumerate(curve) if each.value is not None]
+        # Points of the two directions stand side by side where no line tells them apart.
+        aside = 0.0 if joined else (-0.12, 0.12)[number]
+        axes.plot(
+            [place + aside for place, _ in known],
+            [value for _, value in known],
+            linestyle=("-", (0, (4, 1.5)))[number] if joined else "none",
+            label=DIRECTIONS[number],
+            **style,
+        )
+    say_missing(axes, curves)
+    axes.set_xticks(range(len(ticks)), ticks, fontsize=SMALL)
+    axes.set_xlim(-0.5, len(ticks) - 0.5)
+    axes.margins(y=0.12)

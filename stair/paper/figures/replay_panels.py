@@ -1,0 +1,156 @@
+"""What the figures of the replay share: curves by layer, intervals, and the reasons for missing numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stair.paper.figures.style import BODY, GROUPS, INK, MUTED, SMALL, THIN, Foot
+from stair.paper.labels import Labels
+from stair.paper.replay_numbers import ReplayNumbers
+from stair.stages.replay.analysis.statistic import Statistic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+WORDS = {1: "one", 2: "two", 3: "three"}
+"""Completed turns in words."""
+
+
+_MARKERS = 12
+"""The most markers of a curve."""
+
+
+def place(drawing: Drawing, x: float, y: float, width: float, height: float) -> Axes:
+    """Axes at a place in points from the figure's lower left corner."""
+    whole_width, whole_height = drawing.get_size_inches() * 72
+    axes: Axes = drawing.add_axes((x / whole_width, y / whole_height, width / whole_width, height / whole_height))
+    return axes
+
+
+def panel_title(axes: Axes, title: str, letter: str = "") -> None:
+    """A panel's letter, in bold, and its title."""
+    axes.annotate(
+        rf"$\bf{{{letter}}}$  {title}" if letter else title,
+        (0, 1),
+        xytext=(0, 4),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=BODY,
+        ha="left",
+        va="bottom",
+    )
+
+
+def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str) -> None:
+    """A group's curve over layers, with the intervals of the numbers that have one.
+
+    Args:
+        axes: where to draw.
+        curve: one statistic by layer; layers without a value are left out.
+        number: 0 for group 1, 1 for group 2.
+        colour: of the curve.
+    """
+    points = [(each.layer, each.value) for each in curve if each.layer is not None and each.value is not None]
+    # At most `_MARKERS` layers have a marker, and the two groups mark different layers.
+    step = -(-len(curve) // _MARKERS)
+    marked = {"markevery": (number * step // 2, step)}
+    style = dict(GROUPS[number]) | {"markersize": 2.0 if number == 0 else 2.4, "markeredgewidth": THIN} | marked
+    axes.plot([layer for layer, _ in points], [value for _, value in points], color=colour, **style)
+    for each in curve:
+        if (
+            each.ends is not None
+            and each.ends.low is not None
+            and each.ends.high is not None
+            and each.layer is not None
+        ):
+            # Both groups have an interval at the same layer: each stands a little to its side.
+            at = each.layer + (-0.015, 0.015)[number] * len(curve)
+            axes.plot([at, at], [each.ends.low, each.ends.high], color=colour, linewidth=2.4, alpha=0.45, zorder=1)
+
+
+def layer_axis(axes: Axes, layers: int) -> None:
+    """A horizontal axis of zero-based layers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel("Layer", labelpad=1)
+    axes.set_xlim(-0.6, layers - 0.4)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 4, 5, 10]))
+
+
+def say_missing(axes: Axes, curves: Iterable[Sequence[Statistic]]) -> None:
+    """Says in a panel's middle that none of its numbers can be computed; the foot has the reason."""
+    if not any(each.value is not None for curve in curves for each in curve):
+        not_computable(axes)
+
+
+def not_computable(axes: Axes) -> None:
+    """Says so in a panel's middle, over anything drawn there."""
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+    axes.text(
+        *(0.5, 0.5, "not computable"), transform=axes.transAxes, ha="center", fontsize=SMALL, color=MUTED, bbox=behind
+    )
+
+
+def group_legend(drawing: Drawing, y: float, colour: str = INK, more: Sequence[Any] = ()) -> None:
+    """The two groups' lines, and further entries, in one row at `y` points from the foot."""
+    from matplotlib.lines import Line2D
+
+    height = drawing.get_size_inches()[1] * 72
+    entries = [Line2D([], [], color=colour, label=f"group {number}", **style) for number, style in enumerate(GROUPS, 1)]
+    drawing.legend(
+        handles=[*entries, *more],
+        loc="lower center",
+        bbox_to_anchor=(0.5, y / height),
+        ncols=len(entries) + len(more),
+        handlelength=2.6,
+        borderpad=0,
+        borderaxespad=0,
+    )
+
+
+def foot_of(
+    numbers: ReplayNumbers,
+    shown: Iterable[Statistic],
+    labels: Labels,
+    more: Sequence[str] = (),
+    *,
+    draws_intervals: bool = False,
+) -> Foot:
+    """The notes below a figure: what it is of, why numbers or intervals are missing, and the run's own note.
+
+    Args:
+        numbers: the replay's statistics.
+        shown: those that the figure has.
+        labels: the run's labels.
+        more: further notes.
+        draws_intervals: whether the figure draws the intervals that there are.
+    """
+    shown = list(shown)
+    gaps = list(dict.fromkeys(each.gap for each in shown if each.gap is not None))
+    without = {
+        each.ends.method.removeprefix("none: ")
+        for each in shown
+        if each.ends is not None and each.ends.method is not None and each.ends.low is None
+    }
+    words = WORDS[numbers.depth]
+    notes = [
+        f"{labels.model(numbers.model)}, {labels.benchmark(numbers.benchmark)}, problem coverage, {words}-turn histories; "
+        "layers count from zero.",
+        *more,
+        *(
+            ["Wide vertical bars: 95% intervals over whole source blocks."]
+            if draws_intervals and _any_interval(shown)
+            else []
+        ),
+        *(f"Not computed: {reason}." for reason in gaps),
+        *(f"No intervals: {reason}." for reason in sorted(without)),
+    ]
+    if labels.note:
+        notes.append(labels.note)
+    return Foot(notes)
+
+
+def _any_interval(shown: Iterable[Statistic]) -> bool:
+    return any(each.ends is not None and each.ends.low is not None for each in shown)

@@ -1,0 +1,71 @@
+"""The report stage: report.html, one file without scripts or links to the network."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.paper.captions import figure_caption
+from stair.paper.html_table import html_text
+from stair.paper.labels import Labels
+from stair.paper.paper_order import Shown, shown
+from stair.paper.report.outcome import claims_of, comparison_of, gaps_of, structure_note
+from stair.paper.report.scope import scope_of
+from stair.records.files import write_text
+
+_FOLDER = Path(__file__).parent
+TEMPLATE, STYLE = "page.html.jinja", "style.css"
+
+
+def write_report(config: Config, paths: RunPaths) -> None:
+    """Writes report.html. The same files give the same bytes."""
+    write_text(paths.report, page(config, paths))
+
+
+def page(config: Config, paths: RunPaths) -> str:
+    """The page's HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=select_autoescape(["jinja"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    parts = [_part(each, config, paths) for each in shown(config)]
+    names = {each["name"] for each in parts}
+    return environment.get_template(TEMPLATE).render(
+        config=config,
+        style=Markup((_FOLDER / STYLE).read_text(encoding="utf-8")),
+        structure=structure_note(config),
+        claims=claims_of(config, paths),
+        comparison=comparison_of(paths, names),
+        gaps=gaps_of(paths),
+        scope=scope_of(config, paths),
+        paper_parts=[each for each in parts if each["in_paper"]],
+        other_parts=[each for each in parts if not each["in_paper"]],
+    )
+
+
+def _part(each: Shown, config: Config, paths: RunPaths) -> dict[str, Any]:
+    """A table or figure as the template shows it; links are relative to the page."""
+    suffixes = (".csv", ".md", ".tex") if each.kind == "table" else (".csv", ".png", ".pdf")
+    path = paths.table if each.kind == "table" else paths.figure
+    common = {
+        "kind": each.kind,
+        "name": each.name,
+        "anchor": each.anchor,
+        "in_paper": each.in_paper,
+        "links": [(suffix[1:], path(each.name, suffix).relative_to(paths.folder).as_posix()) for suffix in suffixes],
+    }
+    if each.kind == "table":
+        return common | {"html": Markup(paths.table(each.name, ".html").read_text(encoding="utf-8"))}
+    picture = base64.b64encode(paths.figure(each.name, ".png").read_bytes()).decode()
+    caption = figure_caption(each.name, Labels.of(config))
+    return common | {"picture": Markup(picture), "caption": Markup(html_text(caption)), "alt": caption}

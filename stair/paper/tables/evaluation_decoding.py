@@ -1,0 +1,64 @@
+"""Table evaluation_decoding: how each model's answers are sampled, from the configuration of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.paper import paper_labels
+from stair.paper.labels import Labels
+from stair.paper.layout import Cell, Layout, Row, plain_header
+from stair.paper.tables.table import Table
+from stair.statistics.values import Value
+
+_LIMIT = "output limit"
+_COLUMNS = {
+    "temperature": "Temp.",
+    "top_p": "Top-𝑝",
+    "top_k": "Top-𝑘",
+    "presence_penalty": "Presence penalty",
+    _LIMIT: "Output limit",
+}
+
+
+def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
+    """One row for each model; settings that its benchmarks change are listed in the benchmarks' order."""
+    values: list[Value] = []
+    rows = []
+    for model in config.models:
+        sampling = {
+            benchmark: config.models[model].sampling_for(benchmark).model_dump()
+            for benchmark in config.benchmarks_of(model)
+        }
+        cells = [Cell(labels.printed_model(model))]
+        for metric in _COLUMNS:
+            key = "max_new_tokens" if metric == _LIMIT else metric
+            numbers = {benchmark: settings[key] for benchmark, settings in sampling.items()}
+            values += _values(model, metric, numbers)
+            cells.append(Cell(" / ".join(dict.fromkeys(_text(metric, number) for number in numbers.values()))))
+        rows.append(Row(tuple(cells)))
+    layout = Layout(
+        paper_labels.DECODING,
+        "Recorded decoding settings. Output limits count newly generated tokens per problem.",
+        plain_header("Model", *_COLUMNS.values()),
+        tuple(rows),
+        labels.notes,
+        columns="lrrrrl",
+        trimmed=False,
+    )
+    return Table("evaluation_decoding", paper_labels.DECODING, tuple(values), layout)
+
+
+def _values(model: str, metric: str, numbers: Mapping[str, float | int]) -> list[Value]:
+    """One value for the model, or one for each benchmark: of output limits, and where benchmarks differ."""
+    if metric != _LIMIT and len(set(numbers.values())) == 1:
+        return [Value(model, "", "", "", "", metric, next(iter(numbers.values())), "")]
+    unit = "tokens" if metric == _LIMIT else ""
+    return [Value(model, benchmark, "", "", "", metric, number, unit) for benchmark, number in numbers.items()]
+
+
+def _text(metric: str, number: float | int) -> str:
+    if isinstance(number, int):
+        return f"{number:,}"
+    return f"{number:g}" if metric == "presence_penalty" else str(number)

@@ -1,0 +1,87 @@
+"""Table replay_design: how large the replay's two coverages are, in both groups; and the numbers of the text on its histories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.paper import paper_labels
+from stair.paper.labels import Labels
+from stair.paper.layout import Cell, Layout, Row, plain_header
+from stair.paper.tables.table import Table, comparison_title, in_words, stacked
+from stair.records.rows import ReplayHistory
+from stair.records.schemas import REPLAY_HISTORIES
+from stair.records.tables import rows_as
+from stair.stages.replay.design.crossed import Design
+from stair.stages.replay.design.facts import Fact, length_facts, table_facts, text_facts
+from stair.stages.replay.plan import read_design
+from stair.statistics.values import Value
+
+_COVERAGES = {"history_coverage": "History coverage", "problem_coverage": "Problem coverage"}
+_COLUMNS = ("current problems", "histories", "sessions", "source problems")
+
+
+def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
+    """The designs of all replayed models; without a heading where there is one model."""
+    replay = config.replay
+    assert replay is not None, "the graph asks for no replay table then"
+    values: list[Value] = []
+    blocks: list[tuple[str, list[Row]]] = []
+    for model in replay.models:
+        model_values = _values(config, model, table_facts(_design(config, paths, model)))
+        numbers = {(value.condition, value.group, value.metric): value.value for value in model_values}
+        rows = []
+        for coverage in _COVERAGES.values():
+            for number in (1, 2):
+                counts = [numbers[coverage, f"group {number}", metric] for metric in _COLUMNS]
+                rows.append(Row((Cell(coverage), Cell(str(number)), *(Cell(f"{count:,}") for count in counts))))
+        blocks.append((comparison_title(labels, model, replay.benchmark), rows))
+        values += model_values
+    header = plain_header("Design", "Group", *(column.capitalize() for column in _COLUMNS))
+    caption = (
+        "Balanced replay designs. Histories are sampled paths; sessions count distinct problem orders. Source problems count "
+        f"distinct problems in the first {in_words(replay.depth)} turns."
+    )
+    layout = Layout(
+        paper_labels.REPLAY_DESIGN,
+        caption,
+        header,
+        stacked(blocks, "midrule", headed=len(blocks) > 1),
+        labels.notes,
+        columns="llrrrr",
+        trimmed=False,
+    )
+    return Table("replay_design", paper_labels.REPLAY_DESIGN, tuple(values), layout)
+
+
+def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
+    """The numbers of appendix A.1's text: replays, references, source blocks, and lengths of histories in tokens."""
+    assert config.replay is not None
+    for model in config.replay.models:
+        histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
+        facts = [*length_facts(histories), *text_facts(_design(config, paths, model))]
+        yield from _values(config, model, facts, paper_labels.REPLAY_TEXT)
+
+
+def _design(config: Config, paths: RunPaths, model: str) -> Design:
+    assert config.replay is not None
+    return read_design(paths.replay_histories(model), paths.replay_problems(model), config.replay.batch_problems)
+
+
+def _values(config: Config, model: str, facts: list[Fact], artifact: str = "") -> list[Value]:
+    assert config.replay is not None
+    return [
+        Value(
+            model,
+            config.replay.benchmark,
+            "" if fact.coverage is None else _COVERAGES[fact.coverage],
+            "",
+            "" if fact.group is None else f"group {fact.group}",
+            fact.metric,
+            fact.value,
+            fact.unit,
+            artifact,
+        )
+        for fact in facts
+    ]

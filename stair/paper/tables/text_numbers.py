@@ -1,0 +1,69 @@
+"""Numbers that the paper's text gives of training (appendices B.4 and C.1) and of STAIR's gains (section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.paper import paper_labels
+from stair.paper.labels import Labels
+from stair.paper.table_inputs import GAINS_FROM, diagram_models, stair_controller, tables_of
+from stair.paper.tidy import read_tidy
+from stair.records.files import read_mapping
+from stair.records.manifest import manifest_path, recorded_fact
+from stair.statistics.grid import Gap
+from stair.statistics.metrics import MEAN
+from stair.statistics.values import Value
+
+
+def training_numbers(config: Config, paths: RunPaths) -> Iterator[Value]:
+    """Problems of each training pool, STAIR's updates, and how many times its parameters LoRA has."""
+    for model in config.models:
+        cleaning = paths.cleaning(model)
+        counts = read_mapping(cleaning)["counts"] if cleaning.is_file() else {}
+        for metric in ("training problems", "validation problems"):
+            count = counts.get(metric.replace(" ", "_"), Gap(f"{model}: the run has no training problems"))
+            yield Value(model, "", "", "", "", metric, count, "", paper_labels.POOL_TEXT)
+    controller = stair_controller(config)
+    adapters = [key for key, item in config.controllers.items() if item.kind == "lora"]
+    for model in diagram_models(config):
+        assert controller is not None, "no model has a diagram then"
+        updates = _fact(paths, model, controller, "updates")
+        yield Value(model, "", "", "", "", "optimizer updates", updates, "", paper_labels.TRAINING_TEXT)
+        for adapter in adapters:
+            if model in config.trained(adapter):
+                stair, lora = (_fact(paths, model, key, "parameters") for key in (controller, adapter))
+                metric = "LoRA parameters over STAIR parameters"
+                yield Value(model, "", "", "", "", metric, lora / stair, "", paper_labels.TRAINING_TEXT)
+
+
+def gains(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
+    """STAIR's Avg@k over T2 to T4 minus Native's, of every model and benchmark, from the unrounded CSV of both."""
+    if GAINS_FROM not in tables_of(config):
+        return
+    metric = f"Avg@{config.evaluation.samples}"
+    means = {
+        (row["model"], row["benchmark"], row["condition"]): row["value"]
+        for row in read_tidy(paths.table(GAINS_FROM))
+        if (row["turn"], row["metric"]) == (MEAN, metric)
+    }
+    for model in config.models:
+        for benchmark in config.benchmarks_of(model):
+            place = (labels.model(model), labels.benchmark(benchmark))
+            sides = [means.get((*place, labels.condition(key))) for key in ("stair", "native")]
+            if None in sides:
+                continue
+            gain = (
+                float(sides[0]) - float(sides[1])
+                if sides[0] and sides[1]
+                else Gap(f"{', '.join(place)}: a mean is missing")
+            )
+            yield Value(
+                model, benchmark, "stair", MEAN, "", f"{metric} gain over Native", gain, "pp", paper_labels.GAINS_TEXT
+            )
+
+
+def _fact(paths: RunPaths, model: str, controller: str, key: str) -> int:
+    """A number of a trained controller's manifest."""
+    return int(recorded_fact(manifest_path(paths.controller(model, controller)), key))

@@ -1,0 +1,57 @@
+"""What an archive of a run is.
+
+It is laid out as the run's folder, with the outputs that tables and figures are made from. Its `archive.json` names the run and
+contains the manifests of all other outputs. Snakemake's records cover both, so an unpacked archive is up to date.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.setting_places import Settings
+from stair.pipeline.rule_settings import settings_of
+from stair.pipeline.stage_rules import STAGES
+from stair.records.files import read_mapping
+from stair.records.manifest import Manifest
+
+COMPARED = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
+MADE_AGAIN = (*COMPARED, "provenance", "report")
+"""The rules that `stair from-archive` runs. It compares the outputs of the first ones with the archive's."""
+
+ARCHIVED = (
+    "evaluation_sessions", "training_pool", "data_report", *STAGES["training"], *STAGES["scores"],
+    "replay_design", "replay_statistics", "measure_runtime", "check", *MADE_AGAIN,
+)  # fmt: skip
+"""The rules whose outputs an archive contains. Preflight is not one: a run that generates must check its own models."""
+
+NAME = "archive.json"
+RECORDS = Path(".snakemake", "metadata")
+"""Snakemake's records of a run's outputs."""
+
+
+def left_out_manifests(folder: Path) -> dict[str, dict[str, Any]]:
+    """The manifests of outputs that an unpacked archive leaves out and that were not made since, by name.
+
+    Raises:
+        ValueError: the list of them cannot be read.
+    """
+    listed = read_mapping(folder / NAME).get("left_out") if (folder / NAME).is_file() else {}
+    if not isinstance(listed, dict) or not all(isinstance(content, dict) for content in listed.values()):
+        raise ValueError(f"{folder / NAME} has no manifests of left-out outputs; unpack the archive again")
+    return {name: content for name, content in listed.items() if not (folder / name).is_file()}
+
+
+def left_out_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """The absent files of outputs that an unpacked archive leaves out, each with the content of its manifest."""
+    manifests = left_out_manifests(folder).values()
+    return {name: content for content in manifests for name in content["files"] if not (folder / name).is_file()}
+
+
+def settings_now(config: Config, manifest: Manifest) -> Settings | None:
+    """The present settings of a manifest's job; None if the configuration has no such job."""
+    try:
+        return settings_of(config, manifest.rule, manifest.wildcards)
+    except (LookupError, AttributeError, AssertionError, TypeError):
+        return None

@@ -1,0 +1,111 @@
+"""The run of a Snakefile. No other module touches Snakemake's own objects."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+
+from stair.config.paths import START, RunPaths
+from stair.config.resolve import ConfigError, dump, resolve
+from stair.config.site import Site, read_site
+from stair.pipeline.driver_lease import hint_at_stale_lock, hold_run
+from stair.pipeline.input_checks import UNWRITABLE, check_inputs
+from stair.pipeline.resources import request
+from stair.pipeline.run import Run
+from stair.pipeline.times import put_in_order
+from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
+from stair.records.leases import HeldError
+from stair.records.start_command import record_start
+
+
+@dataclass(frozen=True, eq=False)
+class DrivenRun(Run):
+    """The run that this process drives."""
+
+    workflow: Any = None
+    """Snakemake's workflow."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """What the command line says."""
+    _requests: dict[tuple[Any, ...], dict[str, int | str | None]] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def site(self) -> Site | None:
+        """The site that runs the jobs; None where this machine does. Snakemake chooses that after it has read the rules."""
+        return None if self.workflow.local_exec else read_site(Path(self.workflow.basedir))
+
+    @cached_property
+    def workdir(self) -> Path:
+        """The folder of the rules: the run's. A dry run of a new run has an empty one, because Snakemake creates it."""
+        if not self.workflow.output_settings.dryrun or self.paths.folder.exists():
+            return self.paths.folder
+        folder = TemporaryDirectory(prefix="stair-")
+        atexit.register(folder.cleanup)
+        return Path(folder.name)
+
+    def request(self, rule: str, wildcards: Any, attempt: int) -> dict[str, int | str | None]:
+        """The resources of a job, by name. Snakemake asks for each of them."""
+        job = (rule, *wildcards, attempt)
+        if job not in self._requests:
+            self._requests[job] = request(self, rule, dict(wildcards.items()), attempt=attempt, site=self.site)
+        return self._requests[job]
+
+    def begin(self) -> None:
+        """Leases the run, and writes the resolved configuration when its content has changed; stages read this file.
+
+        Raises:
+            WorkflowError: another process drives this run, or the run's folder cannot be written.
+        """
+        try:
+            if self.site is None:
+                # With a limit, every finished job starts one more timer that wakes the scheduler each second. After 200 jobs,
+                # it kept a third of a processor busy. Jobs of this machine need no limit.
+                self.workflow.scheduler.job_rate_limiter = None
+            else:
+                from stair.pipeline.slurm_answers import mend_answers  # the executor's package takes a while
+
+                mend_answers()
+            hold_run(self.paths)
+            write_text_if_changed(self.paths.resolved, dump(self.config))
+            record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)
+        except (HeldError, ConfigError) as error:
+            raise WorkflowError(str(error)) from None
+        except OSError as error:
+            remedy = MAKE_ROOM if is_full(error) else UNWRITABLE
+            raise WorkflowError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
+
+
+current: DrivenRun | None = None
+"""The last run that this process opened, for the display."""
+
+
+def open_run(workflow: Any) -> DrivenRun:
+    """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
+
+    Raises:
+        WorkflowError: with one line that names the key, file or column.
+    """
+    global current
+    # Slurm warns every process of a job before its time limit. The commands stop; Snakemake waits for them.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    os.environ.setdefault(START, workflow.workdir_init)  # the jobs work in the run's folder
+    root, overrides = Path(workflow.basedir), dict(workflow.config_settings.overwrite_config)
+    try:
+        config = resolve(root, overrides)
+        paths = RunPaths.of(config)
+        check_inputs(config, paths)
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+    hint_at_stale_lock(paths)
+    if not workflow.remote_exec:  # a cluster's job reads the rules, too
+        put_in_order(paths.folder)
+    current = DrivenRun(config, paths, workflow=workflow, overrides=overrides)
+    return current

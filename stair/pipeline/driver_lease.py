@@ -1,0 +1,74 @@
+"""The lease of the process that drives a run, and Snakemake's locks of killed drivers.
+
+Snakemake's lock files name neither host nor process. A driver therefore also leases its run (`jobs.leases`). On this machine
+the process shows whether the lease is alive; on another machine, the lease's renewal does.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from stair.config.paths import RunPaths
+from stair.records.leases import Holder, Lease, living, remove_dead
+
+DRIVER = "driver"
+"""The name of a driver's lease."""
+
+_held: list[Lease] = []
+
+
+def hold_run(paths: RunPaths) -> None:
+    """Leases a run for this process, until it ends.
+
+    Raises:
+        HeldError: another process drives it.
+    """
+    lease = Lease(paths.work(), DRIVER)
+    lease.__enter__()  # there is no block to hold it in: it ends with the process
+    _held.append(lease)
+
+
+def holds_run() -> bool:
+    """Whether this process drives a run."""
+    return bool(_held)
+
+
+def release_run() -> None:
+    """Releases the leases of this process."""
+    while _held:
+        _held.pop().__exit__(None, None, None)
+
+
+def forget_killed_driver(paths: RunPaths) -> None:
+    """Removes the lease of a killed driver; the lease of a living driver stays."""
+    path = lease_file(paths)
+    if path.exists() and living(path) is None:
+        remove_dead(path)
+
+
+def run_holder(paths: RunPaths) -> Holder | None:
+    """The living process that holds a run's lease, on any machine; None without one."""
+    return living(lease_file(paths))
+
+
+def lease_file(paths: RunPaths) -> Path:
+    """The file of the lease of the process that drives a run."""
+    return paths.work() / f".{DRIVER}.lease"
+
+
+def stale_locks(paths: RunPaths) -> list[Path]:
+    """Snakemake's locks of a run that no process drives."""
+    folder = paths.folder / ".snakemake" / "locks"
+    locks = sorted(folder.iterdir()) if folder.is_dir() else []
+    return locks if locks and run_holder(paths) is None else []
+
+
+def hint_at_stale_lock(paths: RunPaths) -> None:
+    """Prints the remedy for the locks of a killed driver, before Snakemake refuses them."""
+    if stale_locks(paths):
+        print(
+            "The previous run was interrupted and its lock remains. Resume with `stair reproduce --target <stage>`, which "
+            "removes the lock, or run `snakemake --unlock` once.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,214 @@
+"""Checks of the files, rows, columns and layers that a configuration names, before any work. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stair.config.datasets import Benchmark
+from stair.config.model import Config
+from stair.config.paths import RunPaths, require_folder
+from stair.config.resolve import ConfigError
+from stair.core import TURNS
+from stair.engines.choice import engine_choice
+from stair.models.architecture import Architecture
+from stair.models.architectures import FILES
+from stair.models.hub.revisions import check_fetched
+from stair.models.model_folder import read_architecture
+from stair.records.files import read_mapping
+from stair.sessions.backbone import sampling_settings
+from stair.stages.data.benchmarks import read_benchmark
+from stair.stages.data.reading import check_columns
+from stair.stages.data.training_pool import wanted_columns as pool_columns
+
+
+def check_inputs(config: Config, paths: RunPaths) -> None:
+    """Checks local files and model folders that exist already.
+
+    Raises:
+        ConfigError: one line that names the key and the file, column or layer.
+    """
+    _check_sizes(config, paths)
+    _check_reuse(config, paths)
+    check_fetched(config, paths)
+    # The jobs of an unpacked archive may need no model.
+    needed = not config.only_measures and not paths.archive.exists()
+    for model in config.models:
+        _check_tiny_architecture(config, model)
+        _check_engine(config, paths, model)
+        _check_named_layers(config, paths, model)
+        _check_template(config, paths, model)
+        if config.models[model].path is not None and needed:
+            require_folder(paths.model_folder(config, model), f"models.{model}.path")
+    for key, benchmark in config.benchmarks.items():
+        if benchmark.path is not None:
+            _check_benchmark_file(paths.dataset_file(config, key), key, benchmark)
+    if config.training_pool.path is not None:
+        try:
+            check_columns(paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool))
+        except ValueError as error:
+            raise ConfigError(f"training_pool.path: {error}") from None
+
+
+UNWRITABLE = "make it writable, or set `results` to another folder"
+
+
+def check_writable(paths: RunPaths) -> None:
+    """Checks that files can be created in a run's folder, or that the folder can be.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    existing = next(folder for folder in (paths.folder, *paths.folder.parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
+        raise ConfigError(f"results: {existing} cannot be written; {UNWRITABLE}")
+
+
+def check_environments(config: Config, paths: RunPaths) -> None:
+    """Checks the environments of the engines that generate rollouts against the configuration.
+
+    Raises:
+        ConfigError: an environment does not exist, holds another version, or was built for another device.
+    """
+    wanting = (model for model in config.models if not paths.rollouts(model).exists())
+    for engine in dict.fromkeys(config.rollout_engine(model) for model in wanting):
+        try:
+            engine_choice(config, engine).check_environment()
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+
+def _check_reuse(config: Config, paths: RunPaths) -> None:
+    """Checks that reused runs exist and are other runs."""
+    for run, other in paths.reused(config).items():
+        if not other.resolved.is_file():
+            raise ConfigError(f"reuse: there is no run '{run}' ({other.resolved} does not exist)")
+        if other.folder.resolve() == paths.folder.resolve():
+            raise ConfigError(f"reuse: '{run}' is this run itself")
+
+
+def _check_sizes(config: Config, paths: RunPaths) -> None:
+    """Checks the sizes of generated data sets, and the folder of the results."""
+    for part in (paths.folder, *paths.folder.parents):
+        if part.exists() and not part.is_dir():
+            raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be created")
+    for key, benchmark in config.benchmarks.items():
+        if benchmark.tiny is not None and benchmark.tiny < TURNS:
+            raise ConfigError(f"benchmarks.{key}.tiny: a session needs {TURNS} distinct problems, not {benchmark.tiny}")
+    pool = config.training_pool
+    if pool.tiny is not None and pool.tiny < pool.validation_problems + TURNS:
+        raise ConfigError(
+            f"training_pool.tiny: {pool.tiny} problems are too few for {pool.validation_problems} validation problems and "
+            f"sessions of {TURNS} distinct ones"
+        )
+    if 0 < pool.validation_problems < TURNS:
+        raise ConfigError(
+            f"training_pool.validation_problems: a validation session needs {TURNS} distinct problems, or none"
+        )
+
+
+def _check_template(config: Config, paths: RunPaths, model: str) -> None:
+    """Compares the configured template with preflight's record, which may be older than the setting."""
+    configured, record = config.models[model].template_sha256, paths.preflight(model)
+    if configured is None or not record.is_file():
+        return
+    try:
+        recorded = read_mapping(record).get("template_sha256")
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if recorded != configured:
+        raise ConfigError(
+            f"models.{model}.template_sha256 is {configured}, but preflight has seen {recorded} ({record}); "
+            "set the key to that digest, or delete the file to check the template again"
+        )
+
+
+def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
+    """Checks that the engine of a model's rollouts supports its settings, sampling and architecture."""
+    choice = engine_choice(config, config.rollout_engine(model))
+    settings = config.models[model].rollout_sampling
+    try:
+        choice.check_settings()
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    try:
+        choice.check_sampling(sampling_settings(settings, choice.truncation))
+    except ValueError as error:
+        raise ConfigError(f"models.{model}.rollout_sampling: {error}") from None
+    tiny = config.models[model].tiny
+    architecture = None if tiny is not None else _architecture(paths.model_folder(config, model))
+    name = tiny.architecture if tiny is not None else architecture.name if architecture is not None else None
+    try:
+        if name is not None:
+            choice.check_architecture(name)
+    except ValueError as error:
+        raise ConfigError(f"models.{model}: {error}") from None
+
+
+def _check_benchmark_file(file: Path, key: str, benchmark: Benchmark) -> None:
+    """Checks the columns, the references and the number of problems of a local file."""
+    from stair.stages.data.references import check_references  # imports the grading, which takes a moment
+
+    try:
+        problems = read_benchmark(file, key, benchmark)
+        check_references(file, problems)
+    except ValueError as error:
+        raise ConfigError(f"benchmarks.{key}.path: {error}") from None
+    if len(problems) < TURNS:
+        raise ConfigError(
+            f"benchmarks.{key}.path: a session needs {TURNS} distinct problems, and {file} has {len(problems)}"
+        )
+
+
+def _check_named_layers(config: Config, paths: RunPaths, model: str) -> None:
+    """Checks the layers that controllers and the replay name."""
+    for key, controller in config.controllers.items():
+        if model in config.trained(key):
+            _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)
+    replay = config.replay
+    if replay is None or model not in replay.models:
+        return
+    _check_layers(config, paths, model, "replay.layers", replay.layers, followed=True)
+    if (analysis := replay.analysis) is not None:
+        _check_layers(config, paths, model, "replay.analysis.reported_layer", (analysis.reported_layer,))
+
+
+def _check_layers(
+    config: Config, paths: RunPaths, model: str, place: str, layers: tuple[int, ...], *, followed: bool = False
+) -> None:
+    """Checks that the model has these full-attention layers; with `followed`, each must have a block behind it."""
+    tiny = config.models[model].tiny
+    if tiny is not None:
+        full, count = tiny.full_attention_layers, tiny.layers
+    else:
+        architecture = _architecture(paths.model_folder(config, model))
+        if architecture is None:
+            return
+        full, count = architecture.full_attention_layers, architecture.layers
+    for layer in layers:
+        if layer >= count:
+            raise ConfigError(f"{place}: {model} has no layer {layer}; its {count} layers count from 0")
+        if layer not in full:
+            raise ConfigError(f"{place}: layer {layer} of {model} is not full attention (those are {list(full)})")
+        if followed and layer == count - 1:
+            raise ConfigError(
+                f"{place}: layer {layer} of {model} is its last; replay compares a read with the next block's MLP output"
+            )
+
+
+def _check_tiny_architecture(config: Config, model: str) -> None:
+    tiny = config.models[model].tiny
+    if tiny is not None and tiny.architecture not in FILES:
+        raise ConfigError(
+            f"models.{model}.tiny.architecture: {tiny.architecture!r} is unknown; known are {', '.join(FILES)}"
+        )
+
+
+def _architecture(folder: Path) -> Architecture | None:
+    """The architecture of a model folder; None before it exists."""
+    if not (folder / "config.json").is_file():
+        return None
+    try:
+        return read_architecture(folder)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

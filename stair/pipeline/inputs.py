@@ -1,0 +1,394 @@
+"""Inputs of rules where the set of files depends on the configuration, and the files of every stage.
+
+All other inputs are written out in the rules. A method takes Snakemake's wildcards and is used as an input function; one
+that returns groups by name is used with `unpack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.core import Place
+from stair.models.revision import revision_files
+from stair.paper.table_inputs import (
+    BANK_COST_FIGURE,
+    CONTROLLER_TABLE,
+    DECODING_TABLE,
+    FIGURE_SUFFIXES,
+    FIGURES,
+    GAINS_FROM,
+    REPLAY_FIGURES,
+    TABLE_SUFFIXES,
+    TEXT_TABLE,
+    TRAINING_FIGURE,
+    TRAINING_SCOPE,
+    analyzed_models,
+    bank_lengths,
+    diagram_models,
+    evaluated_places,
+    every_figure,
+    every_table,
+    reported_values,
+    run_tables,
+    shared_t1_tables,
+    stair_controller,
+    tables_of,
+)
+from stair.pipeline.archive import left_out_files
+from stair.pipeline.stage_rules import STAGES
+
+Groups = dict[str, list[Path]]
+"""Files by the names of their groups."""
+
+
+class RuleInputs:
+    """Input functions of a run, or of its study with a shared T1 history.
+
+    Args:
+        config, paths: the run, or the study's view of it (`Config.shared_t1`, `RunPaths.shared_t1`).
+    """
+
+    def __init__(self, config: Config, paths: RunPaths) -> None:
+        self.config, self.paths = config, paths
+
+    @cached_property
+    def shared_t1(self) -> RuleInputs:
+        """The input functions of the study with a shared T1 history."""
+        return RuleInputs(self.config.shared_t1(), self.paths.shared_t1)
+
+    @cached_property
+    def _left_out(self) -> Collection[str]:
+        return left_out_files(self.paths.folder)
+
+    def _lacks(self, file: Path) -> bool:
+        """Whether the run is an unpacked archive that leaves a file out."""
+        return file.relative_to(self.paths.folder).as_posix() in self._left_out
+
+    # ------------------------------------------------------------ models and data sets
+
+    def weights(self, wildcards: Any) -> list[Path]:
+        """The files of a model: of its folder, or the mark of its download."""
+        model = wildcards.model
+        settings, folder = self.config.models[model], self.paths.model_folder(self.config, model)
+        if settings.tiny is not None:
+            return [folder / file for file in BACKBONE_FILES]
+        if settings.path is not None:
+            return revision_files(folder) if folder.is_dir() else [folder / "config.json"]
+        return [self.paths.model_mark(self.config, model)]
+
+    def dataset(self, name: str) -> Path:
+        """The file of a data set, or the mark of its download."""
+        sets = {"training_pool": self.config.training_pool, **self.config.benchmarks}
+        if sets[name].repository:
+            return self.paths.fetched_mark(self.config, name)
+        return self.paths.dataset_file(self.config, name)
+
+    def benchmark_source(self, wildcards: Any) -> Path:
+        """The file that a benchmark's table is made from."""
+        return self.dataset(wildcards.benchmark)
+
+    def excluded_benchmarks(self, wildcards: Any) -> list[Path]:
+        """The benchmarks whose problems a model's training pool leaves out."""
+        return [self.paths.benchmark(key) for key in sorted(self.config.training_pool.excluded_for(wildcards.model))]
+
+    def prompts(self, wildcards: Any) -> Path:
+        """The problems whose prompts preflight checks: a training pool or a benchmark."""
+        if wildcards.prompts == "training_pool":
+            return self.paths.training_pool(wildcards.model)
+        return self.paths.benchmark(wildcards.prompts)
+
+    # ------------------------------------------------------------ responses
+
+    def first_turns(self, wildcards: Any) -> list[Path]:
+        """The responses that a condition takes its T1 from; none where it generates its own."""
+        first = self.config.conditions[wildcards.condition].first_turn
+        return [self.paths.responses(wildcards.model, wildcards.benchmark, first)] if first else []
+
+    def controller(self, wildcards: Any) -> list[Path]:
+        """The weights of a condition's controller; none where it has none."""
+        controller = self.config.conditions[wildcards.condition].controller
+        return self.paths.controller_weights(self.config, wildcards.model, controller) if controller else []
+
+    def rollout_shards(self, wildcards: Any) -> list[Path]:
+        """The completion markers of the shards of a model's rollouts."""
+        return self._shards(self.config.rollouts.shards, "rollouts", wildcards.model)
+
+    def shards(self, wildcards: Any) -> list[Path]:
+        """The completion markers of a condition's shards."""
+        place = (wildcards.model, wildcards.benchmark, wildcards.condition)
+        return self._shards(self.config.shards_of(wildcards.condition), self.paths.stage, *place)
+
+    def replay_shards(self, wildcards: Any) -> list[Path]:
+        """The completion markers of the shards of a model's replay."""
+        assert self.config.replay is not None
+        return self._shards(self.config.replay.shards, "replay", wildcards.model)
+
+    def _shards(self, count: int, *work: str) -> list[Path]:
+        return [self.paths.shard(str(number), str(count), *work) for number in range(count)]
+
+    def carded_responses(self, wildcards: Any) -> list[Path]:
+        """The responses of a model that its data card describes."""
+        return [self.paths.responses(*place) for place in evaluated(self.config) if place.model == wildcards.model]
+
+    def runtime(self, wildcards: Any) -> Groups:
+        """What the runtime study reads: saved histories and a controller, or nothing with random weights."""
+        study, paths = self.config.runtime, self.paths
+        assert study is not None
+        if study.synthetic is not None:
+            return {}
+        return {
+            "benchmark": [paths.benchmark(study.benchmark)],
+            "sessions": [paths.evaluation_sessions(study.benchmark)],
+            "responses": [paths.responses(wildcards.model, study.benchmark, study.condition)],
+            "controller": paths.controller_weights(self.config, wildcards.model, study.controller),
+            "model": [paths.preflight(wildcards.model)],
+            "limits": [paths.preflight_limits(wildcards.model, study.benchmark)],
+        }
+
+    # ------------------------------------------------------------ checks, tables and figures
+
+    def check(self, wildcards: Any) -> Groups:
+        """Everything that the protocol's checks read. Training data that an archive leaves out was checked before."""
+        config, paths = self.config, self.paths
+        trained = [model for model in config.models if not self._lacks(paths.rollouts(model))]
+        study = self.shared_t1
+        return {
+            "benchmarks": [paths.benchmark(key) for key in config.benchmarks],
+            "pool": [paths.training_pool(model) for model in trained],
+            "rollouts": [paths.rollouts(model) for model in trained],
+            "training": [paths.training_sessions(model) for model in trained],
+            "validation": [paths.validation_sessions(model) for model in trained],
+            "sessions": [paths.evaluation_sessions(key) for key in config.benchmarks],
+            "responses": [paths.responses(*place) for place in evaluated(config)],
+            "shared_t1": [study.paths.responses(*place) for place in evaluated(study.config)],
+        }
+
+    def table(self, wildcards: Any) -> Groups:
+        """What a table is made from."""
+        name, config = wildcards.table, self.config
+        if name in run_tables(config):
+            return self._run_table(name)
+        if name in (shared := shared_t1_tables(config)):
+            study = self.shared_t1
+            return study.shown(shared[name](study.config, evaluated_places(study.config)))
+        return self.shown(tables_of(config)[name](config, evaluated_places(config)))
+
+    def figure(self, wildcards: Any) -> Groups:
+        """What a figure of scored rows, or of a replay, is made from."""
+        name, config = wildcards.figure, self.config
+        places, parts = list(FIGURES[name](config, evaluated_places(config))), REPLAY_FIGURES.get(name, ())
+        # Figures of a replay alone wait for no check of responses.
+        rows = {} if parts and not places else self.shown(places)
+        return rows | ({"replay": self._statistics(analyzed_models(config)[:1], parts)} if parts else {})
+
+    def training_figure(self, wildcards: Any) -> list[Path]:
+        """The training curves that a figure shows."""
+        return list(self.paths.curves(self.config, wildcards.figure.removeprefix(TRAINING_FIGURE)).values())
+
+    def bank_cost_figure(self, wildcards: Any) -> Path:
+        """The measurements that a figure of prefill cost shows."""
+        return self.paths.runtime(wildcards.figure.removeprefix(BANK_COST_FIGURE))
+
+    def diagram(self, wildcards: Any) -> Groups:
+        """STAIR's controllers, which a diagram shows."""
+        return self._diagram(wildcards.figure)
+
+    def reported(self, wildcards: Any) -> Groups:
+        """Every number that tables and figures report, and the scored rows behind the sampled ones."""
+        study = self.shared_t1
+        return {
+            "values": reported_values(self.config, self.paths),
+            **self.shown(evaluated_places(self.config)),
+            "shared_t1": [study.paths.scored(*place) for place in evaluated_places(study.config)],
+        }
+
+    def report(self, wildcards: Any) -> Groups:
+        """What the report page shows: every table and figure, the comparison, the claims, and the facts of the run."""
+        tables, figures = every_table(self.config), every_figure(self.config)
+        summaries = [] if self.config.only_measures else [self.paths.comparison(), self.paths.claims()]
+        return {
+            "tables": [self.paths.table(name, ".html") for name in tables],
+            "figures": [self.paths.figure(name) for name in figures],
+            "summaries": [*summaries, self.paths.provenance],
+        }
+
+    def results(self, wildcards: Any) -> list[Path]:
+        """The outputs of all stages before the provenance: it lists every one."""
+        listed = [stage for stage in stages_of(self.config) if stage not in ("provenance", "report")]
+        return [file for stage in listed for file in self.target(stage)]
+
+    def shown(self, places: Iterable[Place]) -> Groups:
+        """The scored rows of places, with the schedules of their benchmarks and the checks."""
+        places = list(places)
+        benchmarks = [key for key in self.config.benchmarks if key in {place.benchmark for place in places}]
+        return {
+            "sessions": [self.paths.evaluation_sessions(key) for key in benchmarks],
+            "rows": [self.paths.scored(*place) for place in places],
+            "checks": [self.paths.checks],
+        }
+
+    def _run_table(self, name: str) -> Groups:
+        config, paths = self.config, self.paths
+        if name == CONTROLLER_TABLE:
+            return self._diagram(name)
+        if name == DECODING_TABLE:
+            return {}
+        replayed = [] if config.replay is None else config.replay.models
+        timed = [] if config.runtime is None else config.runtime.models
+        design = [file for model in replayed for file in (paths.replay_problems(model), paths.replay_histories(model))]
+        runtime = [paths.runtime(model) for model in timed]
+        if name == "replay_design":
+            return {"design": design}
+        if name == "bank_runtime":
+            return {"runtime": runtime}
+        assert name == TEXT_TABLE
+        statistics = self._statistics(analyzed_models(config), REPLAY_PARTS)
+        return {"design": design, "statistics": statistics, "runtime": runtime} | self._text()
+
+    def _text(self) -> Groups:
+        """What the numbers of the text on training, gains and banks are made from."""
+        config, paths, study = self.config, self.paths, self.shared_t1
+        reported = [key for key, item in config.controllers.items() if item.kind in ("stair", "lora")]
+        trained = [(model, key) for key in reported for model in config.trained(key)]
+        return {
+            "cleaning": [] if config.only_measures else [paths.cleaning(model) for model in config.models],
+            "controllers": [file for job in trained for file in paths.controller_files(config, *job)],
+            "gains": [paths.table(GAINS_FROM)] if GAINS_FROM in tables_of(config) else [],
+            **(study.shown(bank_lengths(study.config)) if config.controls is not None else {}),
+        }
+
+    def _diagram(self, name: str) -> Groups:
+        controller = stair_controller(self.config)
+        if controller is None:
+            return {}
+        folders = [self.paths.controller(model, controller) for model in diagram_models(self.config)]
+        curves = [folder / "curve.csv" for folder in folders] if name == TRAINING_SCOPE else []
+        return {"controllers": [folder / "controller.safetensors" for folder in folders], "curves": curves}
+
+    def _statistics(self, models: Iterable[str], parts: Iterable[str]) -> list[Path]:
+        parts = list(parts)
+        return [self.paths.replay_statistics(model, part) for model in models for part in parts]
+
+    # ------------------------------------------------------------ the files of stages
+
+    def target(self, stage: str) -> list[Path]:
+        """The files that a target asks for; `all` asks for those of every stage.
+
+        Every stage, not only the last: a deleted intermediate output is made again, and then its dependents. Files that an
+        unpacked archive leaves out are made only where another job needs them.
+        """
+        stages = stages_of(self.config) if stage == "all" else [stage]
+        return [file for each in stages for file in self.stage_files(each) if not self._lacks(file)]
+
+    def stage_files(self, stage: str) -> list[Path]:
+        """The files of a stage's outputs."""
+        files: dict[str, Any] = {
+            "backbones": self._backbones,
+            "data": self._data,
+            "preflight": self._preflight,
+            "rollouts": self._rollouts,
+            "sessions": self._sessions,
+            "training": self._training,
+            "evaluation": self._evaluation,
+            "controls": lambda: self._of_study(RunPaths.responses),
+            "scores": self._scores,
+            "replay": self._replay,
+            "runtime": lambda: (
+                [] if self.config.runtime is None else map(self.paths.runtime, self.config.runtime.models)
+            ),
+            "check": lambda: [self.paths.checks],
+            "tables": lambda: [self.paths.table(n, s) for n in every_table(self.config) for s in TABLE_SUFFIXES],
+            "figures": lambda: [self.paths.figure(n, s) for n in every_figure(self.config) for s in FIGURE_SUFFIXES],
+            "comparison": lambda: [self.paths.comparison(".csv"), self.paths.comparison(".md")],
+            "claims": lambda: [self.paths.claims(".csv"), self.paths.claims(".md")],
+            "provenance": lambda: [self.paths.provenance],
+            "report": lambda: [self.paths.report],
+        }
+        return list(files[stage]())
+
+    def _backbones(self) -> list[Path]:
+        small = [model for model, item in self.config.models.items() if item.tiny is not None]
+        return [self.paths.backbone(model) / name for model in small for name in BACKBONE_OUTPUTS]
+
+    def _data(self) -> list[Path]:
+        config, paths = self.config, self.paths
+        tables = [paths.benchmark(key) for key in config.benchmarks]
+        pools = [file for model in config.models for file in (paths.training_pool(model), paths.cleaning(model))]
+        report = [paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]
+        return [*tables, *pools, *([] if any(map(self._lacks, (*tables, *pools))) else report)]
+
+    def _preflight(self) -> list[Path]:
+        return [
+            file
+            for model in self.config.models
+            for file in (
+                self.paths.preflight(model),
+                self.paths.preflight_limits(model, "training_pool"),
+                *(self.paths.preflight_limits(model, key) for key in self._answered(model)),
+            )
+        ]
+
+    def _answered(self, model: str) -> list[str]:
+        """The benchmarks that a model answers, in the evaluation or in the study with a shared T1 history."""
+        return [*dict.fromkeys((*self.config.benchmarks_of(model), *self.config.shared_t1().benchmarks_of(model)))]
+
+    def _rollouts(self) -> list[Path]:
+        models, paths = self.config.models, self.paths
+        cards = [paths.data_card(model) for model in models if not self._lacks(paths.rollouts(model))]
+        return [*(paths.rollouts(model) for model in models), *cards]
+
+    def _sessions(self) -> list[Path]:
+        models, paths = self.config.models, self.paths
+        writers = (paths.training_sessions, paths.validation_sessions, paths.dropped_records)
+        return [
+            *(paths.evaluation_sessions(key) for key in self.config.benchmarks),
+            *(files(model) for model in models for files in writers),
+        ]
+
+    def _training(self) -> list[Path]:
+        jobs = [(model, key) for key in self.config.controllers for model in self.config.trained(key)]
+        return [file for job in jobs for file in self.paths.controller_files(self.config, *job)]
+
+    def _evaluation(self) -> list[Path]:
+        answers = {place: self.paths.responses(*place) for place in evaluated(self.config)}
+        cards = [
+            self.paths.response_card(model)
+            for model in self.config.models
+            if (own := [file for place, file in answers.items() if place.model == model])
+            and not any(map(self._lacks, own))
+        ]
+        return [*answers.values(), *cards]
+
+    def _of_study(self, files: Any) -> list[Path]:
+        study = self.shared_t1
+        return [files(study.paths, *place) for place in evaluated(study.config)]
+
+    def _scores(self) -> list[Path]:
+        own = [self.paths.scored(*place) for place in evaluated(self.config)]
+        return [*own, *self._of_study(RunPaths.scored)]
+
+    def _replay(self) -> list[Path]:
+        paths = self.paths
+        models = () if self.config.replay is None else self.config.replay.models
+        measured = (paths.replay_problems, paths.replay_histories, paths.replay_cells)
+        return [
+            *(files(model) for model in models for files in measured),
+            *self._statistics(analyzed_models(self.config), REPLAY_PARTS),
+        ]
+
+
+def evaluated(config: Config) -> list[Place]:
+    """Every place that a run, or its study with a shared T1 history, evaluates: one condition after the other."""
+    return [Place(*pair, condition) for condition in config.conditions for pair in config.evaluated(condition)]
+
+
+def stages_of(config: Config) -> Sequence[str]:
+    """The stages of a run in their order: of one that only measures, those of the runtime study."""
+    measuring = ("runtime", "tables", "figures", "provenance", "report")
+    return measuring if config.only_measures else tuple(STAGES)

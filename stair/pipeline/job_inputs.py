@@ -1,0 +1,154 @@
+"""The inputs of a command's job: named by Snakemake for a command by hand, and checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.root import project_root
+from stair.paper.table_inputs import every_figure, every_table
+from stair.pipeline.job_list import list_jobs
+from stair.pipeline.rule_settings import settings_of
+from stair.pipeline.stage_rules import STAGE_OF
+from stair.records.keys import file_digest
+from stair.records.manifest import (
+    SUFFIX,
+    Manifest,
+    changed_settings,
+    manifest_files,
+    manifest_path,
+    name_in_run,
+    read_manifest,
+)
+from stair.records.start_command import start_command, started_with
+
+
+def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None:
+    """Refuses a name that the run does not have, before Snakemake is asked.
+
+    Raises:
+        ValueError: one line with the names that it has.
+    """
+    study = config.shared_t1() if rule in ("controls_shard", "seal_controls", "score_controls") else config
+    sets = ("training_pool", *config.benchmarks)
+    known: dict[str, tuple[str, Iterable[str]]] = {
+        "model": ("model", config.models),
+        "benchmark": ("benchmark", config.benchmarks),
+        "controller": ("controller", config.controllers),
+        "condition": ("condition", study.conditions),
+        "name": ("data set", sets),
+        "prompts": ("data set", sets),
+        "part": ("part of the analysis", REPLAY_PARTS),
+        "table": ("table", every_table(config)),
+        "figure": ("figure", every_figure(config)),
+    }
+    for wildcard, value in wildcards.items():
+        kind, names = known[wildcard]
+        if value not in names:
+            raise ValueError(f"the run has no {kind} '{value}' (it has: {', '.join(names) or 'none'})")
+
+
+def inputs_of(config: Config, paths: RunPaths, rule: str, wildcards: Mapping[str, str]) -> list[Path]:
+    """The input files of a job, for a command by hand; those of the run are relative to its folder.
+
+    They are those of the job's manifest where its settings are the present ones, because a rule's settings decide its set of
+    inputs. Otherwise Snakemake lists them, which takes some seconds. A shard has no manifest, so none are named: its stage
+    reports an input that does not exist.
+
+    Raises:
+        ValueError: the run has no such job.
+    """
+    if rule.endswith("_shard"):
+        return []
+    for path in manifest_files(paths.folder):
+        with suppress(OSError, ValueError):
+            manifest = read_manifest(path)
+            if (manifest.rule, manifest.wildcards) == (rule, dict(wildcards)):
+                if changed_settings(manifest.settings, settings_of(config, rule, wildcards)):
+                    break
+                return [Path(name) for name in manifest.inputs]
+    jobs = [
+        job
+        for job in list_jobs(project_root(), started_with(config, paths), targets=(STAGE_OF[rule],), fresh=True)
+        if job.rule == rule
+    ]
+    asked = tuple(wildcards.values())
+    found = {tuple(job.wildcards[name] for name in wildcards): job for job in jobs}
+    if asked in found:
+        # Completion markers only order jobs: the seal reads the logs.
+        return [Path(file) for file in found[asked].inputs if not file.startswith("work/")]
+    raise ValueError(_no_such_job(rule, asked, list(found)))
+
+
+def _no_such_job(rule: str, asked: tuple[str, ...], names: list[tuple[str, ...]]) -> str:
+    """The message, with the names of the jobs that have the most beginning values in common with the one asked for."""
+    count = max((_common(asked, name) for name in names), default=0)
+    rest = ", ".join(" ".join(name[count:]) for name in names if name[:count] == asked[:count])
+    common = f", of {' '.join(asked[:count])}" if count else ""
+    return f"the run has no {' '.join((rule, *asked))} (it has{common}: {rest or 'none'})"
+
+
+def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True)))
+
+
+def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path]) -> None:
+    """Compares the inputs of a job with their manifests. A file without a manifest was not made by the workflow.
+
+    Raises:
+        ValueError: an input does not exist or does not match its sealed checksum; one line with the remedy.
+    """
+    start, manifests = start_command(config, paths), Manifests(paths.folder)
+    for file in files:
+        if not file.exists():
+            raise ValueError(f"{file} does not exist; {job} needs it; to make it: {start}")
+        if fault := manifests.damage(file):
+            name = name_in_run(file, paths.folder)
+            raise ValueError(
+                f"{job} is made from a damaged file in {paths.folder}: {name} {fault}; delete {name}; to make it again: {start}"
+            )
+
+
+class Manifests:
+    """The manifests of a run's files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def damage(self, file: Path) -> str:
+        """How a file differs from its manifest, as a clause; empty if it does not, or has none."""
+        try:
+            manifest = self._of(file)
+        except OSError as error:
+            return f"has a manifest that cannot be read ({error.strerror})"
+        except ValueError:
+            return "has a manifest that cannot be read"
+        if manifest is None:
+            return ""
+        try:
+            same = manifest.files.get(name_in_run(file, self._folder)) == file_digest(file)
+        except OSError:
+            return "cannot be read; check its permissions"
+        return "" if same else "does not match its sealed checksum"
+
+    def _of(self, file: Path) -> Manifest | None:
+        """The manifest of a file: beside it or in its folder, else beside another output of its job."""
+        for path in (manifest_path(file), file.parent / SUFFIX):
+            if path.is_file():
+                return read_manifest(path)
+        return self._by_name.get(name_in_run(file, self._folder))
+
+    @cached_property
+    def _by_name(self) -> dict[str, Manifest]:
+        found: dict[str, Manifest] = {}
+        for path in manifest_files(self._folder):
+            with suppress(OSError, ValueError):
+                manifest = read_manifest(path)
+                found |= dict.fromkeys(manifest.files, manifest)
+        return found

@@ -1,0 +1,118 @@
+"""Snakemake's own list of jobs: a dry run in a child process, whose jobs the display writes to a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from stair.config.paths import START, anchored
+from stair.config.resolve import ConfigError
+from stair.records.start_command import config_words
+
+JOB_LIST = "STAIR_JOB_LIST"
+"""Environment: the file to which the display of a dry run writes a line of JSON for each job."""
+
+
+@dataclass(frozen=True)
+class ListedJob:
+    """A job of the workflow. Files are named relative to the run's folder."""
+
+    rule: str
+    wildcards: dict[str, str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    log: tuple[str, ...]
+    reason: str
+    """Why Snakemake would run it."""
+
+
+def list_jobs(
+    root: Path,
+    overrides: Mapping[str, Any],
+    *,
+    targets: Sequence[str] = ("all",),
+    options: Sequence[str] = (),
+    fresh: bool = False,
+) -> list[ListedJob]:
+    """The jobs that Snakemake would run now, each after those whose outputs it needs. Takes about three seconds.
+
+    Args:
+        root: the project's folder.
+        overrides: the run and the settings of its start, as of `resolve`.
+        targets: stages, or files relative to the run's folder.
+        options: more arguments for Snakemake.
+        fresh: whether to list every job of the configuration, as for an empty folder; writes nothing in the results.
+
+    Raises:
+        ConfigError: Snakemake's own message.
+    """
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="stair-"))
+        listed = Path(folder) / "jobs.jsonl"
+        command = [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--snakefile",
+            str(root / "Snakefile"),
+            *targets,
+            "--dry-run",
+            *options,
+        ]
+        start = str(anchored("").absolute())
+        environment = os.environ | {JOB_LIST: str(listed), START: start}
+        if fresh:
+            (empty := Path(folder) / "run").mkdir()
+            command += ["--directory", str(empty)]  # Snakemake reads the Snakefile there
+        if (run := str(overrides.get("run"))).endswith((".yaml", ".yml")):
+            overrides = {**overrides, "run": os.path.join(start, run)}
+        done = subprocess.run(
+            [*command, "--config", *config_words(overrides)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise ConfigError(_message(done.stderr))
+        lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
+    return _in_order([_listed(json.loads(line)) for line in lines])
+
+
+def _listed(content: dict[str, Any]) -> ListedJob:
+    files = {key: tuple(content[key]) for key in ("inputs", "outputs", "log")}
+    return ListedJob(**(content | files))
+
+
+def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:
+    """The jobs, each after those whose outputs it needs; always in the same order, which Snakemake's is not."""
+    maker = {file: job for job in jobs for file in job.outputs}
+    ordered: dict[int, ListedJob] = {}
+
+    def add(job: ListedJob) -> None:
+        if id(job) not in ordered:
+            for file in job.inputs:
+                if file in maker:
+                    add(maker[file])
+            ordered[id(job)] = job
+
+    for job in sorted(jobs, key=lambda job: (job.rule, *job.wildcards.values())):
+        add(job)
+    return list(ordered.values())
+
+
+def _message(text: str) -> str:
+    """The line of Snakemake's error output that explains it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    kept = [line for line in lines if not re.match(r"(File .*, line \d+|Traceback|host:|Building DAG)", line)]
+    named = [re.sub(r"^\w*(Error|Exception)( in file .*?, line \d+)?:\s*", "", line) for line in kept]
+    return next((line for line in reversed(named) if line), "Snakemake ended without a message")

@@ -1,0 +1,106 @@
+"""The lineage of a file: everything that it was made from, and the changes that would make it stale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stair.pipeline.outputs import Output
+from stair.pipeline.verify import Verification
+from stair.records.manifest import CODE, COPIED_FROM, SUFFIX, name_in_run
+
+_SETTINGS = 8
+"""How many settings of an output are named."""
+
+
+def output_of(verification: Verification, file: Path) -> Output:
+    """The output that a file, or a controller's or backbone's folder, belongs to.
+
+    Raises:
+        ValueError: the file is not an output of this run.
+    """
+    folder = verification.paths.folder
+    name = name_in_run(file.resolve(), folder.resolve()).removesuffix(f".{SUFFIX}").removesuffix(f"/{SUFFIX}")
+    for output in verification.outputs:
+        if name in (output.name, *output.files):
+            return output
+    raise ValueError(
+        f"{file} is not an output of the run in {folder}; outputs are listed by: stair verify --json --run {folder}"
+    )
+
+
+def inputs_of(verification: Verification, output: Output) -> list[Output | str]:
+    """What an output was made from: outputs of the run, each once, and the names of files from outside."""
+    return list(dict.fromkeys(verification.by_file.get(name, name) for name in output.inputs))
+
+
+def lineage_lines(verification: Verification, root: Output) -> Iterator[str]:
+    """The lineage as indented lines; an output's second occurrence is its name alone."""
+    yield from _lines(verification, root, "", set())
+    if root.manifest is None:
+        return
+    yield ""
+    yield "It becomes stale"
+    yield f"  when one of these settings changes: {', '.join(sorted(root.manifest.settings.keys() - {CODE}))}."
+    if root.inputs:
+        yield "  when one of its input files changes."
+    if CODE in root.manifest.settings:
+        yield "  when the code of this stage changes; comments and docstrings do not count."
+    else:
+        yield "  not when code changes, because this stage generates; `stair verify` reports changed code."
+
+
+def _lines(verification: Verification, output: Output, indent: str, printed: set[Output]) -> Iterator[str]:
+    names = ", ".join(output.files[:3]) if output.name in output.files else output.name
+    if output in printed:
+        yield f"{indent}{names} (above)"
+        return
+    printed.add(output)
+    yield f"{indent}{names}  [{state(output)}]"
+    inner, manifest = indent + "  ", output.manifest
+    if manifest is not None:
+        facts, versions = manifest.content, manifest.content["versions"]
+        packages = [f"{name} {versions[name]}" for name in ("stair", "torch", "transformers") if name in versions]
+        code = str(facts.get("source"))[:12]
+        yield f"{inner}made by {manifest.title} on {facts['sealed']}, code {code}, {', '.join(packages)}"
+        if COPIED_FROM in facts:
+            yield f"{inner}copied from {facts[COPIED_FROM]}"
+    yield from (f"{inner}! {reason}" for reason in output.reasons)
+    if manifest is not None:
+        if manifest.missing_note:
+            yield inner + manifest.missing_note
+        settings = sorted(manifest.settings.keys() - {CODE})
+        more = f" and {len(settings) - _SETTINGS} more" if len(settings) > _SETTINGS else ""
+        yield f"{inner}settings: {', '.join(settings[:_SETTINGS])}{more}"
+    for source in inputs_of(verification, output):
+        if isinstance(source, str):
+            yield f"{inner}{source} (from outside this run)"
+        else:
+            yield from _lines(verification, source, inner, printed)
+
+
+def state(output: Output) -> str:
+    """The state of an output for people."""
+    return "left out of the archive" if output.left_out else output.state
+
+
+def as_json(verification: Verification, root: Output) -> dict[str, Any]:
+    """The lineage for programs: every output once, by its name, with the names of its inputs."""
+    outputs: dict[str, Any] = {}
+    waiting = [root]
+    for output in waiting:  # it grows
+        if output.name in outputs:
+            continue
+        sources = inputs_of(verification, output)
+        waiting += [source for source in sources if isinstance(source, Output)]
+        content = {} if output.manifest is None else output.manifest.content
+        keys = ("rule", "wildcards", "settings", "sealed", "source", "versions", COPIED_FROM)
+        outputs[output.name] = {
+            "files": list(output.files),
+            "state": state(output),
+            "reasons": output.reasons,
+            **{key: content[key] for key in keys if key in content},
+            "inputs": [source if isinstance(source, str) else source.name for source in sources],
+        }
+    return {"file": root.name, "outputs": outputs}

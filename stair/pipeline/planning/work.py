@@ -1,0 +1,276 @@
+"""The work of each job: responses, tokens, seconds and GPU memory, before any calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from stair.config.model import Config
+from stair.core import TURNS
+from stair.models.hub.model_shape import Shape
+from stair.models.parameters import controller_parameters
+from stair.pipeline.planning.assumptions import assumed, mean_tokens
+from stair.pipeline.planning.sizes import problems_of, records_of, updates_of
+from stair.pipeline.run import Run
+from stair.stages.replay.measurement.memory import GPU_TILE, replay_memory
+from stair.stages.replay.planned_size import planned_units
+from stair.stages.replay.units import Shapes
+from stair.stages.training.turn_memory import Turn, turn_memory
+
+Tokens = Callable[[str, str, str], float | None]
+"""Measured mean tokens of a response of a model, on a benchmark or `training_pool`, under a condition; None: not measured."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one job does."""
+
+    seconds: float
+    responses: float = 0.0
+    tokens: float = 0.0
+    """Generated."""
+    gpu_bytes: float = 0.0
+    disk_bytes: float = 0.0
+
+
+@dataclass
+class CostModel:
+    """The arithmetic of one run."""
+
+    run: Run
+    measured: Tokens = lambda model, problems, condition: None
+
+    @property
+    def config(self) -> Config:
+        """The run's configuration."""
+        return self.run.config
+
+    def shape(self, model: str) -> Shape:
+        """A model's shape."""
+        return self.run.shape(model)
+
+    @property
+    def small(self) -> bool:
+        """Whether all models are the project's own small ones."""
+        return all(self.shape(model).small for model in self.config.models)
+
+    def work(self, rule: str, wildcards: Mapping[str, str]) -> Work:
+        """The work of a job, by its rule and wildcards. Shards share the work of their output equally."""
+        names = {key: value for key, value in wildcards.items() if key not in ("shard", "of")}
+        shards = int(wildcards.get("of", 1))
+        match rule:
+            case "rollout_shard":
+                return self._rollouts(shards, **names)
+            case "evaluation_shard":
+                return self._responses(self.run, shards, **names)
+            case "controls_shard":
+                return self._responses(self.run.shared_t1, shards, **names)
+            case "train_controller" | "train_lora" | "train_lora_stair":
+                return self._training(**names)
+            case "replay_shard":
+                return self._replay(shards, **names)
+            case "measure_runtime":
+                return self._runtime(**names)
+        seconds = assumed("small_cpu_job_seconds" if self.small else "cpu_job_seconds")
+        if rule in ("score_condition", "score_controls"):
+            run = self.run if rule == "score_condition" else self.run.shared_t1
+            rows = problems_of(run, names["benchmark"]) * run.config.evaluation.samples
+            seconds += rows * run.config.conditions[names["condition"]].turns * assumed("grading_seconds")
+        return Work(seconds)
+
+    def response_tokens(self, model: str, problems: str, condition: str, limit: int) -> float:
+        """Mean tokens of a response: measured, or assumed."""
+        found = self.measured(model, problems, condition)
+        return min(found, limit) if found else mean_tokens(self.config.models[model].thinking, problems, limit)
+
+    # ---------------------------------------------------------------- stages
+
+    def _rollouts(self, shards: int, model: str) -> Work:
+        settings = self.config.models[model].rollout_sampling
+        responses = sum(records_of(self.run, model)) * self.config.rollouts.samples / shards
+        tokens = self.response_tokens(model, "training_pool", "", settings.max_new_tokens)
+        engine, shape = self.config.rollout_engine(model), self.shape(model)
+        if self.config.engine_section(engine).is_server and self.config.sglang.device == "cuda":
+            room = assumed("server_memory") * self.config.sglang.tensor_parallel - shape.weight_bytes
+            fitting = max(1.0, room / (tokens * shape.cache_bytes))
+            rows = min(responses, self.config.sglang.concurrency, fitting)
+            read = shape.weight_bytes + rows * tokens / 2.0 * shape.cache_bytes
+            step = read / (assumed("gpu_bandwidth") * assumed("server_share") * self.config.sglang.tensor_parallel)
+            seconds = responses * tokens / max(1.0, rows) * step
+        else:
+            rows = min(responses, self.config.transformers.batch_width)
+            seconds = self.decoding(shape, responses, tokens)
+        seconds += self.prefill(shape, responses * assumed("problem_tokens"))
+        memory = shape.weight_bytes + rows * tokens * shape.cache_bytes + assumed("gpu_reserve")
+        return Work(
+            self.start(shape) + seconds,
+            responses,
+            responses * tokens,
+            memory,
+            responses * tokens * assumed("bytes_a_token"),
+        )
+
+    def _responses(self, run: Run, shards: int, model: str, benchmark: str, condition: str) -> Work:
+        config, settings = run.config, run.config.conditions[condition]
+        shape, limit = self.shape(model), config.models[model].sampling_for(benchmark).max_new_tokens
+        trajectories = problems_of(run, benchmark) * config.evaluation.samples / shards
+        first = 2 if settings.first_turn is not None else 1
+        turns = range(first, settings.turns + 1)
+        tokens = self.response_tokens(model, benchmark, condition, limit)
+        visible = self.visible(model, tokens)
+        prompts = [assumed("problem_tokens") * turn + visible * (turn - 1) for turn in turns]
+        responses = trajectories * len(turns)
+        seconds = self.decoding(shape, responses, tokens, width=settings.batch_width, waiting=trajectories)
+        seconds += sum(self.prefill(shape, trajectories * prompt) for prompt in prompts)
+        reads = config.reads_bank(condition)
+        if reads and first == 2:
+            seconds += self.prefill(shape, trajectories * tokens)  # the bank of the first turn
+        rows = min(trajectories, settings.batch_width or config.transformers.batch_width)
+        context = max(prompts, default=0.0) + limit
+        bank = 0.0
+        if reads and settings.controller is not None:
+            layers = len(config.controllers[settings.controller].controlled_layers)
+            bank = limit * (settings.turns - 1) * layers * shape.cache_numbers * shape.width
+        memory = shape.weight_bytes + rows * context * shape.cache_bytes + bank + assumed("gpu_reserve")
+        disk = responses * tokens * assumed("bytes_a_token")
+        return Work(self.start(shape) + seconds, responses, responses * tokens, memory, disk)
+
+    def _training(self, model: str, controller: str) -> Work:
+        config, shape = self.config, self.shape(model)
+        training = config.training
+        limit = config.models[model].rollout_sampling.max_new_tokens
+        tokens = self.response_tokens(model, "training_pool", "", limit)
+        session = TURNS * (tokens + assumed("problem_tokens"))
+        updates = updates_of(self.run, model)
+        sessions = updates * training.sessions_per_update
+        # Training and validation sessions are measured before and after, validation sessions also in between.
+        checks = 2 * 2 + (updates // training.validation_every if training.validation_every else 0)
+        # A measured session has no backward pass: four of ten operations.
+        passes = sessions + 0.4 * checks * training.validation_sessions
+        share = assumed("training_share_hybrid" if shape.hybrid else "training_share")
+        operations = assumed("training_passes") * shape.parameters
+        rate = assumed("cpu_flops") if self.on_cpu else share * assumed("gpu_flops") * training.workers
+        seconds = passes * session * operations / rate
+        # Every turn has four passes over the layers: teacher, student, student again, backward.
+        seconds += passes * TURNS * 4 * shape.layers * self.layer_step(shape) / training.workers
+        return Work(self.start(shape) + seconds, gpu_bytes=self._training_memory(model, controller, limit))
+
+    def _replay(self, shards: int, model: str) -> Work:
+        replay, shape = self.run.replay, self.shape(model)
+        limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
+        response = self.response_tokens(model, replay.benchmark, replay.condition, limit)
+        units = planned_units(replay)
+        depths = [len(unit.depths(replay.depth)) for unit in units]
+        # A history's prefixes extend one another: a pass for each depth computes its further tokens.
+        histories = len(replay.groups) * replay.history_coverage.histories
+        turn = assumed("small_replay_tokens" if shape.small else "replay_tokens")
+        tokens = sum(depths) * replay.batch_problems * turn
+        tokens += histories * self._history_tokens(model, replay.depth, response)
+        passes = sum(depths) + histories * replay.depth
+        seconds = self.prefill(shape, tokens / shards)
+        seconds += passes / shards * shape.layers * self.layer_step(shape)
+        shapes = Shapes(shape.layers, shape.attention_layers, shape.hidden_size, replay.layers, replay.depth)
+        disk = shapes.nbytes(units) / shards
+        return Work(self.start(shape) + seconds, gpu_bytes=self._replay_memory(model), disk_bytes=disk)
+
+    def _runtime(self, model: str) -> Work:
+        study, shape = self.run.runtime, self.shape(model)
+        rows = 2 + (3 if study.prefixes == "quartiles" else len(study.prefixes))
+        repetitions = study.histories * rows * len(study.variants) * (study.warmups + study.repetitions)
+        seconds = self.decoding(shape, repetitions, study.tokens, width=1)
+        seconds += self.prefill(shape, repetitions * 4 * assumed("problem_tokens"))
+        bank = max((0, *study.curve)) * 3 * shape.cache_numbers * shape.width
+        memory = shape.weight_bytes + 2 * bank + 2 * assumed("gpu_reserve")
+        return Work(self.start(shape) + seconds, gpu_bytes=memory)
+
+    # ---------------------------------------------------------------- parts
+
+    def _training_memory(self, model: str, controller: str, limit: int) -> float:
+        """GPU bytes at the last turn of a session whose responses all reach the output limit."""
+        shape, settings = self.shape(model), self.config.controllers[controller]
+        if not shape.config:
+            return shape.weight_bytes + assumed("gpu_reserve")
+        layers, problem = settings.controlled_layers, round(assumed("problem_tokens"))
+        before = TURNS - 1
+        turn = Turn(round(before * (problem + self.visible(model, limit))), problem, limit, before * limit)
+        parts = turn_memory(
+            shape.config,
+            turn,
+            weights=shape.parameters,
+            layers=layers,
+            trained=controller_parameters(shape.config, layers),  # an adapter's are within the reserve
+            adapts=settings.adapts,
+            width=shape.width,
+            flash=self.flash,
+        )
+        return sum(parts.values()) + assumed("gpu_reserve")
+
+    def _replay_memory(self, model: str) -> float:
+        """GPU bytes of a history whose responses all reach the output limit."""
+        shape, replay = self.shape(model), self.run.replay
+        if not shape.config:
+            return shape.weight_bytes + assumed("gpu_reserve")
+        limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
+        parts = replay_memory(
+            shape.config,
+            prefix=round(self._history_tokens(model, replay.depth, limit)),
+            rows=replay.batch_problems,
+            columns=round(assumed("replay_tokens")),
+            tile=GPU_TILE,
+            weights=shape.parameters,
+            width=shape.width,
+            flash=self.flash,
+        )
+        return sum(parts.values()) + assumed("gpu_reserve")
+
+    def _history_tokens(self, model: str, depth: int, response: float) -> float:
+        """The tokens of a history of so many turns, whose responses have so many tokens each."""
+        return depth * (assumed("problem_tokens") + self.visible(model, response))
+
+    def visible(self, model: str, tokens: float) -> float:
+        """The tokens of a response that history shows."""
+        return tokens * (assumed("visible_share") if self.config.models[model].thinking else 1.0)
+
+    @property
+    def flash(self) -> bool:
+        """Whether native attention is FlashAttention2; `auto` is taken for it."""
+        return self.config.transformers.attention in ("auto", "flash_attention_2")
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the Transformers engine has no GPU."""
+        return self.config.transformers.device == "cpu"
+
+    def start(self, shape: Shape) -> float:
+        """Seconds before a job's first response."""
+        return assumed("small_start_seconds" if shape.small else "start_seconds")
+
+    def layer_step(self, shape: Shape) -> float:
+        """Seconds that a layer takes at least in a pass, whose kernels the host launches."""
+        if self.on_cpu:
+            return assumed("cpu_layer_step_seconds")
+        return assumed("layer_step_seconds_hybrid" if shape.hybrid else "layer_step_seconds")
+
+    def decoding(
+        self, shape: Shape, responses: float, tokens: float, *, width: int | None = None, waiting: float | None = None
+    ) -> float:
+        """Seconds of decoding with Transformers.
+
+        A step costs the kernels of its layers, or the bytes that it reads, or the operations, whichever takes longer. On a
+        GPU it is a recorded graph.
+        `waiting`: rows that can be decoded at once, where fewer than all responses.
+        """
+        width = width or self.config.transformers.batch_width
+        rows = max(1.0, min(width, responses if waiting is None else waiting))
+        read = shape.weight_bytes + rows * tokens / 2.0 * shape.cache_bytes
+        moved = 0.0 if self.on_cpu else read / assumed("gpu_bandwidth")
+        computed = 2.0 * shape.parameters * width / (assumed("cpu_flops") if self.on_cpu else assumed("gpu_flops"))
+        layer = assumed("cpu_layer_step_seconds" if self.on_cpu else "recorded_layer_seconds")
+        step = max(shape.layers * layer, moved, computed)
+        return responses * tokens / rows * step
+
+    def prefill(self, shape: Shape, tokens: float) -> float:
+        """Seconds of a forward pass over so many tokens."""
+        share = assumed("prefill_share_hybrid" if shape.hybrid else "prefill_share")
+        rate = assumed("cpu_flops") if self.on_cpu else share * assumed("gpu_flops")
+        return 2.0 * shape.parameters * tokens / rate

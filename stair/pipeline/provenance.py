@@ -1,0 +1,174 @@
+"""`provenance.json` of a run: versions, hardware, models, data sets, costs, and every output with its checksum."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stair.config.backbones import Model
+from stair.config.datasets import Dataset
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.pipeline import budget
+from stair.pipeline.outputs import read_outputs
+from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
+from stair.records.manifest import COPIED_FROM, Manifest
+
+_OWN = ("provenance.json", "report.html")
+"""Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
+
+_GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
+"""The rules that write tables of generated rows."""
+
+
+def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
+    """The content of `provenance.json`.
+
+    Outputs are described by their manifests; an output without a sound one is null. Times are UTC.
+    """
+    outputs = {output.name: output.manifest for output in read_outputs(paths.folder) if output.name not in _OWN}
+    manifests = [manifest for manifest in outputs.values() if manifest is not None]
+    times = [manifest.content["sealed"] for manifest in manifests]
+    generated, devices = _generated(config, paths, [each for each in manifests if each.rule in _GENERATING])
+    return {
+        "run": config.run,
+        "protocol_version": PROTOCOL_VERSION,
+        "configuration": digest_of(config.model_dump(mode="json")),
+        "sealed": {"first": min(times, default=None), "last": max(times, default=None)},
+        "code": _counted(manifests, "source"),
+        "versions": _counted(manifests, "versions"),
+        "hardware": _counted(manifests, "machine"),
+        "devices": devices,
+        "seeds": dict(_seeds(config.model_dump(mode="json"))),
+        "models": {
+            key: _model(manifests, paths.model_folder(config, key), key, model) for key, model in config.models.items()
+        },
+        "data_sets": {
+            name: _data_set(paths.dataset_file(config, name), dataset)
+            for name, dataset in (("training_pool", config.training_pool), *config.benchmarks.items())
+        },
+        "costs": {"rules": _rules(paths), "generated": generated},
+        "outputs": {name: None if manifest is None else _output(manifest) for name, manifest in outputs.items()},
+    }
+
+
+def _output(manifest: Manifest) -> dict[str, Any]:
+    content = manifest.content
+    return {
+        "made_by": manifest.title,
+        "sealed": content["sealed"],
+        "files": manifest.files,
+        "settings": digest_of(manifest.settings),
+        "inputs": sorted(manifest.inputs),
+        "code": content.get("source"),
+        **{key: content[key] for key in (COPIED_FROM,) if key in content},
+    }
+
+
+def _counted(manifests: Sequence[Manifest], name: str) -> list[dict[str, Any]]:
+    """The distinct values of a manifest key, each with its number of outputs."""
+    values = {digest_of(value): value for manifest in manifests for value in (manifest.content.get(name),)}
+    counts = Counter(digest_of(manifest.content.get(name)) for manifest in manifests)
+    return [{"outputs": count, name: values[digest]} for digest, count in counts.most_common()]
+
+
+def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every seed of the configuration by its place."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            inner = f"{place}.{key}" if place else str(key)
+            if key in ("seed", "seeds"):
+                yield inner, value
+            else:
+                yield from _seeds(value, inner)
+
+
+def _model(manifests: Sequence[Manifest], folder: Path, key: str, settings: Model) -> dict[str, Any]:
+    """A model: its source, the fetched commit, and the revisions that outputs were made with."""
+    revisions = Counter(
+        manifest.content["model_revision"]
+        for manifest in manifests
+        if manifest.wildcards.get("model") == key and "model_revision" in manifest.content
+    )
+    return {
+        "repository": settings.repository,
+        "path": settings.path,
+        "generated": settings.tiny is not None,
+        "revision": settings.revision,
+        "fetched": _fetched(folder),
+        "contents": dict(revisions.most_common()),
+        "dtype": settings.dtype,
+    }
+
+
+def _data_set(file: Path, settings: Dataset) -> dict[str, Any]:
+    return {
+        "repository": settings.repository,
+        "path": settings.path,
+        "generated": settings.tiny is not None,
+        "revision": settings.revision,
+        "fetched": _fetched(file.parent),
+        "sha256": file_digest(file) if file.is_file() else None,
+    }
+
+
+def _fetched(folder: Path) -> Any:
+    """The commit of a download, from its `fetched.json`."""
+    for place in (folder, *folder.parents[:2]):
+        try:
+            return json.loads((place / "fetched.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _rules(paths: RunPaths) -> dict[str, Any]:
+    """Seconds of each rule's jobs: of the last attempt and, as a part of them, of those that it resumed."""
+    try:
+        costs = budget.measured(paths)
+    except ValueError:
+        return {}
+    return {
+        cost.rule: {
+            "jobs": cost.jobs,
+            "seconds": round(cost.seconds, 1),
+            "earlier_attempts": cost.earlier_attempts,
+            "earlier_seconds": round(cost.earlier_seconds, 1),
+        }
+        for cost in costs
+    }
+
+
+def _generated(
+    config: Config, paths: RunPaths, manifests: Sequence[Manifest]
+) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
+    """Responses and tokens by table of generated rows, with their sum; and the tables by the device that generated them.
+
+    First turns that are another condition's are counted there.
+    """
+    tokens = ("prompt_tokens", "response_tokens")
+    counts: dict[str, dict[str, int]] = {}
+    devices: dict[str, list[str]] = defaultdict(list)
+    for manifest in manifests:
+        file = next(iter(manifest.files))
+        conditions = (config.shared_t1() if manifest.rule == "seal_controls" else config).conditions
+        condition = conditions.get(manifest.wildcards.get("condition", ""))
+        shares_first = condition is not None and condition.first_turn is not None
+        try:
+            table = pq.read_table(paths.folder / file, columns=[*tokens, "device", *(["turn"] if shares_first else [])])
+        except (OSError, pa.ArrowInvalid):
+            continue
+        name = file.removesuffix(".parquet")
+        for device in pc.unique(table["device"]).to_pylist():
+            devices[device].append(name)
+        own = table.filter(pc.greater(table["turn"], 1)) if shares_first else table
+        counts[name] = {"responses": len(own), **{column: pc.sum(own[column]).as_py() or 0 for column in tokens}}
+    total = {key: sum(count[key] for count in counts.values()) for key in ("responses", *tokens)}
+    return {"all": total, **counts}, {device: sorted(names) for device, names in sorted(devices.items())}

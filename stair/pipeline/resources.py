@@ -1,0 +1,157 @@
+"""The resources that a job requests: GPUs, host memory and time. Imports no torch.
+
+They decide no result, so they enter no params and no key. A local run limits its jobs by their GPUs alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stair.config.resolve import ConfigError
+from stair.config.site import SITE, Site
+from stair.core import TURNS
+from stair.pipeline.job_list import ListedJob
+from stair.pipeline.run import Run
+from stair.pipeline.stage_rules import STAGES
+
+FETCH_RULES = ("fetch", "fetch_hub")
+"""They run beside the driver, so no scheduler gets them and no plan counts them."""
+
+REQUESTED = ("gpu", "mem_mb", "runtime", "gpu_model", "slurm_partition", "slurm_account", "slurm_extra")
+"""The names of a rule's resources."""
+
+_RESUMING_RULES = ("rollout_shard", "evaluation_shard", "controls_shard", "replay_shard", *STAGES["training"])
+_GPU_RULES = (*_RESUMING_RULES, "measure_runtime")
+_LONG_RULES = ("replay_statistics", "score_condition", "score_controls")
+
+_MB = 2**20
+"""Bytes of a unit of `mem_mb`, as Slurm counts them."""
+_LIBRARIES_MB, _CUDA_MB = 1_500, 6_000
+"""A process with torch and Snakemake (a tiny run's jobs take at most 1,000 MB); what CUDA's libraries and pinned buffers add."""
+_ROWS_MB = 4_000
+"""Rows of a real run, which are read 64 at a time, and the columns that are kept of them."""
+
+_TINY_MINUTES, _SHORT_MINUTES, _LONG_MINUTES = 5, 20, 240
+"""Jobs that start over when they are stopped: of a tiny run, short ones, and long ones, which took at most an hour. A group
+of short ones asks for the sum over its levels."""
+_RESUMABLE_MINUTES = 1440
+"""Jobs that resume, where no site limits them."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The request of one job."""
+
+    gpus: int
+    mem_mb: int
+    """Host memory."""
+    minutes: int
+    resumes: bool
+    """Whether the job resumes after its time limit, so that it takes the longest limit of a site."""
+
+
+def resources(run: Run, rule: str, wildcards: Mapping[str, str], *, site: Site | None = None) -> Resources:
+    """The request of a job; the limits of a site give the time of jobs that resume."""
+    if rule not in _GPU_RULES:
+        tiny = all(run.shape(model).small for model in run.config.models)
+        memory = _LIBRARIES_MB + (0 if tiny else _ROWS_MB)
+        minutes = _TINY_MINUTES if tiny else _LONG_MINUTES if rule in _LONG_RULES else _SHORT_MINUTES
+        return Resources(0, memory, minutes, resumes=False)
+    gpus, workers = _gpus(run, rule, wildcards)
+    shape = run.shape(wildcards["model"])
+    memory = _LIBRARIES_MB + workers * (math.ceil(shape.weight_bytes / _MB) + (_CUDA_MB if gpus else 0))
+    memory += _banks_mb(run, rule, wildcards)
+    resumes = rule in _RESUMING_RULES
+    restarting = _TINY_MINUTES if shape.small else _LONG_MINUTES
+    minutes = (site and site.longest(gpus, memory)) or _RESUMABLE_MINUTES if resumes else restarting
+    return Resources(gpus, memory, minutes, resumes)
+
+
+def request(
+    run: Run, rule: str, wildcards: Mapping[str, str], *, attempt: int = 1, site: Site | None = None
+) -> dict[str, int | str | None]:
+    """The values of `REQUESTED`. A further attempt asks for more memory, because the first may have ended for its lack."""
+    need = resources(run, rule, wildcards, site=site)
+    values: dict[str, int | str | None] = dict.fromkeys(REQUESTED)
+    values |= {"gpu": need.gpus, "mem_mb": need.mem_mb, "runtime": need.minutes}
+    if site is None:
+        return values
+    partition = site.partition_for(need.gpus, need.mem_mb, need.minutes)
+    if partition is None:  # `check_fits` rejects it
+        return values
+    limit = site.partitions[partition]
+    return values | {
+        "mem_mb": min(need.mem_mb * attempt, limit.mem_mb),
+        "gpu_model": limit.gpu_model if need.gpus else None,
+        "slurm_partition": partition,
+        "slurm_account": site.account,
+        # Others start over after a warning, which their short requests would bring at once.
+        "slurm_extra": f"--signal=USR1@{site.signal_seconds}" if need.resumes else None,
+    }
+
+
+def check_fits(run: Run, site: Site, jobs: Iterable[ListedJob]) -> None:
+    """Rejects a run with a job that fits no partition of the site.
+
+    Raises:
+        ConfigError: one line with the job, the resource, the limit and the keys.
+    """
+    for job in jobs:
+        need = resources(run, job.rule, job.wildcards, site=site)
+        if job.rule in FETCH_RULES or site.partition_for(need.gpus, need.mem_mb, need.minutes) is not None:
+            continue
+        limits = site.partitions.values()
+        with_gpus = [limit for limit in limits if limit.gpus >= need.gpus]
+        with_memory = [limit for limit in with_gpus if limit.mem_mb >= need.mem_mb]
+        if not with_gpus:
+            text = f"{need.gpus} GPUs, and partitions.*.gpus is at most {max(limit.gpus for limit in limits)}"
+            keys = ", or change training.workers, sglang.tensor_parallel or transformers.device"
+        elif not with_memory:
+            text = (
+                f"{need.mem_mb} MB, and partitions.*.mem_mb with its GPUs is at most {max(p.mem_mb for p in with_gpus)}"
+            )
+            keys = ", or change transformers.batch_width or training.workers"
+        else:
+            text = f"{need.minutes} minutes, and partitions.*.minutes is at most {max(p.minutes for p in with_memory)}"
+            keys = ""
+        name = " ".join((job.rule, *(value for key, value in job.wildcards.items() if key not in ("shard", "of"))))
+        raise ConfigError(f"{name} asks for {text} in {SITE}: name a larger partition there{keys}")
+
+
+def _gpus(run: Run, rule: str, wildcards: Mapping[str, str]) -> tuple[int, int]:
+    """GPUs of a job, and processes that load the model."""
+    config = run.config
+    if rule == "rollout_shard":
+        return config.gpus_for(config.rollout_engine(wildcards["model"])), 1
+    if rule in ("evaluation_shard", "controls_shard"):
+        return config.gpus_for(config.engine_for(wildcards["model"], wildcards["benchmark"])), 1
+    workers = config.training.workers if rule in STAGES["training"] else 1
+    return workers * config.gpus_for("transformers"), workers
+
+
+def _banks_mb(run: Run, rule: str, wildcards: Mapping[str, str]) -> int:
+    """The host memory of banks, at most: each row of a batch has its own, and all turns reach the output limit."""
+    config, model = run.config, wildcards["model"]
+    if rule in ("replay_shard", "rollout_shard"):
+        return 0
+    if rule in STAGES["training"]:
+        controller, rows, turns = wildcards["controller"], 1, TURNS
+        tokens = config.models[model].rollout_sampling.max_new_tokens
+    elif rule == "measure_runtime":
+        controller, turns, tokens = run.runtime.controller, 1, max((0, *run.runtime.curve))
+        # A GPU's bank has a page-locked copy beside it, for which torch takes up to twice its size.
+        rows = 3 if config.gpus_for("transformers") else 1
+    else:
+        study = config if rule == "evaluation_shard" else run.shared_t1.config
+        condition = study.conditions[wildcards["condition"]]
+        if not study.reads_bank(wildcards["condition"]):
+            return 0
+        assert condition.controller is not None
+        controller, rows = condition.controller, condition.batch_width or config.transformers.batch_width
+        turns = condition.turns - 1
+        tokens = config.models[model].sampling_for(wildcards["benchmark"]).max_new_tokens
+    layers = len(config.controllers[controller].controlled_layers) if controller in config.controllers else 3
+    shape = run.shape(model)
+    return math.ceil(rows * turns * tokens * layers * shape.cache_numbers * shape.width / _MB)

@@ -1,0 +1,45 @@
+"""Copies of outputs that another run made from the same inputs under the same settings (the key `reuse`)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.pipeline.rule_settings import settings_of
+from stair.records.files import replacing, write_json
+from stair.records.keys import file_digest
+from stair.records.manifest import COPIED_FROM, differences, manifest_path, name_in_run, read_manifest
+
+
+def copy_from_runs(
+    config: Config,
+    paths: RunPaths,
+    rule: str,
+    wildcards: Mapping[str, str],
+    outputs: Sequence[Path],
+    inputs: Sequence[Path],
+) -> str | None:
+    """Copies a job's outputs and their manifest from the first run of `reuse` that has the same, undamaged.
+
+    Returns:
+        The run, for messages; None without a match.
+    """
+    settings = settings_of(config, rule, wildcards)
+    digests = {name_in_run(file, paths.folder): file_digest(file) for file in inputs}
+    for name, other in paths.reused(config).items():
+        with suppress(OSError, ValueError):
+            manifest = read_manifest(manifest_path(other.folder / outputs[0].relative_to(paths.folder)))
+            same_job = (manifest.rule, manifest.wildcards, manifest.inputs) == (rule, dict(wildcards), digests)
+            if same_job and not differences(manifest, other.folder, settings=settings, inputs=False):
+                for file in manifest.files:
+                    # A copy and no link: an output must be newer than its inputs, and the other run's file must keep its time.
+                    with replacing(paths.folder / file) as partial:
+                        shutil.copyfile(other.folder / file, partial)
+                origin = f"the run '{name}'"
+                write_json(manifest_path(outputs[0]), manifest.content | {COPIED_FROM: origin})
+                return origin
+    return None

@@ -1,0 +1,94 @@
+"""Shards of durable work. A job leases a shard, resumes the work of earlier jobs, and writes a completion marker.
+
+The owner of the work keeps its results: records of a log (`stair.records.worklog`) or files of tensors
+(`stair.records.tensor_files`). Both outlive their job and are independent of the number of shards, which may change between two
+starts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from stair.records.files import write_json
+from stair.records.leases import Lease
+
+T = TypeVar("T")
+
+WITHDRAWN = ".withdrawn"
+"""The suffix of a withdrawn marker: some work of its shard has been lost."""
+
+
+class Shard(NamedTuple):
+    """One of `of` shards, by its number from 0."""
+
+    number: int
+    of: int
+
+    @property
+    def name(self) -> str:
+        """The name of its lease, marker and log."""
+        return f"shard-{self.number}-of-{self.of}"
+
+    def share(self, items: Sequence[T]) -> list[T]:
+        """Its items: every `of`-th, so that shards are equally long.
+
+        Raises:
+            ValueError: there is no such shard.
+        """
+        if not 0 <= self.number < self.of:
+            raise ValueError(f"shard {self.number} does not exist among {self.of} (they are numbered from 0)")
+        return list(items[self.number :: self.of])
+
+    def overlaps(self, work: str) -> bool:
+        """Whether other work of the folder, by its lease, overlaps this shard; work that is no shard does."""
+        match = re.fullmatch(r"shard-(\d+)-of-(\d+)", work)
+        if match is None:
+            return True
+        number, of = int(match[1]), int(match[2])
+        return (number - self.number) % math.gcd(of, self.of) == 0
+
+
+class ShardWork:
+    """A leased shard, within the context: no other job works on it.
+
+    Args:
+        folder: the work folder, which all shards share.
+        shard: the leased shard.
+        marker: the completion marker that `end` writes.
+
+    Raises:
+        HeldError: on entering, if another process works on a part of the shard.
+    """
+
+    def __init__(self, folder: Path, shard: Shard, marker: Path) -> None:
+        self.folder, self.shard, self._marker = folder, shard, marker
+        self._lease = Lease(folder, shard.name, shard.overlaps)
+
+    def __enter__(self) -> ShardWork:
+        self._lease.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lease.__exit__(kind, error, trace)
+
+    def check(self) -> None:
+        """Raises HeldError if another process has replaced the lease because this one seemed dead."""
+        self._lease.check()
+
+    def end(self, **facts: Any) -> None:
+        """Writes the completion marker of the shard, with facts of the work."""
+        self._marker.with_suffix(WITHDRAWN).unlink(missing_ok=True)
+        write_json(self._marker, {"shard": self.shard.number, "of": self.shard.of, **facts})
+
+
+def withdraw_markers(folder: Path) -> None:
+    """Withdraws the markers of ended shards after a loss: the workflow's next start runs them again and reuses the kept work."""
+    for marker in folder.glob("shard-*-of-*.json"):
+        marker.rename(marker.with_suffix(WITHDRAWN))

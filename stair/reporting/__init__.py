@@ -1,1 +1,0 @@
-"""Tables and figures: they lay out, compare and draw numbers that others computed."""

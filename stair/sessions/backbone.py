@@ -1,0 +1,121 @@
+"""A run's backbone: its folder, revision and renderer without a model, and an engine of it when something is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stair.config.backbones import Model, Sampling
+from stair.config.engines import EngineName
+from stair.config.model import Config
+from stair.config.paths import RunPaths, require_folder
+from stair.core import EngineIdentity
+from stair.engines.base import Engine, SamplingSettings, Truncation
+from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
+from stair.models.architecture import Architecture
+from stair.models.model_folder import read_architecture
+from stair.models.revision import model_revision
+from stair.sessions.preflight_record import check_model_files, require_preflight
+from stair.sessions.renderer import Renderer
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A model of a run, as far as it is known without loading it."""
+
+    key: str
+    settings: Model
+    folder: Path
+    revision: str
+    """Digest of the folder's contents: enters every response key."""
+    architecture: Architecture
+    renderer: Renderer
+    choice: EngineChoice
+    """The engine that its responses come from."""
+    engine: EngineIdentity
+    """The engine as response keys name it: its device is not known yet."""
+
+    @classmethod
+    def open(
+        cls,
+        config: Config,
+        paths: RunPaths,
+        model: str,
+        engine: EngineName = "transformers",
+        *,
+        generating: str | None = None,
+    ) -> Backbone:
+        """Reads everything but the weights; imports no torch.
+
+        Args:
+            config: the run.
+            paths: its files.
+            model: the model's key.
+            engine: the one that its responses are to come from.
+            generating: what is about to be answered, `training_pool` or a benchmark: preflight must have looked at that.
+
+        Raises:
+            ConfigError: the folder does not exist or holds no model.
+            ValueError: an unknown architecture, a tokenizer without the markers that are needed, a model or prompts that
+                are not those that preflight has looked at, or that it has not looked at yet.
+        """
+        settings, choice = config.models[model], engine_choice(config, engine)
+        if generating is not None:
+            require_preflight(config, paths, model, generating)
+        folder = require_folder(paths.model_folder(config, model), f"models.{model}")
+        revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
+        renderer = Renderer.load(folder, thinking=settings.thinking)
+        check_model_files(config, paths, model, revision, renderer.template_sha256)
+        return cls(
+            key=model,
+            settings=settings,
+            folder=folder,
+            revision=revision,
+            architecture=read_architecture(folder),
+            renderer=renderer,
+            choice=choice,
+            engine=choice.identity(settings.dtype),
+        )
+
+    @contextmanager
+    def running(self, needs: Needs) -> Iterator[Engine]:
+        """The engine, until the context ends.
+
+        Raises:
+            ValueError: the engine's environment is not there or holds another version, or the model cannot be run there.
+        """
+        model = ModelFiles(self.folder, self.settings.dtype, self.architecture.context, self.renderer.tokens)
+        with self.choice.open(model, needs) as engine:
+            self._check_identity(engine)
+            yield engine
+
+    def network(self, device: str) -> Any:
+        """The frozen network itself, for what an engine does not give.
+
+        Args:
+            device: `auto`, `cpu`, `cuda`, or one GPU as torch names it.
+
+        Raises:
+            ValueError: the files are not those of the model, or its attention needs a GPU that is not there.
+        """
+        from stair.models.device_and_dtype import DTYPES, device_for
+        from stair.models.load import load_model
+
+        dtype, attention = DTYPES[self.settings.dtype], self.engine.attention
+        return load_model(self.folder, dtype=dtype, device=device_for(device, attention), attention=attention)
+
+    def sampling(self, settings: Sampling) -> SamplingSettings:
+        """The configured sampling as the engine draws it: the two truncate differently (docs/sampling.md)."""
+        return sampling_settings(settings, self.choice.truncation)
+
+    def _check_identity(self, engine: Engine) -> None:
+        loaded = replace(engine.identity, device=None, arguments=self.engine.arguments)
+        assert loaded == self.engine, f"the loaded engine is {loaded}, its response keys say {self.engine}"
+
+
+def sampling_settings(sampling: Sampling, truncation: Truncation = "sequential") -> SamplingSettings:
+    """The configured sampling as engines take it."""
+    return SamplingSettings(**sampling.model_dump(exclude={"max_new_tokens"}), truncation=truncation)

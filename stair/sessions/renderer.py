@@ -1,0 +1,160 @@
+"""From messages to token ids and from response ids to text, by the model's own tokenizer and chat template."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stair.models.architectures import known_markers
+from stair.models.turn_markers import CHATML, TurnMarkers
+from stair.records.files import read_mapping
+from stair.sessions.thinking import answer_ids
+
+END_OF_THINKING = "</think>"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An earlier turn as the conversation shows it: what the user asked and the assistant's visible answer."""
+
+    user: str
+    assistant: str
+
+
+class Renderer:
+    """Renders conversations for one model.
+
+    Args:
+        tokenizer: the model's tokenizer, with its chat template.
+        thinking: whether the model is asked in thinking mode.
+        stop_ids: the model's end markers; a response ends with one of them or at a limit.
+
+    Raises:
+        ValueError: the tokenizer lacks a marker as a single id, or has no chat template.
+    """
+
+    def __init__(self, tokenizer: Any, *, thinking: bool, stop_ids: Sequence[int]) -> None:
+        self.tokenizer, self.thinking = tokenizer, thinking
+        # Its own encoding: the wrapper's call prepares for padding and batches besides.
+        self._encoder = tokenizer.backend_tokenizer
+        self._encoder.no_truncation()
+        self._encoder.no_padding()
+        self.stop_ids = tuple(stop_ids)
+        if not getattr(tokenizer, "chat_template", None):
+            raise ValueError(f"the tokenizer of {tokenizer.name_or_path} has no chat template")
+        self.markers = self._markers()
+        self.turn_start = self._single(self.markers.start)
+        self.turn_end = self._single(self.markers.end)
+        self.end_of_thinking = self._single(END_OF_THINKING) if thinking else None
+        self.user_header = (self.turn_start, *self._encode("user"))
+        if not self.stop_ids:
+            raise ValueError(f"{tokenizer.name_or_path} names no stop token")
+
+    @classmethod
+    def load(cls, folder: Path | str, *, thinking: bool) -> Renderer:
+        """Reads tokenizer, template and stop ids from a model folder; imports no torch."""
+        # AutoTokenizer would import torch; tokenizer.json holds all that is needed.
+        from transformers import PreTrainedTokenizerFast
+
+        try:
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        except Exception as error:  # the tokenizers library raises plain ones
+            raise ValueError(f"the tokenizer in {folder} cannot be read: {error}") from error
+        return cls(tokenizer, thinking=thinking, stop_ids=_stop_ids(Path(folder), tokenizer))
+
+    @property
+    def template_sha256(self) -> str:
+        """SHA-256 of the chat template."""
+        return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
+
+    @property
+    def tokens(self) -> int:
+        """How many ids are tokens of the tokenizer; a model's vocabulary can be padded beyond."""
+        return len(self.tokenizer)
+
+    def _markers(self) -> TurnMarkers:
+        """The known markers whose first one is a token of the tokenizer; ChatML's if none is."""
+        known = (markers for markers in known_markers() if len(self._encode(markers.start)) == 1)
+        return next(known, CHATML)
+
+    def _single(self, marker: str) -> int:
+        ids = self._encode(marker)
+        if len(ids) != 1:
+            raise ValueError(f"{marker} is not a single token of {self.tokenizer.name_or_path}")
+        return ids[0]
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._encoder.encode(text, add_special_tokens=False).ids)
+
+    def encode_places(self, text: str) -> tuple[list[int], list[range]]:
+        """A text's ids and the characters that each id covers. Ids of one character share its place.
+
+        Raises ValueError where the tokenizer reports places with gaps: white space would belong to no token.
+        """
+        encoding = self._encoder.encode(text, add_special_tokens=False)
+        places, end = [], 0
+        for start, stop in encoding.offsets:
+            if start > end or stop <= start:
+                raise ValueError(f"{self.tokenizer.name_or_path}: the tokenizer reports no place of {text[end:stop]!r}")
+            places.append(range(start, stop))
+            end = stop
+        return list(encoding.ids), places
+
+    def prompt_text(self, history: Sequence[Exchange], user: str) -> str:
+        """A prompt as the template writes it. Raises ValueError where the template cannot be rendered."""
+        messages = []
+        for exchange in history:
+            messages.append({"role": "user", "content": exchange.user})
+            messages.append({"role": "assistant", "content": exchange.assistant})
+        messages.append({"role": "user", "content": user})
+        try:
+            text = self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=self.thinking
+            )
+        except Exception as error:  # a template is a program: it can raise anything
+            raise ValueError(
+                f"the chat template of {self.tokenizer.name_or_path} cannot be rendered: {type(error).__name__}: {error}"
+            ) from error
+        return str(text)
+
+    def prompt_ids(self, history: Sequence[Exchange], user: str) -> list[int]:
+        """The full conversation input of a turn: history, current user message, generation prefix. No system message."""
+        return self._encode(self.prompt_text(history, user))
+
+    def body_ids(self, response_ids: Sequence[int]) -> list[int]:
+        """A response without the end marker that closed it."""
+        ids = list(response_ids)
+        return ids[:-1] if ids and ids[-1] in self.stop_ids else ids
+
+    def visible_answer(self, response_ids: Sequence[int]) -> str:
+        """What later turns see of a response: the whole answer, in thinking mode what follows the last `</think>`.
+
+        Without that marker the message is empty (appendix B.1). Special tokens are left out, so that an answer can open
+        no turn of its own.
+        """
+        ids = answer_ids(self.body_ids(response_ids), self.end_of_thinking)
+        return self.tokenizer.decode(ids, skip_special_tokens=True).lstrip("\n" if self.thinking else "")
+
+    def retokenised(self, response_ids: Sequence[int]) -> bool:
+        """Whether the visible answer, decoded and encoded again, has other ids than were generated."""
+        ids = answer_ids(self.body_ids(response_ids), self.end_of_thinking)
+        return self._encode(self.tokenizer.decode(ids, skip_special_tokens=True)) != list(ids)
+
+    def text(self, response_ids: Sequence[int]) -> str:
+        """The whole response as text, thinking included, end markers left out."""
+        return self.tokenizer.decode(self.body_ids(response_ids), skip_special_tokens=True)
+
+
+def _stop_ids(folder: Path, tokenizer: Any) -> list[int]:
+    """The end markers that the model's generation configuration names, else the tokenizer's."""
+    path = folder / "generation_config.json"
+    stop = read_mapping(path).get("eos_token_id") if path.is_file() else None
+    if stop is None:
+        path, stop = folder / "tokenizer_config.json", tokenizer.eos_token_id
+    stops = stop if isinstance(stop, list) else [] if stop is None else [stop]
+    if any(not isinstance(one, int) or isinstance(one, bool) for one in stops):
+        raise ValueError(f"{path}: eos_token_id is {stop!r}, expected an id or a list of ids")
+    return stops

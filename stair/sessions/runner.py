@@ -1,0 +1,248 @@
+"""Takes chains through an engine: what is in the log is taken from it, the rest is generated and logged."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from stair.engines.base import Completion, Engine, Request
+from stair.records import interruption
+from stair.records.progress import Progress
+from stair.records.worklog import WorkLogWriter
+from stair.sessions.attempts import Attempts
+from stair.sessions.chain import Chain, Step
+from stair.sessions.failures import Failed, Failures
+
+
+class Records(Protocol):
+    """Finished work by key: `WorkLog`, or `LogWithReuse` with other runs behind it."""
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The record of a key, without its key; None where there is none."""
+        ...
+
+
+def run_chains(
+    chains: Iterable[Chain],
+    engine: Engine,
+    log: Records,
+    writer: WorkLogWriter,
+    progress: Progress,
+    failures: Failures,
+    attempts: Attempts | None = None,
+) -> None:
+    """Runs every chain to its end, or to the response that cannot be generated.
+
+    Every finished response is durable before the next turn of its chain is asked. A chain whose turn has ended goes on
+    before a new chain is begun, so that few banks are alive at once.
+
+    Args:
+        chains: what is to be generated, drawn as the engine has room; progress counts their generated responses.
+        engine: where.
+        log: finished work of earlier attempts.
+        writer: this attempt's log.
+        progress: told of every response that is generated here.
+        failures: takes the responses that cannot be generated; it has them however this ends. No later turn of their
+            chains is asked.
+        attempts: told what is under way.
+
+    Raises:
+        ResponsesFailed: too many responses in a row could not be generated.
+        Interrupted: a signal has asked to stop. Then, and whatever else ends it, responses under way are not kept, finished
+            ones are, whoever holds them.
+    """
+    running = _Running(engine, log, writer, failures, attempts)
+    engine.watch, engine.failed = _Watch(progress), running.fail
+    # A stop waits until the watch or the loop looks for it: in between a response could be in nobody's hands.
+    with interruption.deferred():
+        try:
+            for completion in engine.run(running.first_requests(chains)):
+                record = running.save(completion)
+                progress.advance()
+                failures.answered()
+                waiting = running.append(completion.key, record)
+                interruption.check()
+                for request in running.advance(waiting):
+                    engine.submit(request)
+        except BaseException:
+            with suppress(OSError):  # the log itself may be what failed
+                for completion in engine.ended():
+                    running.save(completion)
+            raise
+
+
+class _Running:
+    """The chains that an engine works on. A chain waits for one response at a time; several may wait for the same one."""
+
+    def __init__(
+        self, engine: Engine, log: Records, writer: WorkLogWriter, failures: Failures, attempts: Attempts | None
+    ) -> None:
+        self._engine, self._log, self._writer = engine, log, writer
+        self._failures, self._attempts = failures, attempts
+        self._waiting: dict[str, list[Chain]] = defaultdict(list)
+        """Chains by the key of the response that they wait for; the first one has requested it."""
+
+    def first_requests(self, chains: Iterable[Chain]) -> Iterator[Request]:
+        """Yield the first request of each chain; chains are drawn as requests are."""
+        source = iter(chains)
+        while group := list(islice(source, self._engine.replays_at_once)):
+            yield from self.advance(group)
+
+    def advance(self, group: Sequence[Chain]) -> Iterator[Request]:
+        """Take chains as far as they come and yield their next requests; their replays go through the engine together."""
+        while group:
+            replaying: list[tuple[Chain, Step]] = []
+            for chain in group:
+                try:
+                    needed = self._advance_one(chain)
+                except MemoryError as error:  # of states that had to be replayed
+                    self._failures.add(Failed.of(chain, str(error)))
+                    continue
+                if isinstance(needed, Step):
+                    replaying.append((chain, needed))
+                elif needed is not None:
+                    yield needed
+            group = self._replay(replaying)
+
+    def save(self, completion: Completion) -> dict[str, Any]:
+        """Make a response durable and return its record."""
+        record = self._waiting[completion.key][0].record(completion, self._engine)
+        self._writer.append(completion.key, record)
+        return record
+
+    def append(self, key: str, record: dict[str, Any]) -> list[Chain]:
+        """Give a response's record to the chains that wait for it, and return them."""
+        waiting = self._waiting.pop(key)
+        for chain in waiting:
+            self._end_attempt(chain)
+            chain.append_record(record)
+        return waiting
+
+    def fail(self, key: str, reason: str) -> None:
+        """Record that a response under way cannot be generated."""
+        for chain in self._waiting.pop(key):
+            self._end_attempt(chain)
+            self._failures.add(Failed.of(chain, reason))
+
+    def _advance_one(self, chain: Chain) -> Request | Step | None:
+        """Take a chain as far as the log allows.
+
+        Returns:
+            The request of its next response, or the step whose states are to be replayed; None where the chain has ended or
+            waits for a response that is under way for another chain.
+        """
+        while (step := chain.next()) is not None:
+            record = self._log.get(step.key)
+            if record is not None:
+                chain.append_record(record)
+            elif chain.substitute(self._log.get):
+                continue
+            elif chain.gives_up():
+                return None
+            elif step.replay:
+                return step
+            else:
+                request = chain.request(self._engine)
+                for key, remade in chain.remade():
+                    self._writer.append(key, remade)
+                if request.key == step.key:
+                    return self._new_request(chain, request)
+                # States were made again and differ, so the key is another one: the log may have it.
+        return None
+
+    def _new_request(self, chain: Chain, request: Request) -> Request | None:
+        """Let a chain wait for a response; None where it is under way already."""
+        waiting = self._waiting[request.key]
+        waiting.append(chain)
+        if len(waiting) > 1:
+            return None
+        if self._attempts is not None:
+            self._attempts.begin(chain)
+        return request
+
+    def _replay(self, replaying: list[tuple[Chain, Step]]) -> list[Chain]:
+        """Replay the states that chains need and return the chains whose states were made."""
+        if not replaying:
+            return []
+        try:
+            segments = self._engine.replay([chain.replay(self._engine) for chain, _ in replaying])
+        except MemoryError as error:
+            if len(replaying) > 1:
+                return [chain for each in replaying for chain in self._replay([each])]
+            self._failures.add(Failed.of(replaying[0][0], str(error)))
+            return []
+        for (chain, step), segment in zip(replaying, segments, strict=True):
+            record = chain.replay_record(segment)
+            self._writer.append(step.key, record)
+            chain.append_record(record)
+        return [chain for chain, _ in replaying]
+
+    def _end_attempt(self, chain: Chain) -> None:
+        if self._attempts is not None:
+            self._attempts.end(chain)
+
+
+class _Watch:
+    """An engine's `watch`: reports its speed as progress, and looks for a signal to stop."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._begun: tuple[float, int] | None = None
+        """When the first response was seen under way, and the tokens drawn by then; what came before, such as loading, says
+        nothing of the speed."""
+
+    def __call__(self, running: int, drawn: int) -> None:
+        interruption.check()
+        now = time.monotonic()
+        if running and self._begun is None:
+            self._begun = (now, drawn)
+            self._progress.begin()
+        started, drawn_before = self._begun or (now, drawn)
+        rate = (drawn - drawn_before) / max(now - started, 1e-3)
+        self._progress.beat(
+            f"{running} running · {rate:.0f} tokens/s", {"running": running, "tokens_per_s": round(rate, 1)}
+        )
+
+
+class Finished(NamedTuple):
+    """What a log has of some chains."""
+
+    responses: int
+    """Logged responses."""
+    unfinished: int
+    """Chains that have not ended; one that gives up has."""
+    total: int
+    """Responses that the chains generate in all, those of the log among them."""
+
+
+def finished(chains: Iterable[Chain], log: Records) -> Finished:
+    """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn."""
+    responses = unfinished = total = 0
+    for chain in chains:
+        logged, ended = walk(chain, log)
+        responses += logged
+        unfinished += not ended
+        total += chain.generates()
+    return Finished(responses, unfinished, total)
+
+
+def walk(chain: Chain, log: Records) -> tuple[int, bool]:
+    """Takes one chain as far as the log allows.
+
+    Returns:
+        How many logged responses it took, and whether it has ended or gives up.
+    """
+    logged = 0
+    while (step := chain.next()) is not None:
+        record = log.get(step.key)
+        if record is None:
+            if chain.substitute(log.get):
+                continue
+            return logged, chain.gives_up()
+        chain.append_record(record)
+        logged += not step.replay
+    return logged, True

@@ -1,0 +1,219 @@
+"""The study of one model, benchmark and condition: what its chains are made from, and the engine that they run on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.training import Controller
+from stair.core import EngineIdentity, Place, Problem, user_message
+from stair.engines.base import Engine
+from stair.engines.choice import Needs
+from stair.records.files import read_mapping, write_json
+from stair.records.keys import adapter_digest, digest_of, file_digest
+from stair.records.rows import BenchmarkProblem, ScheduledTurn
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
+from stair.records.tables import SavedRows, read_table, rows_as
+from stair.sessions.backbone import Backbone
+from stair.sessions.banks import BankStore
+from stair.sessions.chain import Missing
+from stair.sessions.session import ControllerUse, SessionChain, SessionProtocol
+
+if TYPE_CHECKING:
+    from stair.method import BankFree, Reflector
+
+
+class Study:
+    """One model, benchmark and condition: the problems, sessions, saved T1 rows and controller that its chains need.
+
+    Reads everything but weights; imports no torch.
+
+    Args:
+        config: the run.
+        paths: its files.
+        model: the model's key.
+        benchmark: the benchmark's key.
+        condition: the condition's key.
+        generating: whether responses will be generated: then preflight must have checked this benchmark.
+
+    Attributes:
+        settings: the condition's settings.
+        backbone: the model with its renderer and engine.
+        work: the work folder, with logs, banks and markers.
+        problems: each problem with its user message, by id.
+        sessions: the ids of each session's problems in turn order, by session.
+        first_rows: the saved T1 rows that the condition reuses, by problem and sample; None where it generates its own.
+        missing: (turn, reason) of the responses that the configuration names as missing, by session and sample.
+        missing_first: the same of the condition whose T1 rows are reused.
+
+    Raises:
+        ValueError: `evaluation.missing` names an unknown session; also as `Backbone.open`.
+    """
+
+    def __init__(
+        self, config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, *, generating: bool = False
+    ) -> None:
+        self.config, self.paths, self.model, self.benchmark, self.condition = config, paths, model, benchmark, condition
+        self.settings = config.conditions[condition]
+        engine = config.engine_for(model, benchmark)
+        self.backbone = Backbone.open(config, paths, model, engine, generating=benchmark if generating else None)
+        self.work = paths.work(paths.stage, model, benchmark, condition)
+        prompt = config.prompts[config.benchmarks[benchmark].prompt]
+        self.problems = {
+            row.problem_id: Problem(row.problem_id, user_message(prompt, row.problem))
+            for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)
+        }
+        self.sessions: dict[str, list[str]] = defaultdict(list)
+        for row in rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn):
+            self.sessions[row.session_id].append(row.problem_id)
+        self.first_rows = self._first_rows()
+        self.missing = config.missing_from(model, benchmark, condition)
+        source = self.settings.first_turn
+        self.missing_first = config.missing_from(model, benchmark, source) if source is not None else {}
+        if strange := sorted({session for session, _ in self.missing} - self.sessions.keys()):
+            raise ValueError(
+                f"{paths.stage}.missing: {condition} of {model} on {benchmark} has no session '{strange[0]}'; the sessions "
+                f"are in {paths.evaluation_sessions(benchmark)}"
+            )
+
+    def _first_rows(self) -> SavedRows | None:
+        """The saved T1 rows that are reused, by problem and sample."""
+        if self.settings.first_turn is None:
+            return None
+        path = self.paths.responses(self.model, self.benchmark, self.settings.first_turn)
+        return SavedRows(path, RESPONSES, ("problem_id", "sample"))
+
+    def _control(self, load: bool) -> ControllerUse | None:
+        trained, settings = self.controller, self.settings
+        if trained is None or not trained.controls:
+            return None
+        assert settings.controller is not None
+        path, layers = self.paths.weights(self.model, settings.controller), trained.controlled_layers
+        if settings.randomised == "reflector":
+            # Random directions are the same whatever was trained.
+            digest = digest_of({"random_reflector": settings.seed, "layers": list(layers)})
+        else:
+            digest = file_digest(path)
+        weights = self._weights(path, layers) if load else None
+        read = self.config.read_specification(self.condition) if trained.reads else None
+        return ControllerUse(digest, layers, read, weights)
+
+    def _weights(self, path: Path, layers: tuple[int, ...]) -> Reflector | BankFree:
+        from stair.method import load_controller, random_reflector
+
+        architecture, settings = self.backbone.architecture, self.settings
+        if settings.randomised != "reflector":
+            return load_controller(path, architecture)
+        assert settings.seed is not None
+        return random_reflector(layers, architecture.query_heads, architecture.head_dim, settings.seed)
+
+    def protocol(self, *, load: bool) -> SessionProtocol:
+        """What all chains share; `load` reads the controller's weights too."""
+        sampling = self.backbone.settings.sampling_for(self.benchmark)
+        return SessionProtocol(
+            model=self.model,
+            benchmark=self.benchmark,
+            condition=self.condition,
+            model_revision=self.backbone.revision,
+            engine=self.backbone.engine,
+            renderer=self.backbone.renderer,
+            sampling=self.backbone.sampling(sampling),
+            max_new_tokens=sampling.max_new_tokens,
+            study=self.config.evaluation.seed,
+            turns=self.settings.turns,
+            control=self._control(load),
+            banks=BankStore(self.work / "banks"),
+            adapter=self.adapter[1] if self.adapter else None,
+            layout=self.settings.layout,
+        )
+
+    def chains(self, sessions: Iterable[str], *, load: bool) -> Iterator[SessionChain]:
+        """The chains of sessions, trajectory by trajectory, made as they are drawn; `load` reads the controller's weights too.
+
+        Raises:
+            ValueError: the saved T1 rows lack a response that the configuration does not name as missing.
+        """
+        protocol = self.protocol(load=load)
+        for session in sessions:
+            problems = self.sessions[session]
+            for sample in range(self.config.evaluation.samples):
+                first, missing = None, self._missing(session, sample)
+                if self.first_rows is not None:
+                    first = self.first_rows.get((problems[0], sample))
+                    if first is None and (gap := self.missing_first.get((session, sample))) is not None:
+                        missing = Missing(1, gap[1], reused=True)
+                    elif first is None:
+                        raise ValueError(
+                            f"{self.first_rows.path} has no response to {problems[0]}, sample {sample}; "
+                            "run its condition again"
+                        )
+                turns = [self.problems[problem] for problem in problems[: self.settings.turns]]
+                yield SessionChain(protocol, session, sample, turns, first, missing)
+
+    def _missing(self, session: str, sample: int) -> Missing | None:
+        """The response of a trajectory that the configuration names as missing."""
+        gap = self.missing.get((session, sample))
+        return None if gap is None else Missing(*gap)
+
+    def load_engine(self, shard: str, ended: ExitStack) -> Engine:
+        """The engine of a shard, closed with `ended`; it must be the one that gave the first turns.
+
+        Raises:
+            ValueError: the first turns came from another engine, and the configuration does not allow it.
+        """
+        needs = Needs(
+            log=self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
+            started=lambda facts: write_json(self.work / "servers" / f"shard-{shard}.json", facts),
+            longest=self._longest,
+            layers=self.layers,
+            batch_width=self.settings.batch_width,
+            adapter=self.adapter,
+        )
+        engine = ended.enter_context(self.backbone.running(needs))
+        if self.first_rows is None or self.config.evaluation.allow_mixed_engines:
+            return engine
+        rows = read_table(self.first_rows.path, RESPONSES, EngineIdentity.COLUMNS)
+        if others := {EngineIdentity.of_row(row) for row in rows} - {engine.identity}:
+            raise ValueError(
+                f"{self.first_rows.path} was made by {min(map(str, others))}, and {self.condition} would be by "
+                f"{engine.identity}: conditions of one comparison come from one engine; make the first turns again, or set "
+                "evaluation.allow_mixed_engines"
+            )
+        return engine
+
+    def _longest(self) -> int:
+        """Tokens of the longest conversation, as preflight has counted them: a prompt, or four turns at their limits."""
+        limit = read_mapping(self.paths.preflight_limits(self.model, self.benchmark))
+        whole = limit["longest_prompt"] + limit["max_new_tokens"] if self.settings.turns == 1 else limit["four_turns"]
+        return min(self.backbone.architecture.context, int(whole))
+
+    @property
+    def place(self) -> Place:
+        """The keys of its model, benchmark and condition."""
+        return Place(self.model, self.benchmark, self.condition)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers whose states are captured or controlled."""
+        return self.controller.controlled_layers if self.controller else ()
+
+    @property
+    def controller(self) -> Controller | None:
+        """The settings of the condition's controller."""
+        key = self.settings.controller
+        return None if key is None else self.config.controllers[key]
+
+    @cached_property
+    def adapter(self) -> tuple[Path, str] | None:
+        """The folder and the digest of the adapter that the condition answers with."""
+        if self.controller is None or not self.controller.adapts:
+            return None
+        assert self.settings.controller is not None
+        folder = self.paths.controller(self.model, self.settings.controller)
+        return folder, adapter_digest(folder)

@@ -1,0 +1,1 @@
+"""The stages of the workflow. Each reads files and writes files; no stage calls another."""

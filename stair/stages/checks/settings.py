@@ -1,0 +1,38 @@
+"""The settings of the rule `check`."""
+
+from __future__ import annotations
+
+from stair.config.model import Config
+from stair.config.setting_places import CONFIGURATION, Settings, chosen, conditions, under_controls
+from stair.records.code_digest import modules_digest
+from stair.records.manifest import CODE
+
+
+def checks(config: Config) -> Settings:
+    """The invariants, and the code that checks them."""
+    pool = config.training_pool.model_dump(mode="json", include={"exclude_benchmarks", "exclude_more"})
+    return {
+        **{f"models.{key}.thinking": model.thinking for key, model in config.models.items()},
+        "benchmarks": list(config.benchmarks),
+        **conditions(config, "turns", "first_turn", "controller", "variant", "models", "benchmarks"),
+        **{f"conditions.{key}.reads_bank": config.reads_bank(key) for key in config.conditions},
+        **_checked_controls(config.shared_t1()),
+        **{f"training_pool.{key}": value for key, value in pool.items()},
+        **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
+        **(chosen("evaluation", config.evaluation, "missing") if config.evaluation.missing else {}),
+        CODE: modules_digest("stair.stages.checks.stage", leave_out=CONFIGURATION),
+    }
+
+
+def _checked_controls(study: Config) -> Settings:
+    """What the checks of the study with a shared T1 history depend on."""
+    if not study.conditions:
+        return {}
+    missing = chosen("evaluation", study.evaluation, "missing") if study.evaluation.missing else {}
+    checked = conditions(study, "turns", "first_turn", "controller", "variant", "prefix", "models", "benchmarks")
+    layers = {
+        f"controllers.{item.controller}.layers": list(study.controllers[item.controller].controlled_layers)
+        for item in study.conditions.values()
+        if item.controller is not None
+    }
+    return under_controls({**checked, **missing}) | layers

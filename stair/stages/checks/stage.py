@@ -1,0 +1,142 @@
+"""The checks stage: checks.csv has a line for every invariant of a run's data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths, shared_t1
+from stair.core import TURNS
+from stair.records.files import write_text
+from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
+from stair.records.tables import iterate_table, rows_as
+from stair.sessions.check import Check, checks_csv
+from stair.sessions.invariants import (
+    CheckedTurn,
+    Schedule,
+    capture_check,
+    condition_checks,
+    group_checks,
+    shared_t1_checks,
+    shares,
+    wrongly_captured,
+)
+from stair.sessions.renderer import Renderer
+from stair.stages.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
+from stair.stages.data.benchmarks import question
+from stair.stages.data.normalisation import identity
+from stair.stages.sessions.training_sessions import complete_records
+
+
+def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
+    """Schedules and responses of all models, benchmarks and conditions."""
+    checks = []
+    # Restored responses are checked without their model; their seal checked the captured spans, which need its markers.
+    renderers = {
+        key: Renderer.load(folder, thinking=model.thinking)
+        for key, model in config.models.items()
+        if (folder := paths.model_folder(config, key)).is_dir()
+    }
+    for benchmark in config.benchmarks:
+        problems = [row.problem_id for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)]
+        sessions = [*rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn)]
+        checks += schedule_checks(sessions, problems, benchmark)
+        schedule = schedule_of(sessions)
+        for model in config.models:
+            scope, renderer = f"{model}/{benchmark}", renderers.get(model)
+            checks += _response_checks(config, paths, model, benchmark, schedule, renderer, scope)[0]
+            study, files = shared_t1(config, paths)
+            response_checks, turns = _response_checks(
+                study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1"
+            )
+            checks += response_checks
+            if turns:
+                layers = {
+                    key: config.controllers[item.controller].controlled_layers
+                    for key, item in study.conditions.items()
+                    if item.controller is not None and study.reads_bank(key)
+                }
+                checks += shared_t1_checks(turns, layers, f"{scope}/shared_t1")
+    return checks
+
+
+def _response_checks(
+    config: Config,
+    paths: RunPaths,
+    model: str,
+    benchmark: str,
+    schedule: Schedule,
+    renderer: Renderer | None,
+    scope: str,
+) -> tuple[list[Check], dict[str, list[CheckedTurn]]]:
+    """The responses of all conditions of one model and benchmark: their checks, and what was kept of each condition."""
+    checks: list[Check] = []
+    turns: dict[str, list[CheckedTurn]] = {}
+    for condition in (key for key in config.conditions if (model, benchmark) in config.evaluated(key)):
+        place = f"{scope}/{condition}"
+        settings, reads = config.conditions[condition], config.reads_bank(condition)
+        cut = config.cut_trajectories(model, benchmark, condition)
+        kept, wrong = turns.setdefault(condition, []), list[str]()
+        for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
+            kept.append(turn := CheckedTurn.of(row))
+            if renderer is not None:
+                wrong += wrongly_captured(turn, row["response_ids"], renderer, settings.turns, reads=reads, cut=cut)
+        samples, acts = config.evaluation.samples, config.acts(condition)
+        checks += condition_checks(kept, settings, schedule, samples, place, reads=reads, acts=acts, cut=cut)
+        if renderer is not None:
+            checks.append(capture_check(wrong, len(kept), place))
+        checks += shares(kept, config.models[model].thinking, place)
+    if turns or paths.stage == "evaluation":
+        allow = config.evaluation.allow_mixed_engines
+        checks += group_checks(turns, config.conditions, scope, allow_mixed=allow)
+    return checks, turns
+
+
+def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
+    """Training pools, training sessions and validation sessions of the models whose training data the run has."""
+    identities = {
+        key: {identity(question(row)) for row in rows_as(paths.benchmark(key), BENCHMARK, BenchmarkProblem)}
+        for key in config.benchmarks
+    }
+    checks = []
+    for model in trained:
+        pool = [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
+        excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
+        checks += pool_checks(pool, excluded, f"{model}/training pool")
+        split = {record.record_id: record.split for record in pool}
+        rollouts = [*rows_as(paths.rollouts(model), ROLLOUTS, Rollout)]
+        checks += rollout_checks(rollouts, pool, f"{model}/rollouts")
+        kept, _ = complete_records(rollouts)
+        for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
+            responses = [(record, sample) for record in kept if split.get(record) == name for sample in range(TURNS)]
+            turns = [*rows_as(path, TRAINING_SESSIONS, TrainingTurn)]
+            checks += training_checks(turns, responses, pool, f"{model}/{name} sessions")
+    return checks
+
+
+def run(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
+    """Runs every check.
+
+    Args:
+        config: the run.
+        paths: its files.
+        trained: the models whose training data the run has.
+
+    Raises:
+        ValueError: a check failed; the message names the first. checks.failed.csv then lists all, and there is no checks.csv.
+    """
+    checks = [*session_checks(config, paths, trained), *evaluation_checks(config, paths)]
+    failed = [check for check in checks if not check.passed]
+    failures = paths.checks.with_name("checks.failed.csv")
+    if failed:
+        # Tables need passed checks: the list of an earlier pass must not vouch for this data.
+        paths.checks.unlink(missing_ok=True)
+        write_text(failures, checks_csv(checks))
+        first = failed[0]
+        raise ValueError(
+            f"{len(failed)} of {len(checks)} checks failed, first: {first.name} ({first.scope}): {first.detail}; see {failures}"
+        )
+    write_text(paths.checks, checks_csv(checks))
+    failures.unlink(missing_ok=True)
+    return checks

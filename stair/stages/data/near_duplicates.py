@@ -1,0 +1,112 @@
+"""Problems that nearly repeat a benchmark's question; normalisation does not detect them.
+
+Two texts are compared by their shingles, the runs of five characters of the normalised text. All pairs are compared exactly,
+by products of sparse matrices; at the paper's size (15,000 problems, 760 questions) that takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from stair.stages.data.normalisation import normalised
+
+JACCARD = 0.7
+"""The least share of common shingles, among those of both texts, of a listed pair."""
+
+CONTAINMENT = 0.85
+"""The least share of the question's shingles in the problem of a listed pair. DAPO-Math-17k appends sentences to
+questions so that their answers become integers."""
+
+_LENGTH = 5
+_FEWEST = 20
+"""The least number of shingles of a question for containment to be meaningful."""
+_ROWS = 1024
+
+
+class NearDuplicate(NamedTuple):
+    """A training problem and a benchmark's question that are nearly the same text; a row of near_duplicates.csv."""
+
+    problem_id: str
+    benchmark: str
+    source_id: str
+    jaccard: float
+    containment: float
+
+
+def shingles(text: str) -> set[str]:
+    """The runs of five characters of a normalised text; a shorter text is its only shingle."""
+    plain = normalised(text)
+    return {plain[i : i + _LENGTH] for i in range(max(1, len(plain) - _LENGTH + 1))}
+
+
+def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, str], str]) -> list[NearDuplicate]:
+    """Pairs of a training problem and a benchmark's question that are nearly, but not by normalised text, the same.
+
+    Args:
+        problems: texts by problem id.
+        questions: texts by (benchmark, the benchmark's own id).
+
+    Returns:
+        The pairs with a Jaccard similarity of at least `JACCARD` or a containment of at least `CONTAINMENT`, the most
+        similar first.
+    """
+    names, plain = list(questions), [normalised(text) for text in questions.values()]
+    pairs = []
+    for some, common, sizes, asked_sizes in _compared(problems, list(questions.values())):
+        jaccard = common / (sizes + asked_sizes - common)
+        containment = common / asked_sizes
+        near = (jaccard >= JACCARD) | ((containment >= CONTAINMENT) & (asked_sizes >= _FEWEST))
+        for row, question in np.argwhere(near):
+            if normalised(problems[some[row]]) == plain[question]:
+                continue
+            pairs.append(
+                NearDuplicate(
+                    problem_id=some[row],
+                    benchmark=names[question][0],
+                    source_id=names[question][1],
+                    jaccard=float(jaccard[row, question]),
+                    containment=float(containment[row, question]),
+                )
+            )
+    return sorted(pairs, key=lambda pair: (-pair.containment - pair.jaccard, pair.problem_id, pair.source_id))
+
+
+def overlapping(problems: Mapping[str, str], questions: Sequence[str], share: float) -> set[str]:
+    """The ids of problems that have at least this share of the shorter text's shingles in common with some question.
+
+    A question within a problem counts, and a problem within a question.
+    """
+    overlaps: set[str] = set()
+    for some, common, sizes, asked_sizes in _compared(problems, questions):
+        near = (common >= share * np.minimum(sizes, asked_sizes)).any(axis=1)
+        overlaps.update(key for key, one in zip(some, near, strict=True) if one)
+    return overlaps
+
+
+def _compared(
+    problems: Mapping[str, str], questions: Sequence[str]
+) -> Iterator[tuple[list[str], np.ndarray, np.ndarray, np.ndarray]]:
+    """Some problems' ids, their common shingles with each question (n, q), and the shingles of each text: (n, 1), (q,)."""
+    if not questions:
+        return
+    keys, asked = list(problems), [shingles(text) for text in questions]
+    column = {shingle: number for number, shingle in enumerate(sorted(set().union(*asked)))}
+    asked_matrix = _matrix(asked, column).T.tocsc()
+    asked_sizes = np.array([len(one) for one in asked])
+    for start in range(0, len(keys), _ROWS):
+        some = keys[start : start + _ROWS]
+        sets = [shingles(problems[key]) for key in some]
+        common = (_matrix(sets, column) @ asked_matrix).toarray()
+        yield some, common, np.array([len(one) for one in sets])[:, None], asked_sizes
+
+
+def _matrix(sets: Sequence[set[str]], column: Mapping[str, int]) -> sparse.csr_matrix:
+    """One row for each set: 1 where it holds the column's shingle."""
+    places = [sorted(column[shingle] for shingle in one if shingle in column) for one in sets]
+    starts = np.cumsum([0, *(len(row) for row in places)])
+    columns = np.concatenate([np.array(row, dtype=np.int64) for row in places])
+    return sparse.csr_matrix((np.ones(len(columns), dtype=np.int32), columns, starts), shape=(len(sets), len(column)))

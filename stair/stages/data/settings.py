@@ -1,0 +1,46 @@
+"""The settings of the rules `benchmark`, `training_pool` and `data_report`."""
+
+from __future__ import annotations
+
+from stair.config.datasets import Dataset
+from stair.config.model import Config
+from stair.config.setting_places import CONFIGURATION, Settings, chosen, source
+from stair.records.code_digest import modules_digest
+from stair.records.manifest import CODE
+
+
+def benchmark(config: Config, benchmark: str) -> Settings:
+    """A benchmark's table."""
+    settings, place = config.benchmarks[benchmark], f"benchmarks.{benchmark}"
+    keys = ("columns", "exclude_ids", "kind", "rows")
+    return source(place, settings) | chosen(place, settings, *keys) | _subset(place, settings)
+
+
+def training_pool(config: Config, model: str) -> Settings:
+    """A model's training problems."""
+    keys = ("columns", "strip_prefixes", "strip_suffixes", "validation_problems", "seed")
+    pool = config.training_pool
+    more = {f"training_pool.exclude_more.{model}": list(pool.exclude_more.get(model, ()))}
+    pool_settings = chosen("training_pool", pool, *keys, "exclude_benchmarks") | _subset("training_pool", pool)
+    return source("training_pool", pool) | pool_settings | more
+
+
+def _subset(place: str, settings: Dataset) -> Settings:
+    """The subset of a data set, where it has one."""
+    return chosen(place, settings, "subset") if settings.subset is not None else {}
+
+
+def data_report(config: Config) -> Settings:
+    """The data report: what is shown of which data set and model, and the code."""
+    sets = [
+        ("training_pool", config.training_pool),
+        *((f"benchmarks.{k}", item) for k, item in config.benchmarks.items()),
+    ]
+    decisive: Settings = {
+        "note": config.note,
+        "models": list(config.models),
+        CODE: modules_digest("stair.stages.data.report", leave_out=CONFIGURATION),
+    }
+    for place, item in sets:
+        decisive |= source(place, item) | chosen(place, item, "publish_text", "exclude_ids")
+    return decisive

@@ -1,0 +1,73 @@
+"""The scores stage: verdicts on generated rows, by a CPU rule of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from stair.grading.answer_forms import answer_forms
+from stair.grading.item import ScoreItem
+from stair.grading.pool import score_many
+from stair.records.manifest import missing_responses
+from stair.records.rows import BenchmarkProblem
+from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
+from stair.records.tables import read_table, rows_as, write_table
+from stair.sessions.positions import AuxiliaryPositions, beyond_context
+
+
+def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str, workers: int) -> dict[str, Any]:
+    """Scores the responses of one condition; returns facts for the manifest.
+
+    Takes files and values, never the configuration: a new key must not make scores stale.
+
+    Args:
+        benchmark: the table of problems with their references.
+        responses: the sealed responses.
+        output: where the scored rows go.
+        name: the condition's, in the line that is printed.
+        workers: processes that compare answers.
+    """
+    problems = {problem.problem_id: problem for problem in rows_as(benchmark, BENCHMARK, BenchmarkProblem)}
+    columns = [column for column in SCORED.names if column in RESPONSES.names]
+    rows = read_table(responses, RESPONSES, [*columns, "controlled_tokens"])
+    positions = AuxiliaryPositions.recorded(responses)
+    items = []
+    for row in rows:
+        problem = problems[row["problem_id"]]
+        items.append(
+            ScoreItem(
+                response=row["response"],
+                reference=problem.reference,
+                kind=problem.kind,
+                problem_hint=problem.problem,
+                choices=problem.choices,
+                finish_reason=row["finish_reason"],
+            )
+        )
+    scores = score_many(items, workers=workers)
+    scored = [
+        {column: row[column] for column in columns}
+        | dict(beyond_context=_beyond_context(row, positions))
+        | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
+        for row, score in zip(rows, scores, strict=True)
+    ]
+    write_table(output, SCORED, scored)
+    counts = {
+        verdict: sum(row["verdict"] == verdict for row in scored)
+        for verdict in ("correct", "wrong", "no_answer", "timeout")
+    }
+    forms = answer_forms(items, scores)
+    # Tables say why a response is missing, and read the files of this stage alone.
+    missing = missing_responses(responses)
+    print(f"{name}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    print(forms)
+    return {"verdicts": counts, "answer_forms": asdict(forms), "missing": missing}
+
+
+def _beyond_context(row: Mapping[str, Any], positions: AuxiliaryPositions | None) -> int | None:
+    """A response's auxiliary positions beyond the recorded context, of queries and of bank entries together."""
+    if positions is None:
+        return None
+    return sum(beyond_context(row["bank_tokens"], row["controlled_tokens"], row["prompt_tokens"], positions.context))

@@ -1,0 +1,95 @@
+"""Shards that generate a condition's responses, and the seal: of continuous evaluation and of the study with a shared T1.
+
+The second gives its own conditions and folders (`stair.config.paths.shared_t1`); nothing else differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.records.schemas import RESPONSES
+from stair.records.shards import Shard
+from stair.records.tables import write_table
+from stair.sessions.chain_shards import run_shard, sealed_rows, tidy
+from stair.sessions.failures import report_entries
+from stair.sessions.invariants import CheckedTurn, capture_check, condition_checks, wrongly_captured
+from stair.sessions.positions import KEY as POSITIONS
+from stair.sessions.positions import AuxiliaryPositions
+from stair.sessions.study import Study
+
+
+def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
+    """Generates one shard of a condition. Sessions are the unit that is shared out."""
+    study = Study(config, paths, model, benchmark, condition, generating=True)
+    sessions = Shard(shard, of).share(list(study.sessions))
+    # A repeat condition must not reuse the responses of the condition that it repeats.
+    place = (paths.stage, model, benchmark, condition) if study.settings.repeats else (paths.stage,)
+    with ExitStack() as ended:
+        run_shard(
+            lambda load: study.chains(sessions, load=load),
+            study.work,
+            Shard(shard, of),
+            lambda: study.load_engine(f"{shard}-of-{of}", ended),
+            (paths.progress, f"{paths.stage}/{model}/{benchmark}/{condition}/{shard}"),
+            paths.shard(str(shard), str(of), paths.stage, model, benchmark, condition),
+            {run: other.work(*place) for run, other in paths.reused(config).items()},
+            missing=f"{paths.stage}.missing",
+        )
+
+
+def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> dict[str, Any]:
+    """Writes a condition's responses from the logs, without a model; returns facts for the manifest."""
+    study = Study(config, paths, model, benchmark, condition)
+    output = paths.responses(model, benchmark, condition)
+    positions = AuxiliaryPositions(study.backbone.architecture.context)
+    gaps: list[dict[str, Any]] = []
+    count = write_table(output, RESPONSES, _checked(study, output, positions, gaps))
+    facts = {
+        "model_revision": study.backbone.revision,
+        "responses": count,
+        "missing": gaps,
+        POSITIONS: positions.as_dict() if config.reads_bank(condition) else None,
+    }
+    lacking = {(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps}
+    existing = [
+        f"session {session}, sample {sample}, turn {turn}"
+        for (session, sample), (turn, _) in study.missing.items()
+        if (session, sample, turn) not in lacking
+    ]
+    report_entries(output, f"{paths.stage}.missing", len(gaps), existing)
+    tidy(study.work)
+    return facts
+
+
+def _checked(
+    study: Study, output: Path, positions: AuxiliaryPositions, gaps: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the condition's rows in the order of the table and add them to `positions`; then run its checks.
+
+    `gaps` receives the missing responses.
+
+    Raises:
+        ValueError: after the last row, when a check fails.
+    """
+    turns: list[CheckedTurn] = []
+    wrong: list[str] = []
+    reads = study.config.reads_bank(study.condition)
+    cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
+    for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps):
+        turns.append(turn := CheckedTurn.of(row))
+        renderer, ids = study.backbone.renderer, row["response_ids"]
+        wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads, cut=cut)
+        positions.add(row)
+        yield row
+    scope = str(study.place)
+    samples = study.config.evaluation.samples
+    acts = study.config.acts(study.condition)
+    checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, acts=acts, cut=cut)
+    for check in [*checks, capture_check(wrong, len(turns), scope)]:
+        if not check.passed:
+            raise ValueError(f"{output} is not written: {check.name}: {check.detail}")

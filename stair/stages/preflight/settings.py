@@ -1,0 +1,14 @@
+"""The settings of the rule `preflight_model`; those of `preflight_limits` are `preflight_record.prompts_settings`."""
+
+from __future__ import annotations
+
+from stair.config.model import Config
+from stair.config.setting_places import Settings, chosen, source
+from stair.sessions.preflight_record import prompts_settings
+
+limits = prompts_settings
+
+
+def preflight(config: Config, model: str) -> Settings:
+    """What a model must show. Without the code that looks: whatever generates comes after it."""
+    return source(f"models.{model}", config.models[model]) | chosen(f"models.{model}", config.models[model], "thinking")

@@ -1,0 +1,123 @@
+"""The preflight stage: checks of a model before it generates. Writes preflight/<model>.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths, require_folder
+from stair.core import user_message
+from stair.models.hub.revisions import check_contents
+from stair.models.model_folder import read_architecture
+from stair.models.revision import model_revision, revision_digests
+from stair.records.files import write_json
+from stair.records.rows import BenchmarkProblem, SourceRecord
+from stair.records.schemas import BENCHMARK, TRAINING_POOL
+from stair.records.tables import rows_as
+from stair.sessions.preflight_record import check_template, prompts_digest, remember_template
+from stair.sessions.renderer import Renderer
+from stair.stages.preflight.limits import Limit, longest_prompt
+from stair.stages.preflight.properties import (
+    Property,
+    PropertyError,
+    check_properties,
+    rendered_examples,
+)
+from stair.stages.preflight.weights import check_weights
+
+
+def run(config: Config, paths: RunPaths, model: str) -> None:
+    """Checks a model's tokenizer, template and weights, and writes their properties.
+
+    It depends on the model alone, because every generating rule needs it: if it checked prompts or limits, a change of one
+    benchmark would generate every training response anew. `limits` checks those.
+
+    Raises:
+        ValueError: a property does not hold, or the template has changed.
+    """
+    settings = config.models[model]
+    memo = paths.work("revisions") / f"{model}.json"
+    with _model_folder(config, paths, model) as folder:
+        renderer = Renderer.load(folder, thinking=settings.thinking)
+        digest = renderer.template_sha256
+        check_template(config, paths, model, digest)
+        properties = check_properties(renderer)
+        architecture = read_architecture(folder)
+        if renderer.tokens > architecture.vocabulary:
+            raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
+        properties.append(Property("weights", check_weights(folder)))
+        check_contents(config, paths, f"models.{model}", revision_digests(folder, memo))
+        revision = model_revision(folder, memo)
+    output = paths.preflight(model)
+    write_json(
+        output,
+        {
+            "model": model,
+            "thinking": settings.thinking,
+            "template_sha256": digest,
+            "model_revision": revision,
+            "properties": {one.name: one.text for one in properties},
+            "examples": rendered_examples(renderer),
+        },
+    )
+    remember_template(paths, model, digest)
+    print(f"{model}: {len(properties)} properties hold, template {digest[:12]}")
+
+
+def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
+    """Checks that the longest prompt of `training_pool` or a benchmark fits into the context with its output limit.
+
+    Raises:
+        ValueError: it does not fit, a problem contains a turn marker, or the template has changed.
+    """
+    if not paths.preflight(model).is_file():
+        raise ValueError(f"{paths.preflight(model)} does not exist; run preflight without --limits first")
+    with _model_folder(config, paths, model) as folder:
+        renderer = Renderer.load(folder, thinking=config.models[model].thinking)
+        check_template(config, paths, model, renderer.template_sha256)
+        table = paths.training_pool(model) if name == "training_pool" else paths.benchmark(name)
+        files = (table, paths.dataset_file(config, name))
+        users, most = _prompts(config, paths, model, name)
+        limit = longest_prompt(renderer, read_architecture(folder), name, users, most, files=files)
+    output = paths.preflight_limits(model, name)
+    facts = {"seen": _limit_text(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
+    write_json(output, {"model": model, **asdict(limit), **facts})
+    print(f"{model}: {name}: {_limit_text(limit)}")
+
+
+@contextmanager
+def _model_folder(config: Config, paths: RunPaths, model: str) -> Iterator[Path]:
+    """A model's folder; errors inside the context name the model."""
+    name = f"models.{model}"
+    if not paths.model_folder(config, model).is_dir():
+        check_contents(config, paths, name)  # its error names the command that fetches the model
+    folder = require_folder(paths.model_folder(config, model), name)
+    try:
+        yield folder
+    except ValueError as error:
+        raise ValueError(f"preflight of {model} ({folder}): {error}") from None
+
+
+def _prompts(config: Config, paths: RunPaths, model: str, name: str) -> tuple[Iterator[tuple[str, str]], int]:
+    """The user messages of one kind, by record or problem, and their output limit."""
+    settings = config.models[model]
+    if name == "training_pool":
+        prompt, most = config.prompts[config.training_pool.prompt], settings.rollout_sampling.max_new_tokens
+        records = rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)
+        return ((record.record_id, user_message(prompt, record.problem)) for record in records), most
+    prompt, most = config.prompts[config.benchmarks[name].prompt], settings.sampling_for(name).max_new_tokens
+    problems = rows_as(paths.benchmark(name), BENCHMARK, BenchmarkProblem)
+    return ((problem.problem_id, user_message(prompt, problem.problem)) for problem in problems), most
+
+
+def _limit_text(limit: Limit) -> str:
+    text = (
+        f"longest prompt {limit.longest_prompt} tokens ({limit.problem_id}), {limit.max_new_tokens} to generate, "
+        f"{limit.context} positions"
+    )
+    if limit.what != "training_pool" and limit.four_turns > limit.context:
+        text += f"; four turns at their limits would take {limit.four_turns}, so a session can exhaust the context"
+    return text

@@ -1,0 +1,229 @@
+"""The statistics of displacements: norms, energies, and cross-history neighborhoods (appendices A.2 and A.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import numpy.typing as npt
+
+from stair.config.replay import Replay
+from stair.config.replay_analysis import ReplayAnalysis
+from stair.models.architecture import Architecture
+from stair.stages.replay.analysis.block_intervals import BlockResamples
+from stair.stages.replay.analysis.crossing import Crossing, Crossings
+from stair.stages.replay.analysis.decomposition import VIEWS, Decomposition, decompose
+from stair.stages.replay.analysis.displacement import displacement_norms, median_displacement
+from stair.stages.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
+from stair.stages.replay.analysis.history_pairs import history_pairs
+from stair.stages.replay.analysis.neighborhoods import Overlaps, Pairs, Table, neighbor_table, overlaps
+from stair.stages.replay.analysis.projection import gaussian_projection, project
+from stair.stages.replay.analysis.resampled_cells import InteractionEnergies, ResampledInteraction, weighted_medians
+from stair.stages.replay.analysis.statistic import Quantity, Statistic
+from stair.stages.replay.analysis.whitening import whitened
+
+Floats = npt.NDArray[np.float64]
+
+WHITENED = "whitened interaction"
+RESAMPLED = ("raw", "interaction", WHITENED)
+"""Views whose overlaps have an interval. The additive view has none: histories only translate it, in every resample."""
+
+_BATCH = 32
+"""Resamples whose means are computed together: 128 MiB at the paper's size."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """One group's folds, pairs of histories, shuffles and resamples, which are the same at all layers."""
+
+    crossing: Crossing
+    settings: ReplayAnalysis
+
+    @cached_property
+    def folds(self) -> tuple[Fold, ...]:
+        """The folds of the current problems."""
+        return problem_folds(self.crossing.problems, self.settings.seed, "folds", count=self.settings.folds)
+
+    @cached_property
+    def shuffles(self) -> AnchorShuffles:
+        """The shuffles of anchors within folds."""
+        return self._shuffles(self.settings.shuffles)
+
+    @cached_property
+    def resamples(self) -> BlockResamples:
+        """The resamples of the group's source blocks."""
+        return self.crossing.resamples(self.settings.resamples, self.settings.seed)
+
+    @property
+    def gap(self) -> str | None:
+        """Why there is no pair of histories; None where there are pairs."""
+        if self.resamples.count > 1:
+            return None
+        return f"{self.crossing.label}: all histories are of one source block, and a pair of histories needs two"
+
+    def pairs(self, copies: Sequence[int] | None = None) -> tuple[tuple[int, int], ...]:
+        """The pairs of all histories, or of a resample's."""
+        crossing = self.crossing
+        return history_pairs(
+            crossing.lengths, crossing.blocks, crossing.histories, copies=copies, pairs=self.settings.history_pairs
+        )
+
+    def overlaps(self, coordinates: Floats | Sequence[Floats], sizes: Sequence[int]) -> Overlaps:
+        """The overlaps of all pairs in some coordinates."""
+        pairs = self.pairs()
+        table = neighbor_table(coordinates, self.folds, (each for pair in pairs for each in pair), max(sizes))
+        return overlaps(table, pairs, self.shuffles, sizes)
+
+    def whitened(self, interaction: Floats) -> tuple[Floats, ...]:
+        """The projected and whitened interaction of each fold."""
+        keys, seed = self.settings.whitening, self.settings.seed
+        projection = gaussian_projection(keys.dimension, interaction.shape[-1], seed, "whitening")
+        return whitened(project(projection, interaction), self.folds, rho=keys.rho)
+
+    @cached_property
+    def resampled_pairs(self) -> tuple[tuple[tuple[int, int], ...] | None, ...]:
+        """The pairs of every resample; None for one of a single block."""
+        return tuple(
+            self.pairs(copies.tolist()) if np.count_nonzero(blocks) > 1 else None
+            for copies, blocks in zip(self.resamples.copies, self.resamples.draws, strict=True)
+        )
+
+    def resampled_overlaps(self, parts: Decomposition, view: str, sizes: Sequence[int]) -> Floats:
+        """[matched and shuffled, sizes, resamples with pairs] overlaps in percent, each with its resample's own pairs.
+
+        Raw displacement has matched ones only.
+
+        Args:
+            parts: the decomposition of all cells.
+            view: one of `RESAMPLED`.
+            sizes: the neighborhoods' sizes.
+        """
+        rows, shuffles = [], self._shuffles(0) if view == "raw" else self.shuffles
+        for pairs, table in self._resampled_tables(parts, view, max(sizes)):
+            shown = overlaps(table, pairs, shuffles, sizes)
+            rows.append((shown.matched_means, *([] if view == "raw" else [shown.shuffled_means.mean(axis=0)])))
+        return np.asarray(100 * np.moveaxis(np.array(rows), 0, -1))
+
+    def _resampled_tables(self, parts: Decomposition, view: str, most: int) -> Iterator[tuple[Pairs, Table]]:
+        """The pairs and neighborhoods of every resample with pairs.
+
+        The interaction is that of the resample's cells; whitening is that of all cells. Raw displacement does not depend on
+        the resample, so its neighborhoods are computed once.
+        """
+        if view == "raw":
+            raw = neighbor_table(parts.raw, self.folds, range(len(self.crossing.histories)), most)
+            yield from ((pairs, raw) for pairs in self.resampled_pairs if pairs is not None)
+            return
+        cells = [ResampledInteraction(parts.interaction, self.folds)]
+        if view == WHITENED:
+            of_folds = zip(self.whitened(parts.interaction), self.folds, strict=True)
+            cells = [ResampledInteraction(coordinates, [fold]) for coordinates, fold in of_folds]
+        for start in range(0, self.settings.resamples, _BATCH):
+            batch = self.resamples.copies[start : start + _BATCH]
+            means = [each.projected_means(batch) for each in cells]
+            for place, copies in enumerate(batch):
+                if (pairs := self.resampled_pairs[start + place]) is None:
+                    continue
+                histories = sorted({each for pair in pairs for each in pair})
+                # Each fold's anchors have neighborhoods in one of `cells`.
+                found = [
+                    each.neighbors(histories, of_batch[place], copies, most)
+                    for each, of_batch in zip(cells, means, strict=True)
+                ]
+                yield pairs, dict(zip(histories, np.sum(found, axis=0), strict=True))
+
+    def _shuffles(self, count: int) -> AnchorShuffles:
+        settings, crossing = self.settings, self.crossing
+        seeds = [f"{settings.seed}/shuffle/{number}" for number in range(count)]
+        return AnchorShuffles(
+            crossing.problems, crossing.histories, self.folds, seeds, exclude_fixed=settings.exclude_fixed_points
+        )
+
+
+def of_replay(crossings: Crossings, architecture: Architecture, replay: Replay) -> Iterator[Statistic]:
+    """The statistics of both groups."""
+    assert replay.analysis is not None, "the graph has no analysis then"
+    for crossing in crossings:
+        yield from geometry_statistics(crossing, architecture.layers, replay.analysis)
+
+
+def geometry_statistics(crossing: Crossing, layers: int, settings: ReplayAnalysis) -> Iterator[Statistic]:
+    """The crossing's sizes, then norm, energies and overlaps of every layer.
+
+    All views and sizes are measured at the reported layer; the interaction and the first size at every layer.
+
+    Args:
+        crossing: one group's cells.
+        layers: the model's number of blocks.
+        settings: the analysis's keys.
+    """
+    geometry = Geometry(crossing, settings)
+    for name, count in (
+        ("current problems", len(crossing.problems)),
+        ("histories", len(crossing.histories)),
+        ("source blocks", geometry.resamples.count),
+    ):
+        yield Statistic(crossing.label, "size", name, count)
+    for layer in range(layers):
+        parts = decompose(crossing.displacements(layer))
+        reported = layer == settings.reported_layer
+        yield _norm(geometry, parts, layer, printed=reported or layer == layers - 1)
+        yield from _energies(geometry, parts, layer, printed=reported)
+        yield from _overlaps(geometry, parts, layer, reported=reported)
+
+
+def _norm(geometry: Geometry, parts: Decomposition, layer: int, *, printed: bool) -> Statistic:
+    norms = displacement_norms(parts.raw)
+    median, ends = median_displacement(norms), None
+    if printed:
+        ends = geometry.resamples.interval(
+            median, partial(weighted_medians, norms, geometry.resamples.copies), (0, np.inf)
+        )
+    return Statistic(geometry.crossing.label, "displacement norm", "", median, "", layer, ends=ends)
+
+
+def _energies(geometry: Geometry, parts: Decomposition, layer: int, *, printed: bool) -> Iterator[Statistic]:
+    label, energy = geometry.crossing.label, parts.energy
+    yield Statistic(label, "total energy", "", energy.total, "", layer)
+    for name in ("mean", "problems", "histories", "interaction"):
+        if not energy.total:
+            gap = f"{label}, layer {layer}: no history displaces the states"
+            yield Statistic(label, "energy", name, None, "%", layer, gap=gap)
+            continue
+        share, ends = 100 * getattr(energy, name) / energy.total, None
+        if printed and name == "interaction":
+            energies = InteractionEnergies(parts.raw, parts.interaction)
+            resampled = partial(energies.percentages, geometry.resamples.copies)
+            ends = geometry.resamples.interval(share, resampled, (0, 100))
+        yield Statistic(label, "energy", name, share, "%", layer, ends=ends)
+
+
+def _overlaps(geometry: Geometry, parts: Decomposition, layer: int, *, reported: bool) -> Iterator[Statistic]:
+    label, settings = geometry.crossing.label, geometry.settings
+    sizes = settings.neighborhoods if reported else settings.neighborhoods[:1]
+    views = (*VIEWS, WHITENED) if reported else ("interaction",)
+    quantities: tuple[Quantity, Quantity] = ("overlap", "shuffled overlap")
+    if (gap := geometry.gap) is not None:
+        for view in views:
+            for size in sizes:
+                for quantity in quantities:
+                    yield Statistic(label, quantity, view, None, "%", layer, size, gap=gap)
+        return
+    for view in views:
+        intervals = reported and view in RESAMPLED
+        resampled = np.empty((2, len(sizes), 0))
+        if intervals and geometry.resamples.suffice:
+            resampled = geometry.resampled_overlaps(parts, view, sizes)
+        coordinates = geometry.whitened(parts.interaction) if view == WHITENED else parts.view(view)  # type: ignore[arg-type]
+        shown = geometry.overlaps(coordinates, sizes)
+        for place, size in enumerate(sizes):
+            shares = shown.matched_means[place], shown.shuffled_means[:, place].mean()
+            for row, (quantity, share) in enumerate(zip(quantities, shares, strict=True)):
+                ends = None
+                if intervals and not (view == "raw" and row):
+                    ends = geometry.resamples.interval(
+                        100 * float(share), partial(resampled.__getitem__, (row, place)), (0, 100)
+                    )
+                yield Statistic(label, quantity, view, 100 * float(share), "%", layer, size, ends)

@@ -1,0 +1,214 @@
+"""How much a historical read adds to a linear prediction of the next block's MLP response (appendix A.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from stair.stages.replay.analysis.displacement import displacement
+from stair.stages.replay.analysis.permutations import Ints, named_permutation
+from stair.stages.replay.analysis.projection import project
+
+Floats = npt.NDArray[np.float64]
+Measured = npt.NDArray[np.floating]
+
+
+def base_features(
+    projection: Floats, inputs: Measured, references: Measured, lengths: Sequence[int], masses: Measured
+) -> Floats:
+    """f0 = [P u(x | no history), P (u(x | H) - u(x | no history)), log(1 + |H|), A_U, A_A, A_F] (Eq. 18).
+
+    Args:
+        projection: FP64 [width, hidden], which projects the reads too.
+        inputs: [problems, histories, hidden] the block's pooled inputs u.
+        references: [problems, hidden] the same without history.
+        lengths: [histories] tokens of the whole prefix.
+        masses: [problems, histories, 4] attention masses by `stair.stages.replay.measurement.categories.CATEGORIES`; the
+            current turn's is left out.
+
+    Returns:
+        FP64 [problems, histories, 2 width + 4]; 132 features at the paper's width of 64.
+    """
+    problems, histories, _ = inputs.shape
+    cells = problems, histories
+    own = project(projection, references)
+    logs = np.log1p(np.asarray(lengths, np.float64))
+    return np.concatenate(
+        [
+            np.broadcast_to(own[:, None], (*cells, own.shape[-1])),
+            project(projection, displacement(inputs, references)),
+            np.broadcast_to(logs[:, None], (*cells, 1)),
+            masses[..., :3],
+        ],
+        axis=-1,
+    )
+
+
+def shuffled_reads(
+    reads: Measured,
+    across: Literal["histories", "problems"],
+    problems: Sequence[str],
+    histories: Sequence[str],
+    *seed: str | int,
+) -> Measured:
+    """Reads permuted across histories within each problem, or across problems within each history.
+
+    Each problem, or history, has a permutation of its own. Only cells of the given group take part.
+
+    Args:
+        reads: [problems, histories, width] of one group, projected or not.
+        across: what is permuted.
+        problems: distinct names, in the order of the arrays.
+        histories: distinct names, in the order of the arrays.
+        seed: names the shuffle.
+    """
+    if across == "histories":
+        order = np.stack([named_permutation(histories, *seed, across, problem) for problem in problems])
+    else:
+        order = np.stack([named_permutation(problems, *seed, across, history) for history in histories], axis=1)
+    return np.take_along_axis(reads, order[..., None], axis=1 if across == "histories" else 0)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over the cells of each source block: what ridge regression and its scores need, for any weights of blocks.
+
+    Features and targets are taken relative to an offset that both groups share, for precision; scores do not depend on it.
+    """
+
+    blocks: Ints
+    """[blocks] labels"""
+    counts: Floats
+    """[blocks] cells"""
+    features: Floats
+    """[blocks, 1 + features, 1 + features] products of [1, features]"""
+    products: Floats
+    """[blocks, 1 + features, hidden] products of [1, features] and targets"""
+    squares: Floats
+    """[blocks] squared norms of targets"""
+
+    def weighted(self, weights: Floats | None = None) -> Moments:
+        """The sums over all blocks, as one block; `weights` [blocks] says how often a resample has each."""
+        times = np.ones(len(self.blocks)) if weights is None else weights
+        return Moments(
+            np.zeros(1, np.int64),
+            np.tensordot(times, self.counts, 1)[None],
+            np.tensordot(times, self.features, 1)[None],
+            np.tensordot(times, self.products, 1)[None],
+            np.tensordot(times, self.squares, 1)[None],
+        )
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A point that both groups' features and targets are taken relative to."""
+
+    features: Floats
+    targets: Floats
+
+    @classmethod
+    def between(cls, features: Sequence[Floats], targets: Sequence[Floats]) -> Offset:
+        """The middle of the groups' means, from their [problems, histories, ...] features and targets."""
+        first, second = (
+            np.mean([part.mean(axis=(0, 1), dtype=np.float64) for part in parts], axis=0)
+            for parts in (features, targets)
+        )
+        return cls(first, second)
+
+
+def moments(features: Floats, targets: Floats, blocks: Sequence[int], offset: Offset) -> Moments:
+    """The moments of one group.
+
+    Args:
+        features: FP64 [problems, histories, features], the base features first.
+        targets: FP64 [problems, histories, hidden] z(x | H) - z(x | no history) of the next block's MLP output.
+        blocks: [histories] labels of source blocks.
+        offset: the same for both groups.
+    """
+    labels = np.unique(np.asarray(blocks, np.int64))
+    counts, grams, products, squares = [], [], [], []
+    for label in labels:
+        members = np.flatnonzero(np.asarray(blocks) == label)
+        x = (features[:, members] - offset.features).reshape(-1, features.shape[-1])
+        y = (targets[:, members] - offset.targets).reshape(-1, targets.shape[-1])
+        x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+        counts.append(len(x))
+        grams.append(x.T @ x)
+        products.append(x.T @ y)
+        squares.append(np.vdot(y, y))
+    return Moments(labels, np.array(counts, np.float64), np.array(grams), np.array(products), np.array(squares))
+
+
+@dataclass(frozen=True)
+class Increment:
+    """What the features after the base ones add on the test group."""
+
+    base: float
+    """R^2 of the base features: (TSS - SSE0) / TSS."""
+    full: float
+    """R^2 of all features: (TSS - SSE_read) / TSS."""
+
+    @property
+    def increment(self) -> float:
+        """Delta R^2 = (SSE0 - SSE_read) / TSS."""
+        return self.full - self.base
+
+
+def read_increment(fit: Moments, test: Moments, base: int) -> Increment:
+    """Fit on one group, score on the other.
+
+    Ridge regression with standardized features: mean and deviation of the fit group, the penalty equals the number of its
+    cells, the intercept is not penalized. A feature that is constant in the fit group is ignored. TSS is about the test
+    group's mean. Sums run over all outputs.
+
+    Args:
+        fit: moments of the fit group.
+        test: moments of the test group.
+        base: number of base features, which come first.
+
+    Raises:
+        ValueError: the targets of the test group do not vary.
+    """
+    fit, test = fit.weighted(), test.weighted()
+    total = float(test.squares[0] - np.vdot(test.products[0, 0], test.products[0, 0]) / test.counts[0])
+    if not total > 1e-12 * float(test.squares[0]):
+        raise ValueError("the test group's targets do not vary")
+    widths = base, fit.features.shape[-1] - 1
+    return Increment(*(1 - _squared_error(fit, test, width) / total for width in widths))
+
+
+def _squared_error(fit: Moments, test: Moments, width: int) -> float:
+    """The test group's SSE with the first `width` features.
+
+    With features x standardized and targets y centered by the fit group, which has n cells, the slopes are
+    (x'x + n I)^-1 x'y, and the SSE of the test group is |y|^2 - 2 <slopes, x'y> + <slopes, x'x slopes>.
+    """
+    cells, kept = fit.counts[0], slice(1, 1 + width)
+    middle, level = fit.features[0, 0, kept] / cells, fit.products[0, 0] / cells
+    gram, product = _about(fit, width, middle, level)
+    spread = np.sqrt(np.maximum(np.diag(gram) / cells, 0))
+    # What rounding leaves of a constant feature is no deviation.
+    constant = spread <= 1e-12 * np.sqrt(np.diag(fit.features[0])[kept] / cells)
+    inverse = np.where(constant, 0.0, 1 / np.where(constant, 1.0, spread))
+    penalized = gram * np.outer(inverse, inverse) + cells * np.eye(width)
+    slopes = inverse[:, None] * np.linalg.solve(penalized, inverse[:, None] * product)
+    gram, product = _about(test, width, middle, level)
+    sums = test.products[0, 0]
+    squares = test.squares[0] - 2 * np.vdot(sums, level) + test.counts[0] * np.vdot(level, level)
+    return float(squares - 2 * np.vdot(slopes, product) + np.vdot(slopes, gram @ slopes))
+
+
+def _about(group: Moments, width: int, middle: Floats, level: Floats) -> tuple[Floats, Floats]:
+    """Products of features with features and with targets, relative to other points."""
+    kept = slice(1, 1 + width)
+    sums, targets, cells = group.features[0, 0, kept], group.products[0, 0], group.counts[0]
+    crossed = np.outer(sums, middle)
+    gram = group.features[0, kept, kept] - crossed - crossed.T + cells * np.outer(middle, middle)
+    product = (
+        group.products[0, kept] - np.outer(sums, level) - np.outer(middle, targets) + cells * np.outer(middle, level)
+    )
+    return gram, product

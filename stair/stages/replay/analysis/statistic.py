@@ -1,0 +1,81 @@
+"""One number of the analysis with its keys, and the table of such numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from stair.records.schemas import REPLAY_STATISTICS
+from stair.records.tables import read_table, write_table
+from stair.stages.replay.analysis.block_intervals import Ends
+
+Quantity = Literal[
+    "size",
+    "attention mass",
+    "displacement norm",
+    "total energy",
+    "energy",
+    "overlap",
+    "shuffled overlap",
+    "base R2",
+    "incremental R2",
+]
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number, or the reason for its absence."""
+
+    group: str
+    """`group 1`, or `fit group 1, test group 2`."""
+    quantity: Quantity
+    of: str
+    """Source category, view, part or feature; empty where the quantity has none."""
+    value: float | None
+    unit: str = ""
+    layer: int | None = None
+    k: int | None = None
+    ends: Ends | None = None
+    """The interval of a number that the text gives or compares."""
+    gap: str | None = None
+    """Why there is no value."""
+
+    def __post_init__(self) -> None:
+        assert (self.value is None) == (self.gap is not None)
+
+
+def write_statistics(path: Path, depth: int, statistics: Iterable[Statistic]) -> int:
+    """Writes `REPLAY_STATISTICS`; returns the number of rows."""
+    return write_table(path, REPLAY_STATISTICS, (_row(depth, each) for each in statistics))
+
+
+def _row(depth: int, each: Statistic) -> dict[str, Any]:
+    ends = each.ends or Ends(None, None, None)
+    return dict(
+        group=each.group,
+        quantity=each.quantity,
+        of=each.of,
+        depth=depth,
+        layer=each.layer,
+        k=each.k,
+        value=each.value,
+        unit=each.unit,
+        low=ends.low,
+        high=ends.high,
+        method=ends.method,
+        gap=each.gap,
+    )
+
+
+def read_statistics(path: Path) -> Iterator[Statistic]:
+    """Each number of a file.
+
+    Raises:
+        ValueError: the file is absent or has other columns.
+    """
+    for row in read_table(path, REPLAY_STATISTICS):
+        ends = None if row["method"] is None else Ends(row["low"], row["high"], row["method"])
+        names = ("group", "quantity", "of", "value", "unit", "layer", "k", "gap")
+        yield Statistic(**{name: row[name] for name in names}, ends=ends)

@@ -1,0 +1,108 @@
+"""Chooses the sessions that histories come from: first both groups together, then a part of each for the problem coverage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from stair.config.crossed_sizes import GroupSizes, Sizes
+from stair.records.seeds import hash_order, seed_of
+from stair.stages.replay.design.blocks import joined
+from stair.stages.replay.design.histories import History
+from stair.stages.replay.design.search import swap_search
+
+_SWAPS = 200
+"""Swaps tried for each session that can be chosen; the paper's design needs about one."""
+
+Paths = Mapping[str, Collection[History]]
+"""The histories of each session."""
+
+
+def choose_groups(paths: Paths, sizes: Sizes, *seed: str | int) -> list[list[str]]:
+    """Both groups' sessions, with exact numbers of source problems and none of these in both.
+
+    The groups are searched together: the sessions that one group leaves may not suffice for the other.
+
+    Raises:
+        ValueError: no such groups were found; the message has the numbers of the closest.
+    """
+    sources = _sources(paths)
+    wanted = [group.history_coverage for group in sizes.groups]
+    histories = sizes.history_coverage.histories
+
+    def misses(boxes: Sequence[Sequence[str]]) -> int:
+        first, second = (_problems(box, sources) for box in boxes[:2])
+        return len(first & second) + sum(
+            abs(len(problems) - one.source_problems) + max(0, histories - _count(box, paths))
+            for problems, box, one in zip((first, second), boxes, wanted, strict=False)
+        )
+
+    start = _cut(hash_order(paths, *seed, "start"), *(one.sessions for one in wanted))
+    missed, boxes = swap_search(start, misses, _SWAPS * len(paths), random.Random(seed_of(*seed, "swaps")))
+    if missed:
+        first, second = (_problems(box, sources) for box in boxes[:2])
+        raise ValueError(
+            f"no groups of {_both(one.sessions for one in wanted)} sessions found among {len(paths)} that have "
+            f"{_both(one.source_problems for one in wanted)} source problems, none in both, and {histories} histories each; "
+            f"the closest have {len(first)} and {len(second)} source problems, {len(first & second)} in both, and "
+            f"{_both(_count(box, paths) for box in boxes[:2])} histories"
+        )
+    return [sorted(box) for box in boxes[:2]]
+
+
+def choose_part(paths: Paths, group: GroupSizes, histories: int, *seed: str | int) -> list[str]:
+    """The sessions of a group that the problem coverage takes, with exact numbers of source problems and blocks.
+
+    Args:
+        paths: the group's histories by session.
+        group: the numbers.
+        histories: how many histories the problem coverage has.
+        seed: names the choice.
+
+    Raises:
+        ValueError: no such part was found; the message has the numbers of the closest.
+    """
+    sources, wanted = _sources(paths), group.problem_coverage
+
+    def part_of(box: Sequence[str]) -> tuple[int, int, int]:
+        blocks = len(joined([sources[session] for session in box]))
+        return len(_problems(box, sources)), blocks, _count(box, paths)
+
+    def misses(boxes: Sequence[Sequence[str]]) -> int:
+        problems, blocks, there = part_of(boxes[0])
+        return abs(problems - wanted.source_problems) + abs(blocks - group.blocks) + max(0, histories - there)
+
+    start = _cut(hash_order(paths, *seed, "start"), wanted.sessions)
+    missed, boxes = swap_search(start, misses, _SWAPS * len(paths), random.Random(seed_of(*seed, "swaps")))
+    if missed:
+        problems, blocks, there = part_of(boxes[0])
+        raise ValueError(
+            f"no {wanted.sessions} of a group's {len(paths)} sessions found that have {wanted.source_problems} source problems, "
+            f"{group.blocks} blocks and {histories} histories; the closest have {problems}, {blocks} and {there}"
+        )
+    return sorted(boxes[0])
+
+
+def _sources(paths: Paths) -> dict[str, frozenset[str]]:
+    return {session: frozenset(next(iter(histories)).sources) for session, histories in paths.items()}
+
+
+def _problems(sessions: Sequence[str], sources: Mapping[str, frozenset[str]]) -> set[str]:
+    return set().union(*(sources[session] for session in sessions))
+
+
+def _count(sessions: Sequence[str], paths: Paths) -> int:
+    return sum(len(paths[session]) for session in sessions)
+
+
+def _cut(items: Sequence[str], *sizes: int) -> list[Sequence[str]]:
+    """Consecutive parts of these sizes, and the rest."""
+    boxes, start = [], 0
+    for size in sizes:
+        boxes.append(items[start : start + size])
+        start += size
+    return [*boxes, items[start:]]
+
+
+def _both(numbers: Iterable[int]) -> str:
+    return " and ".join(map(str, numbers))

@@ -1,0 +1,168 @@
+"""The measurements of a batch of current problems behind one shared prefix, by hooks on an unmodified model.
+
+Block outputs come from hooks: `output_hidden_states` holds the normalised output at the last layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from stair.models.architecture import describe
+from stair.models.attention_modules import gate_logits, key_source, per_head, query_source
+from stair.models.prefix import Prefix, run
+from stair.stages.replay.measurement.attention import Layer, Sources, attend
+from stair.stages.replay.measurement.layers import check_measured_layers
+from stair.stages.replay.measurement.turns import Turns
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row a problem, each number a mean over its body tokens; FP32, FP64 for an FP64 model.
+
+    `masses` are of the full-attention layers in order, `reads` and `next_mlp` of the measured layers in order.
+    """
+
+    embedding: Tensor
+    """[problems, hidden]: the input of block 0. The input of each other block is the output of the one before."""
+    block_outputs: Tensor
+    """[problems, layers, hidden]"""
+    masses: Tensor
+    """[problems, full-attention layers, 4], by `CATEGORIES`"""
+    reads: Tensor
+    """[problems, measured layers, 4, hidden]"""
+    next_mlp: Tensor
+    """[problems, measured layers, hidden]: the MLP output of the block behind the measured one"""
+
+
+class Probe:
+    """Measures `model`; reads and the next block's MLP output are of the zero-based `layers`.
+
+    Hooks exist only while `measure` runs. Raises ValueError for a layer that is not full attention or has no next block.
+    """
+
+    def __init__(self, model: Any, layers: Sequence[int] = ()) -> None:
+        self.architecture = describe(model.config.to_dict())
+        check_measured_layers(self.architecture, layers)
+        self.model, self.layers = model, tuple(layers)
+
+    @torch.inference_mode()
+    def measure(self, prefix: Prefix, categories: Sequence[int], turns: Turns) -> Measured:
+        """Run `turns` behind `prefix` and return the measurements; `categories` are those of the prefix's tokens."""
+        if len(categories) != len(prefix.ids):
+            raise ValueError(f"{len(categories)} categories are given for a prefix of {len(prefix.ids)} tokens")
+        working = torch.float64 if self.model.dtype == torch.float64 else torch.float32
+        weights = turns.weights.to(working)
+        sources = Sources.of(categories, turns.ids.device)
+        pooled = _Pooled(weights)
+        attended: dict[int, tuple[Tensor, Tensor | None]] = {}
+        decoder = self.model.base_model
+        with ExitStack() as stack:
+
+            def hook(handle: RemovableHandle) -> None:
+                stack.callback(handle.remove)
+
+            hook(decoder.embed_tokens.register_forward_hook(pooled.keep("embedding")))
+            for number, block in enumerate(decoder.layers):
+                hook(block.register_forward_hook(pooled.keep(f"block {number}")))
+                if number - 1 in self.layers:
+                    hook(block.mlp.register_forward_hook(pooled.keep(f"mlp behind {number - 1}")))
+                if number in self.architecture.full_attention_layers:
+                    self._attach(number, block.self_attn, prefix, sources, weights, attended, hook)
+            run(self.model, turns.ids, prefix.cache(len(turns.ids)), len(prefix.ids))
+        count = turns.count
+        hidden = self.architecture.hidden_size
+        masses = [attended[layer][0] for layer in self.architecture.full_attention_layers]
+        reads = [attended[layer][1] for layer in self.layers]
+        return Measured(
+            pooled.means["embedding"][:count],
+            torch.stack([pooled.means[f"block {layer}"][:count] for layer in range(self.architecture.layers)], dim=1),
+            torch.stack([mass[:count] for mass in masses], dim=1),
+            _stacked([read[:count] for read in reads if read is not None], weights.new_empty(count, 0, 4, hidden)),
+            _stacked(
+                [pooled.means[f"mlp behind {layer}"][:count] for layer in self.layers],
+                weights.new_empty(count, 0, hidden),
+            ),
+        )
+
+    def _attach(
+        self,
+        number: int,
+        module: Any,
+        prefix: Prefix,
+        sources: Sources,
+        weights: Tensor,
+        attended: dict[int, tuple[Tensor, Tensor | None]],
+        hook: Callable[[RemovableHandle], None],
+    ) -> None:
+        """Hooks that rebuild one layer's attention behind its own computation."""
+        architecture, measured = self.architecture, number in self.layers
+        recorded: dict[str, Any] = {}
+
+        def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+            def hooked(_: nn.Module, args: Any, output: Tensor) -> None:
+                recorded[name] = output
+
+            return hooked
+
+        def keep_rotation(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+            recorded["rotation"] = kwargs["position_embeddings"]
+
+        def rebuild(_: nn.Module, args: Any, output: Any) -> None:
+            pair = prefix.states[number]
+            assert pair is not None
+            keys, values = pair
+            cos, sin = (part[:, None] for part in recorded["rotation"])
+            heads = (*recorded["queries"].shape[:2], -1, architecture.head_dim)
+            gate = None
+            if architecture.gated and measured:
+                gate = gate_logits(recorded["projected"], architecture.head_dim)
+            layer = Layer(
+                rotate(per_head(recorded["queries"], architecture.head_dim).transpose(1, 2), cos, sin),
+                keys[0],
+                values[0],
+                rotate(per_head(recorded["keys"], architecture.head_dim).transpose(1, 2), cos, sin),
+                recorded["values"].view(heads).transpose(1, 2),
+                gate,
+            )
+            attended[number] = attend(layer, sources, weights, module.o_proj.weight if measured else None)
+            recorded.clear()
+
+        hook(module.register_forward_pre_hook(keep_rotation, with_kwargs=True))
+        hook(query_source(module).register_forward_hook(keep("queries")))
+        hook(key_source(module).register_forward_hook(keep("keys")))
+        hook(module.v_proj.register_forward_hook(keep("values")))
+        if architecture.gated and measured:
+            hook(module.q_proj.register_forward_hook(keep("projected")))
+        hook(module.register_forward_hook(rebuild))
+
+
+@dataclass
+class _Pooled:
+    """Means over the body tokens of what modules give out, by name."""
+
+    weights: Tensor
+    means: dict[str, Tensor] = field(default_factory=dict)
+
+    def keep(self, name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+        def hooked(_: nn.Module, args: Any, output: Tensor) -> None:
+            self.means[name] = (self.weights[:, None] @ output.to(self.weights.dtype))[:, 0]
+
+        return hooked
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """RoPE as every architecture applies it, in the model's own precision; channels beyond the angles stay."""
+    turned, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+    first, second = turned.chunk(2, dim=-1)
+    return torch.cat([turned * cos + torch.cat([-second, first], dim=-1) * sin, rest], dim=-1)
+
+
+def _stacked(parts: list[Tensor], nothing: Tensor) -> Tensor:
+    return torch.stack(parts, dim=1) if parts else nothing

@@ -1,0 +1,79 @@
+"""The design of a model's replay on disk: two tables, from which the same design is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stair.records.rows import ReplayHistory, ReplayProblem
+from stair.records.schemas import REPLAY_HISTORIES, REPLAY_PROBLEMS
+from stair.records.tables import rows_as
+from stair.stages.replay.design.crossed import Coverage, Design, Group
+from stair.stages.replay.design.histories import History
+
+
+def history_rows(design: Design, prefix_tokens: dict[History, tuple[int, ...]]) -> Iterator[dict[str, Any]]:
+    """The histories of both groups, in the order of the design.
+
+    Args:
+        design: the design.
+        prefix_tokens: each history's tokens, by depth.
+    """
+    for number, group in enumerate(design.groups, start=1):
+        wide, narrow = (
+            {history: block for block, joined in enumerate(coverage.blocks, start=1) for history in joined}
+            for coverage in (group.history_coverage, group.problem_coverage)
+        )
+        for history in group.history_coverage.histories:
+            yield dict(
+                group=number,
+                history=history.name,
+                session_id=history.session,
+                sample=history.sample,
+                sources=list(history.sources),
+                prefix_tokens=list(prefix_tokens[history]),
+                block=wide[history],
+                problem_coverage_block=narrow.get(history),
+            )
+
+
+def problem_rows(design: Design, turns: dict[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """The current problems of both groups, in the order of the design.
+
+    Args:
+        design: the design.
+        turns: each problem's tokens as a current turn, and those of its user body.
+    """
+    for number, group in enumerate(design.groups, start=1):
+        wide = set(group.history_coverage.problems)
+        for problem in group.problem_coverage.problems:
+            tokens, body = turns[problem]
+            yield dict(
+                group=number,
+                problem_id=problem,
+                history_coverage=problem in wide,
+                turn_tokens=tokens,
+                body_tokens=body,
+            )
+
+
+def read_design(histories: Path, problems: Path, batch_problems: int) -> Design:
+    """The design that `history_rows` and `problem_rows` wrote.
+
+    Raises:
+        ValueError: a table is absent or has other columns.
+    """
+    history_table = list(rows_as(histories, REPLAY_HISTORIES, ReplayHistory))
+    problem_table = list(rows_as(problems, REPLAY_PROBLEMS, ReplayProblem))
+    groups = []
+    for number in (1, 2):
+        saved = {
+            History(row.session_id, row.sample, tuple(row.sources)): row for row in history_table if row.group == number
+        }
+        current = {row.problem_id: row for row in problem_table if row.group == number}
+        few = tuple(history for history, row in saved.items() if row.problem_coverage_block is not None)
+        wide = tuple(problem for problem, row in current.items() if row.history_coverage)
+        depth = len(next(iter(saved)).sources)
+        groups.append(Group(Coverage(wide, tuple(saved)), Coverage(tuple(current), few), depth, batch_problems))
+    return Design((groups[0], groups[1]))

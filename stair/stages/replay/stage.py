@@ -1,0 +1,214 @@
+"""The replay stage: the design, shards that measure its batches, and the seal (appendix A.1)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.records import interruption
+from stair.records.files import remove_leftovers
+from stair.records.progress import Progress
+from stair.records.rows import ScheduledTurn
+from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
+from stair.records.shards import Shard, ShardWork, withdraw_markers
+from stair.records.tables import rows_as, write_table
+from stair.records.tensor_files import gigabytes
+from stair.stages.replay.design.crossed import crossed_design
+from stair.stages.replay.design.histories import History
+from stair.stages.replay.plan import history_rows, problem_rows
+from stair.stages.replay.study import ReplayStudy, Work
+from stair.stages.replay.units import Unit, shared_histories
+
+
+def design(config: Config, paths: RunPaths, model: str) -> None:
+    """Chooses a model's histories and current problems, and prints the size of the measurements.
+
+    Raises:
+        ValueError: the saved responses cannot meet the design's numbers, which the message names, or the disk lacks the room.
+    """
+    study = ReplayStudy(config, paths, model)
+    settings = study.settings
+    sessions: dict[str, list[str]] = defaultdict(list)
+    for turn in rows_as(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS, ScheduledTurn):
+        sessions[turn.session_id].append(turn.problem_id)
+    try:
+        crossed = crossed_design(sessions, _complete_paths(study, sessions), settings.sizes(), settings.seed)
+    except ValueError as error:
+        raise ValueError(
+            f"replay: the saved turns of '{settings.condition}' of {model} on {settings.benchmark} do not fill the design: "
+            f"{error}; set smaller sizes under `replay`"
+        ) from None
+    units = [unit for shared in shared_histories(crossed) for unit in shared.units]
+    work = (
+        f"the replay of {model} ({sum(1 for _ in crossed.cells()):,} replays, {len(crossed.references())} references)"
+    )
+    print(f"{work} takes {gigabytes(study.shapes.nbytes(units))} in {study.files.folder}")
+    study.require_space(units, work)
+    tokens = {
+        history: tuple(len(source.ids) for source in study.prompts.sources(history))
+        for group in crossed.groups
+        for history in group.history_coverage.histories
+    }
+    turns = {}
+    for problem in crossed.references():
+        current = study.prompts.turn(problem)
+        turns[problem] = len(current.ids), current.body[1] - current.body[0]
+    write_table(paths.replay_problems(model), REPLAY_PROBLEMS, problem_rows(crossed, turns))
+    write_table(paths.replay_histories(model), REPLAY_HISTORIES, history_rows(crossed, tokens))
+
+
+class _SavedTurn(NamedTuple):
+    session_id: str
+    sample: int
+    turn: int
+    prompt_tokens: int
+    response_tokens: int
+
+
+def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[str, list[int]]:
+    """The paths of each session whose first turns are saved and leave room for any current problem in the model's context."""
+    depth, settings = study.settings.depth, study.settings
+    path = study.paths.responses(study.model, settings.benchmark, settings.condition)
+    turns: dict[tuple[str, int], dict[int, _SavedTurn]] = defaultdict(dict)
+    for row in rows_as(path, RESPONSES, _SavedTurn):
+        turns[row.session_id, row.sample][row.turn] = row
+    longest = max(len(study.prompts.turn(problem).ids) for problems in sessions.values() for problem in problems)
+    complete: dict[str, list[int]] = defaultdict(list)
+    for (session, sample), saved in turns.items():
+        if not all(turn in saved for turn in range(1, depth + 1)):
+            continue
+        last = saved[depth]
+        # The history is about as long as the last prompt and answer: markers and another encoding of the answer add few
+        # tokens. So only long histories are rendered and counted.
+        room = study.backbone.architecture.context - longest
+        if 2 * (last.prompt_tokens + last.response_tokens) > room:
+            history = History(session, sample, tuple(sessions[session][:depth]))
+            if len(study.prompts.sources(history)[-1].ids) > room:
+                continue
+        complete[session].append(sample)
+    return complete
+
+
+def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
+    """Measures the batches of one shard that are not kept yet. A shard has whole histories, each with all its batches.
+
+    Raises:
+        ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
+        HeldError: another process measures some of the same.
+        Interrupted: a signal has asked to stop; batches that are finished are kept.
+    """
+    study = ReplayStudy(config, paths, model, generating=True)
+    marker = paths.shard(str(shard.number), str(shard.of), "replay", model)
+    remove_leftovers(paths.replay_states(model))
+    with ShardWork(study.work_folder, shard, marker) as job:
+        mine = shard.share(study.histories())
+        total = sum(len(shared.units) for shared in mine)
+        open_work = []
+        for shared in mine:
+            work = study.work(shared)
+            if missing := [unit for unit in shared.units if not study.files.has(unit.name, work.keys[unit])]:
+                open_work.append((work, missing))
+        missing_units = [unit for _, missing in open_work for unit in missing]
+        job_name, done = f"replay/{model}/{shard.number}", total - len(missing_units)
+        progress = Progress(paths.progress, job_name, total, "batches", done)
+        if open_work:
+            study.require_space(missing_units, progress.job)
+            _measure(study, open_work, job, progress)
+        job.end(batches=total)
+
+
+def _measure(study: ReplayStudy, open_work: list[tuple[Work, list[Unit]]], job: ShardWork, progress: Progress) -> None:
+    import torch
+
+    from stair.stages.replay.measure import Replayer
+
+    network = study.backbone.network(study.config.transformers.device)
+    rows, columns = study.settings.batch_problems, study.columns
+    replayer = Replayer(network, study.prompts, study.shapes, rows=rows, columns=columns)
+    progress.begin()
+    for work, missing in open_work:
+        try:
+            for unit, tensors in replayer.replay(work.sources, missing):
+                job.check()
+                study.files.keep(unit.name, work.keys[unit], tensors)
+                progress.advance()
+                interruption.check(f"{progress.done} of {progress.total} batches are kept")
+        except torch.OutOfMemoryError as error:
+            tokens = len(work.sources[-1].ids)
+            raise ValueError(
+                f"{progress.job}: a history of {tokens} tokens with {rows} problems of up to {columns} tokens does not fit the "
+                f"device's memory ({(str(error).splitlines() or [''])[0]}); set a smaller replay.batch_problems, which designs "
+                "and measures again, or use a larger device"
+            ) from None
+
+
+def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
+    """Writes the index of a model's measurements, after each file has been read and held to its digest. Needs no model.
+
+    Returns facts for the manifest.
+
+    Raises:
+        ValueError: batches are missing or damaged. The shards' markers are then withdrawn and an earlier index is removed, so
+            that the workflow's next start measures these batches, and no others.
+    """
+    study = ReplayStudy(config, paths, model)
+    output = paths.replay_cells(model)
+    missing: list[str] = []
+    count = write_table(output, REPLAY_CELLS, _cells(study, missing))
+    size = sum(study.files.path(unit.name).stat().st_size for shared in study.histories() for unit in shared.units)
+    print(f"{model}: {count:,} cells in {gigabytes(size)} of {study.files.folder}")
+    return {
+        "model_revision": study.backbone.revision,
+        "engine": study.backbone.engine.as_key(),
+        "cells": count,
+        "states_bytes": size,
+    }
+
+
+def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
+    """The rows of the index, in the order of the design."""
+    histories = study.histories()
+    progress = Progress(study.paths.progress, f"replay/{study.model}/seal", len(histories), "histories")
+    groups = study.design.groups
+    wide = [set(group.history_coverage.problems) for group in groups]
+    few = [set(group.problem_coverage.histories) for group in groups]
+    for shared in histories:
+        work = study.work(shared)
+        for unit in shared.units:
+            try:
+                digest = study.files.verified_digest(unit.name, work.keys[unit])
+            except ValueError as error:
+                print(error)
+                digest = None
+            if digest is None:
+                missing.append(unit.name)
+                continue
+            history = shared.history
+            path = study.files.path(unit.name).relative_to(study.files.folder)
+            for depth, source in zip(unit.depths(study.settings.depth), work.sources, strict=True):
+                for row, problem in enumerate(unit.batch.problems):
+                    yield dict(
+                        group=shared.group,
+                        history=None if history is None else history.name,
+                        depth=depth,
+                        problem_id=problem,
+                        history_coverage=problem in wide[shared.group - 1],
+                        problem_coverage=history is None or history in few[shared.group - 1],
+                        prefix_tokens=len(source.ids),
+                        file=path.as_posix(),
+                        row=row,
+                        sha256=digest,
+                    )
+        progress.advance()
+    if missing:
+        withdraw_markers(study.work_folder)
+        # An index of lost files would keep the workflow from measuring them.
+        study.paths.replay_cells(study.model).unlink(missing_ok=True)
+        raise ValueError(
+            f"{study.files.folder}: {len(missing)} batches are missing, {missing[0]} for example: they were lost, damaged, or "
+            "measured under other settings; run the same command again (by hand: run the stage's shards again); it measures "
+            "these batches, and no others"
+        )

@@ -1,0 +1,141 @@
+"""The rollouts stage: shards that generate, and the seal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.engines.base import Engine
+from stair.engines.choice import Needs
+from stair.records.files import read_mapping
+from stair.records.rows import SourceRecord
+from stair.records.schemas import ROLLOUTS, TRAINING_POOL
+from stair.records.shards import Shard
+from stair.records.tables import rows_as, write_table
+from stair.sessions.backbone import Backbone
+from stair.sessions.chain import Missing
+from stair.sessions.chain_shards import run_shard, sealed_rows, tidy
+from stair.sessions.failures import report_entries
+from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.stages.rollouts.servers import record_server, servers
+
+
+def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
+    """The settings of all chains of a model."""
+    sampling = backbone.settings.rollout_sampling
+    return RolloutSettings(
+        model=backbone.key,
+        data_set=config.training_pool.name,
+        model_revision=backbone.revision,
+        engine=backbone.engine,
+        renderer=backbone.renderer,
+        sampling=backbone.sampling(sampling),
+        max_new_tokens=sampling.max_new_tokens,
+        prompt=config.prompts[config.training_pool.prompt],
+        seed_name=config.rollouts.seed,
+    )
+
+
+def _records(paths: RunPaths, model: str) -> list[SourceRecord]:
+    """A model's source records."""
+    return [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
+
+
+MissingResponses = Mapping[tuple[str, int], Missing]
+"""The entries of `rollouts.missing` by record and sample."""
+
+
+def _missing(config: Config, paths: RunPaths, model: str, records: Sequence[SourceRecord]) -> MissingResponses:
+    """The missing responses of a model."""
+    missing = {
+        (gap.record, gap.sample): Missing(1, gap.reason) for gap in config.rollouts.missing if gap.model == model
+    }
+    if unknown := sorted({record for record, _ in missing} - {record.record_id for record in records}):
+        raise ValueError(f"rollouts.missing: {paths.training_pool(model)} has no record '{unknown[0]}'")
+    return missing
+
+
+def _chains(
+    settings: RolloutSettings, records: Sequence[SourceRecord], samples: int, missing: MissingResponses
+) -> Iterator[RolloutChain]:
+    """Chains on demand. A record's samples are consecutive, because they share their prompt."""
+    return (
+        RolloutChain(settings, record, sample, missing.get((record.record_id, sample)))
+        for record in records
+        for sample in range(samples)
+    )
+
+
+def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
+    """Generates one shard of a model's rollouts."""
+    backbone = Backbone.open(config, paths, model, config.rollout_engine(model), generating="training_pool")
+    settings, samples = _settings(config, backbone), config.rollouts.samples
+    servers_folder = paths.work("rollouts", model, "servers")
+    all_records = _records(paths, model)
+    records, missing = Shard(shard, of).share(all_records), _missing(config, paths, model, all_records)
+    with ExitStack() as stack:
+
+        def load() -> Engine:
+            name = f"{shard}-of-{of}"
+            needs = Needs(
+                log=paths.log("rollouts", model, f"server-{name}"),
+                started=lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
+                longest=lambda: _longest(paths, backbone),
+            )
+            return stack.enter_context(backbone.running(needs))
+
+        run_shard(
+            lambda generating: _chains(settings, records, samples, missing),
+            paths.work("rollouts", model),
+            Shard(shard, of),
+            load,
+            (paths.progress, f"rollouts/{model}/{shard}"),
+            paths.shard(str(shard), str(of), "rollouts", model),
+            {run: other.work("rollouts") for run, other in paths.reused(config).items()},
+            "rollouts.missing",
+        )
+
+
+def _longest(paths: RunPaths, backbone: Backbone) -> int:
+    """Tokens of the longest prompt, by preflight's count, with the longest response that fits into the context."""
+    limit = read_mapping(paths.preflight_limits(backbone.key, "training_pool"))
+    return min(backbone.architecture.context, limit["longest_prompt"] + limit["max_new_tokens"])
+
+
+def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
+    """Writes a model's rollouts from the logs, without a model; returns facts for the manifest."""
+    backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
+    shared = _settings(config, backbone)
+    records = _records(paths, model)
+    missing = _missing(config, paths, model, records)
+    chains = _chains(shared, records, config.rollouts.samples, missing)
+    gaps: list[dict[str, Any]] = []
+    output = paths.rollouts(model)
+    batch_invariant: Counter[str] = Counter()
+    rows = _count_batch_invariant(sealed_rows(chains, paths.work("rollouts", model), gaps), batch_invariant)
+    count = write_table(output, ROLLOUTS, rows)
+    facts = {
+        "model_revision": backbone.revision,
+        "responses": count,
+        "missing": gaps,
+        "batch_invariant": dict(batch_invariant),
+        "servers": servers(paths.work("rollouts", model, "servers"), shared.digest),
+    }
+    absent = {(gap["record_id"], gap["sample"]) for gap in gaps}
+    existing = [f"record {record}, sample {sample}" for record, sample in missing if (record, sample) not in absent]
+    # Snakemake plans a new training before it can see that the responses are the same.
+    price = " (the next start then trains this model's controllers again), or keep it: it leaves nothing out"
+    report_entries(output, "rollouts.missing", len(gaps), existing, price)
+    tidy(paths.work("rollouts", model))
+    return facts
+
+
+def _count_batch_invariant(rows: Iterable[dict[str, Any]], counts: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Yields the rows and counts their values of `batch_invariant`."""
+    for row in rows:
+        counts[{True: "yes", False: "no", None: "not known"}[row["batch_invariant"]]] += 1
+        yield row

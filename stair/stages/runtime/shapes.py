@@ -1,0 +1,68 @@
+"""Models of random weights at the published shapes, and one reduced shape of each for a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from stair.engines.identity import attention_path
+from stair.models.published import CONFIGS, CONTROLLED_LAYERS
+
+_REDUCED: dict[str, Any] = {
+    "vocab_size": 1024,
+    "hidden_size": 64,
+    "intermediate_size": 192,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "tie_word_embeddings": True,
+}
+_REDUCED_LINEAR = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+}
+_REDUCED_LAYERS = (3, 7, 11)
+
+
+def shape_config(model: str, *, reduced: bool) -> dict[str, Any]:
+    """Return the keys of a config.json with a model's published shape, or with the reduced one of its architecture.
+
+    Raises:
+        ValueError: the shape of this model is not known.
+    """
+    if model not in CONFIGS:
+        raise ValueError(
+            f"runtime.models: no shape of '{model}' is known (there are: {', '.join(CONFIGS)}); set runtime.synthetic "
+            "to null to measure a model's own weights"
+        )
+    published = CONFIGS[model]
+    if not reduced:
+        return dict(published)
+    linear = _REDUCED_LINEAR if "linear_num_key_heads" in published else {}
+    return {**published, **_REDUCED, **linear}
+
+
+def controlled_layers(*, reduced: bool) -> tuple[int, ...]:
+    """Return the controlled layers, full attention in both architectures."""
+    return _REDUCED_LAYERS if reduced else CONTROLLED_LAYERS
+
+
+def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attention: str = "auto") -> Any:
+    """Return a frozen Transformers model of this configuration in eval mode, its weights drawn on the device.
+
+    `attention` as in `transformers.attention`.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    attention = attention_path(attention, str(dtype).removeprefix("torch."), device)
+    devices = [torch.cuda.current_device()] if device == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.device(device):
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(
+            AutoConfig.for_model(**config), dtype=dtype, attn_implementation=attention
+        )
+    return model.eval().requires_grad_(False)

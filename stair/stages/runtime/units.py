@@ -1,0 +1,98 @@
+"""What a study measures, one durable unit at a time: a history's row, its bank's construction, a random bank's prefill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from stair.stages.runtime.measured_histories import History
+
+if TYPE_CHECKING:  # a GPU's own Python may lack the package that configurations are made of
+    from stair.config.runtime import Growth, Runtime, Variant
+
+Part = Literal["construction", "row", "curve", "growth"]
+NATIVE, FULL = "native", "full"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One measurement with all its repetitions.
+
+    Attributes:
+        part: `construction` of a history's bank by exact-token replay; a `row` of the table; a point of the `curve`
+            over random banks; a turn of a bank's `growth`.
+        history: its name; the first one's where banks are random.
+        row: `native`, `prefix-<entries>`, `full`, `entries-<entries>` or `turn-<number>`; empty for a construction.
+        variant: how the bank is read and transferred; empty where nothing is read.
+        entries: readable entries.
+        bank_entries: M, entries of the whole bank.
+        segments: entries of each segment of a random bank.
+    """
+
+    part: Part
+    history: str
+    row: str
+    variant: Variant | Literal[""]
+    entries: int
+    bank_entries: int
+    segments: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A study's sizes, resolved: those of the configuration, or reduced ones."""
+
+    tokens: int
+    prefixes: tuple[int, ...]
+    curve: tuple[int, ...]
+    growth: Growth | None
+
+
+def resolved_sizes(settings: Runtime, lengths: Sequence[int], *, divisor: int = 1, tokens: int | None = None) -> Sizes:
+    """Return the sizes of a study whose full banks have these lengths.
+
+    Quartiles are rounded down, so that each leaves at least one bank whole, and truncates one where lengths differ.
+    """
+    if settings.prefixes == "quartiles":
+        prefixes = {int(length) for length in np.quantile(lengths, (0.25, 0.5, 0.75))} if lengths else set()
+    else:
+        prefixes = {max(length // divisor, 1) for length in settings.prefixes}
+    growth = settings.growth
+    if growth is not None:
+        growth = growth.model_copy(update={"entries": max(growth.entries // divisor, 1)})
+    curve = sorted({max(length // divisor, 1) for length in settings.curve})
+    return Sizes(settings.tokens if tokens is None else tokens, tuple(sorted(prefixes)), tuple(curve), growth)
+
+
+def units(settings: Runtime, sizes: Sizes, histories: Sequence[History]) -> Iterator[Unit]:
+    """Yield all units, history by history, then the curve and the growth behind the first history's prompt."""
+    for history in histories:
+        whole = history.entries
+        yield Unit("construction", history.name, "", "", 0, whole)
+        yield Unit("row", history.name, NATIVE, "", 0, whole)
+        rows = [(f"prefix-{length}", min(length, whole)) for length in sizes.prefixes] + [(FULL, whole)]
+        for variant in settings.variants:
+            for row, entries in rows:
+                yield Unit("row", history.name, row, variant, entries, whole)
+    if not histories:
+        return
+    first = histories[0].name
+    if sizes.curve:
+        yield Unit("curve", first, NATIVE, "", 0, 0)
+    for variant in serial_variants(settings):
+        for length in sizes.curve:
+            yield Unit("curve", first, f"entries-{length}", variant, length, length, (length,))
+    if sizes.growth is not None:
+        for turn in range(1, sizes.growth.turns + 1):
+            segments = (sizes.growth.entries,) * turn
+            length = sum(segments)
+            yield Unit("growth", first, f"turn-{turn}", "fast-serial", length, length, segments)
+
+
+def serial_variants(settings: Runtime) -> list[Variant]:
+    """Return the serial variants of the configured reads, each once."""
+    serial: dict[str, Variant] = {"fast": "fast-serial", "printed": "printed-serial"}
+    return [serial[read] for read in dict.fromkeys(variant.partition("-")[0] for variant in settings.variants)]

@@ -1,0 +1,1 @@
+"""The schedules of four-turn sessions. Imports no torch."""

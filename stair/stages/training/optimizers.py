@@ -1,0 +1,115 @@
+"""The optimisers: AdamW for normals and scales, AdamW with warm-up and cosine for an adapter, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from stair.config.resolve import ConfigError
+from stair.config.training import Controller, Optimizer
+from stair.stages.training.student import Student
+
+
+def check_warmup(controller: str, settings: Controller, updates: int) -> None:
+    """Raises ConfigError if an adapter's warm-up is as long as its schedule."""
+    if settings.adapter is not None and settings.adapter.warmup_updates >= updates:
+        raise ConfigError(
+            f"controllers.{controller}.adapter.warmup_updates: a warm-up of {settings.adapter.warmup_updates} updates is as "
+            f"long as the whole training ({updates} updates)"
+        )
+
+
+def schedule(update: int, warmup: int, updates: int) -> float:
+    """The share of the peak learning rate in update `update`, counted from 0 (appendix C.1).
+
+    Linear from zero over the warm-up, then half a cosine that would reach zero one update after the last, as in
+    Transformers' `get_cosine_schedule_with_warmup`.
+    """
+    if update < warmup:
+        return update / warmup
+    return 0.5 * (1.0 + math.cos(math.pi * (update - warmup) / (updates - warmup)))
+
+
+class Optimizers:
+    """AdamW over all trained parameters, each part with its own settings and schedule.
+
+    Args:
+        student: its parameters are trained.
+        settings: the controller's settings.
+        updates: length of the adapter's schedule.
+    """
+
+    def __init__(self, student: Student, settings: Controller, updates: int) -> None:
+        self._parts = student.parts()
+        self._adapter, self._updates = settings.adapter, updates
+        self._adams: dict[str, torch.optim.AdamW] = {}
+        for part, parameters in self._parts.items():
+            chosen = settings.adapter.optimizer if part == "adapter" and settings.adapter else settings.optimizer
+            assert chosen is not None
+            self._adams[part] = _adamw(list(parameters.values()), chosen)
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """All trained parameters by part and name."""
+        return {f"{part}.{name}": each for part, named in self._parts.items() for name, each in named.items()}
+
+    def step(self, update: int) -> None:
+        """One step of every part from the present gradients; `update` counts from 0."""
+        if self._adapter is not None:
+            share = schedule(update, self._adapter.warmup_updates, self._updates)
+            for group in self._adams["adapter"].param_groups:
+                group["lr"] = self._adapter.optimizer.learning_rate * share
+        for adam in self._adams.values():
+            adam.step()
+            adam.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters and moments by name: the whole state of the next update."""
+        return {name: tensor.detach() for name, tensor in self._tensors()}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Restores a result of `state`. Raises KeyError or RuntimeError for the state of another training."""
+        for part, named in self._parts.items():
+            for name, parameter in named.items():
+                parameter.data.copy_(state[f"{part}.{name}"])
+                if f"{part}.{name}.step" in state:
+                    keys = ("step", "exp_avg", "exp_avg_sq")
+                    self._adams[part].state[parameter] = {
+                        # Clones: the optimiser writes into its state.
+                        key: state[f"{part}.{name}.{key}"].clone().to("cpu" if key == "step" else parameter.device)
+                        for key in keys
+                    }
+
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        for name, parameter in self.parameters.items():
+            yield name, parameter
+            adam = self._adams[name.split(".", 1)[0]]
+            for key, value in adam.state.get(parameter, {}).items():
+                yield f"{name}.{key}", value
+
+
+def _adamw(parameters: list[nn.Parameter], settings: Optimizer) -> torch.optim.AdamW:
+    return torch.optim.AdamW(
+        parameters,
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        eps=settings.eps,
+        weight_decay=settings.weight_decay,
+    )
+
+
+def gradients(parameters: dict[str, nn.Parameter]) -> Tensor:
+    """All gradients as one vector, with zeros for missing ones."""
+    each = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters.values()]
+    return torch.cat([gradient.flatten() for gradient in each])
+
+
+def set_gradients(parameters: dict[str, nn.Parameter], vector: Tensor) -> None:
+    """The inverse of `gradients`."""
+    place = 0
+    for parameter in parameters.values():
+        parameter.grad = vector[place : place + parameter.numel()].view_as(parameter).to(parameter.dtype, copy=True)
+        place += parameter.numel()

@@ -1,0 +1,212 @@
+"""Teacher-forced replay of a four-turn session (appendix B.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stair.method import Bank, Segment, capture_length
+from stair.models.architecture import describe
+from stair.models.prefix import Prefix
+from stair.sessions.positions import beyond_context
+from stair.sessions.renderer import Exchange, Renderer
+from stair.sessions.spans import control_span
+from stair.stages.training.activations import checkpointed
+from stair.stages.training.objective import ObjectiveParts, response_objective
+from stair.stages.training.student import Student, last_hidden
+
+Timer = Callable[[str], AbstractContextManager[None]]
+"""A context around each part of the work, for measurements of time and memory."""
+
+
+@dataclass(frozen=True)
+class RecordedTurn:
+    """A recorded problem and response."""
+
+    user: str
+    response_ids: Sequence[int]
+    """The stored ids with end markers; those of an incomplete response have none."""
+    weight: float
+    """The problem-balancing weight w_r."""
+
+
+class Replayed(NamedTuple):
+    """Counts of one replayed session."""
+
+    tokens: int
+    """Supervised tokens."""
+    beyond_context: int
+    """Auxiliary positions beyond the model's context, of queries and of bank entries; 0 where no bank is read."""
+
+
+@dataclass(frozen=True)
+class SessionReplay:
+    """The student and settings of session replays.
+
+    Args:
+        student: the backbone and its trained parts.
+        renderer: renders the ordinary history, as at evaluation.
+        cross_entropy, kl: coefficients of the objective.
+        reuse_history: whether later turns reuse the native model's keys and values of earlier text, if the architecture has
+            only full attention and, for the student, no adapter changes them.
+        checkpoint_activations: whether layers are recomputed in the backward pass, to save memory.
+        timer: entered around each part of the work, with its name.
+    """
+
+    student: Student
+    renderer: Renderer
+    cross_entropy: float = 1.0
+    kl: float = 1.0
+    reuse_history: bool = True
+    checkpoint_activations: bool = False
+    timer: Timer = lambda part: nullcontext()
+
+    def run(self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]) -> Replayed:
+        """Replays a session.
+
+        T1 gives history and bank. T2 to T4 run on the student path, supervised: `supervise` is called with each one's
+        objective while its graph is alive. The bank grows by detached states of the student path and ends with the call.
+
+        Raises:
+            ValueError: the session does not fit the device's memory.
+        """
+        try:
+            return self._run(turns, supervise)
+        except torch.OutOfMemoryError as error:
+            lengths = ", ".join(str(len(turn.response_ids)) for turn in turns)
+            raise ValueError(
+                f"a session whose responses have {lengths} tokens does not fit the device's memory "
+                f"({(str(error).splitlines() or [''])[0]}); training.checkpoint_activations: true and transformers.attention: "
+                "flash_attention_2 need less; else use a larger device, whose memory `stair plan` estimates"
+            ) from None
+
+    def _run(
+        self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]
+    ) -> Replayed:
+        session = _Session(self)
+        tokens = 0
+        for number, turn in enumerate(turns):
+            last = number == len(turns) - 1
+            if number == 0:
+                session.first(turn)
+            else:
+                tokens += len(turn.response_ids)
+                session.supervised(turn, supervise, last)
+            session.history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
+        return Replayed(tokens, session.beyond_context)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the backbone."""
+        return next(self.student.model.parameters()).device
+
+
+class _Session:
+    """The state of one session: its visible history, its bank, and the native model's keys and values of its text."""
+
+    def __init__(self, replay: SessionReplay) -> None:
+        self.replay, self.student = replay, replay.student
+        self.model = replay.student.model
+        self.history: list[Exchange] = []
+        self.facts = describe(self.model.config.to_dict())
+        controller = self.student.controller
+        self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
+        reuse = replay.reuse_history and Prefix.can_be_cut(self.facts)
+        self.native = Prefix.empty(self.model) if reuse else None
+        self.beyond_context = 0
+
+    def first(self, turn: RecordedTurn) -> None:
+        """T1: the native path, or the adapter's, without a loss. Without a bank only its text is needed."""
+        if self.bank is None:
+            return
+        prompt, ids = self._ids(turn)
+        if self.student.adapts:
+            with self.replay.timer("student forward"), torch.no_grad():
+                _, segment = self._captured(turn, prompt, ids, known=0)
+        else:
+            with self.replay.timer("teacher"), self.student.native():
+                _, segment = self._captured(turn, prompt, ids, known=0, native=True)
+        self.bank.append(segment)
+
+    def supervised(
+        self, turn: RecordedTurn, supervise: Callable[[RecordedTurn, ObjectiveParts], None], last: bool
+    ) -> None:
+        """T2 to T4: the teacher and the student on the same text, the objective, and the student's states for the bank."""
+        replay, student = self.replay, self.student
+        prompt, ids = self._ids(turn)
+        span = control_span(prompt, replay.renderer.user_header)
+        if self.bank is not None:
+            beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
+            self.beyond_context += sum(beyond)
+        known = self.native.common_tokens(ids[0].tolist(), span[0]) if self.native is not None else 0
+        with replay.timer("teacher"), student.native():
+            teacher = self._native_hidden(ids, len(prompt) - 1, known)
+        # An adapter changes the history's states too.
+        known = 0 if student.adapts else known
+        positions, segment = torch.arange(known, ids.shape[1])[None], None
+        # The control and the checkpoints stay active through the backward pass, which may recompute layers.
+        with checkpointed(self.model, replay.checkpoint_activations), student.controlling(self.bank, span, positions):
+            with replay.timer("student forward"):
+                if self.bank is not None and not last:
+                    hidden, segment = self._captured(turn, prompt, ids, known)
+                else:
+                    hidden = self._student_hidden(ids, len(prompt) - 1, known)
+            with replay.timer("loss"):
+                parts = response_objective(
+                    hidden,
+                    teacher,
+                    self.model.get_output_embeddings().weight,
+                    torch.tensor(list(turn.response_ids), device=ids.device),
+                    cross_entropy=replay.cross_entropy,
+                    kl=replay.kl,
+                )
+            del teacher
+            with replay.timer("backward"):
+                supervise(turn, parts)
+        if self.bank is not None and segment is not None:
+            self.bank.append(segment)
+
+    def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
+        """The prompt's ids, and all processed ids `[1, tokens]`; the last response token predicts nothing and is left out."""
+        prompt = self.replay.renderer.prompt_ids(self.history, turn.user)
+        return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.replay.device)
+
+    def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+        if self.native is None:
+            return last_hidden(self.model, ids, start)
+        cache = self.native.cut(known).growing_cache()
+        hidden = last_hidden(self.model, ids, start, cache)
+        self.native = self.native.replaced(ids[0].tolist(), cache)
+        return hidden
+
+    def _student_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+        prefix = self.native.cut(known).cache(1) if self.native is not None and known else None
+        return last_hidden(self.model, ids, start, prefix)
+
+    def _captured(
+        self, turn: RecordedTurn, prompt: Sequence[int], ids: Tensor, known: int, native: bool = False
+    ) -> tuple[Tensor, Segment]:
+        """The hidden states of a pass, and the detached keys and values that the turn adds to the bank."""
+        renderer, bank = self.replay.renderer, self.bank
+        assert bank is not None and self.student.attachment is not None
+        length = capture_length(
+            turn.response_ids,
+            end_of_thinking=renderer.end_of_thinking,
+            stop_ids=renderer.stop_ids,
+        )
+        kept = slice(len(prompt) - known, len(prompt) - known + length)
+        states: dict[int, tuple[Tensor, Tensor]] = {}
+
+        def sink(index: int, keys: Tensor, values: Tensor) -> None:
+            states[index] = (keys[0, kept].detach().transpose(0, 1), values[0, kept].detach().transpose(0, 1))
+
+        with self.student.attachment.capturing(sink):
+            run = self._native_hidden if native else self._student_hidden
+            hidden = run(ids, len(prompt) - 1, known)
+        keys, values = (torch.stack([states[index][part] for index in range(len(bank.layers))]) for part in (0, 1))
+        return hidden, Segment(bank.layers, keys.contiguous(), values.contiguous())

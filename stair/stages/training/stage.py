@@ -1,0 +1,245 @@
+"""The training stage: a controller from a model's training sessions."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.records.files import write_text
+from stair.records.interruption import Interrupted, check, deferred, stop_requested
+from stair.records.keys import digest_of, file_digest
+from stair.records.progress import Progress
+from stair.sessions.backbone import Backbone
+from stair.stages.training.card import card
+from stair.stages.training.checkpoint import Checkpoint, Checkpoints
+from stair.stages.training.curve import CURVE, write_curve
+from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
+from stair.stages.training.measured import change_lines, changes
+from stair.stages.training.optimizers import Optimizers, check_warmup
+from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
+from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+from stair.stages.training.settings import training as training_settings
+from stair.stages.training.student import Student
+from stair.stages.training.workers import Workers, local_device
+
+Sessions = dict[str, list[RecordedTurn]]
+
+
+def run(
+    config: Config, paths: RunPaths, model: str, controller: str, workers: Workers, record: Callable[..., None]
+) -> None:
+    """Trains one controller on one model and writes its folder; resumes from the newest checkpoint.
+
+    `record` writes the manifest of the finished folder, with facts; the checkpoints are removed after it.
+
+    Raises:
+        ValueError: a session cannot be trained on; the message names the row.
+        ConfigError: a layer cannot be controlled, or the warm-up is as long as the training.
+        Interrupted: a signal has requested a stop; the current update is kept.
+    """
+    started = time.monotonic()
+    settings = config.controllers[controller]
+    backbone = Backbone.open(config, paths, model)
+    if settings.controls:
+        backbone.architecture.check_controlled_layers(settings.controlled_layers)
+    tokens = backbone.renderer.tokens
+    sessions = recorded_sessions(config, paths, model, paths.training_sessions(model), tokens)
+    held_out = recorded_sessions(config, paths, model, paths.validation_sessions(model), tokens)
+    if not sessions:
+        raise ValueError(f"{paths.training_sessions(model)} holds no sessions")
+    updates = in_updates(sessions, config.training.sessions_per_update, config.training.epochs, settings.seed)
+    check_warmup(controller, settings, len(updates))
+    # The same sessions before and after: the losses of different sessions differ more than by training.
+    measured = {"training": _first(config, sessions), "validation": _first(config, held_out)}
+
+    network = backbone.network(local_device(config.transformers.device))
+    student = Student.new(network, settings, model)
+    replay = SessionReplay(
+        student=student,
+        renderer=backbone.renderer,
+        cross_entropy=config.training.cross_entropy,
+        kl=config.training.kl,
+        checkpoint_activations=config.training.checkpoint_activations,
+    )
+    optimizers = Optimizers(student, settings, len(updates))
+    training = Training(replay, optimizers, workers)
+    training_run = _TrainingRun(config, paths, model, controller, training, measured, backbone.revision)
+    training_run.run(updates)
+    if workers.first:
+        facts = {"updates": len(updates), "sessions": len(sessions), "workers": workers.count, "seed": settings.seed}
+        more = training_run.write(student, backbone, facts, time.monotonic() - started, network.device.type)
+        record(**facts, **more)
+        training_run.end()
+    workers.wait()
+
+
+class _TrainingRun:
+    """A training with its curve, its checkpoints and its measurements before and after."""
+
+    def __init__(
+        self,
+        config: Config,
+        paths: RunPaths,
+        model: str,
+        controller: str,
+        training: Training,
+        measured_sessions: Mapping[str, Sequence[Session]],
+        revision: str,
+    ) -> None:
+        self.config, self.paths, self.model, self.controller = config, paths, model, controller
+        self.training, self.workers, self.measured_sessions = training, training.workers, measured_sessions
+        self.settings = config.controllers[controller]
+        inputs = (
+            paths.training_pool(model),
+            paths.rollouts(model),
+            paths.training_sessions(model),
+            paths.validation_sessions(model),
+        )
+        identity = digest_of(
+            {
+                "settings": training_settings(config, model, controller),
+                "inputs": [file_digest(path) for path in inputs],
+                "model": revision,
+            }
+        )
+        self.checkpoints = Checkpoints(paths.work("training", model, controller), identity)
+        self.curve: list[UpdateRecord] = []
+        self.before: dict[str, Measurement | None] = {}
+        self.after: dict[str, Measurement | None] = {}
+
+    def run(self, updates: list[list[list[RecordedTurn]]]) -> None:
+        """Runs all updates after the newest checkpoint, and the measurements."""
+        completed = self._resume()
+        name = f"training/{self.model}/{self.controller}"
+        progress = Progress(self.paths.progress, name, len(updates), "updates", completed) if self._writes else None
+        every = self.config.training.validation_every
+
+        def on_update(record: UpdateRecord) -> None:
+            if every and record.update % every == 0 and record.update < len(updates):
+                record = with_validation(record, self.training.measure(self.measured_sessions["validation"]))
+            self.curve.append(record)
+            if progress is not None:
+                self._save_checkpoint(record.update)
+                progress.advance(note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s")
+            self._check_stop(record.update)
+
+        with deferred():
+            if not self.curve:
+                self.before = self._measure()
+                self.curve = [with_validation(UpdateRecord(0), self.before["validation"])]
+                if self._writes:
+                    self._save_checkpoint(0)
+                self._check_stop(0)
+            self.training.run(updates, on_update, first=completed)
+            self.after = self._measure()
+            self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
+
+    @property
+    def _writes(self) -> bool:
+        return self.workers.first
+
+    def _measure(self) -> dict[str, Measurement | None]:
+        return {name: self.training.measure(some) for name, some in self.measured_sessions.items()}
+
+    def _resume(self) -> int:
+        """Restores the newest checkpoint; returns its number of updates, 0 without one."""
+        checkpoint = self.checkpoints.newest()
+        self.workers.wait()  # before a worker writes a newer one
+        if checkpoint is None:
+            return 0
+        self.training.optimizers.load(checkpoint.tensors)
+        self.curve = [UpdateRecord(**record) for record in checkpoint.facts["curve"]]
+        self.before = {
+            name: None if one is None else Measurement(**{key: _tuple(value) for key, value in one.items()})
+            for name, one in checkpoint.facts["before"].items()
+        }
+        if self._writes:
+            print(f"{self.model}/{self.controller}: resuming after update {checkpoint.update}")
+        return checkpoint.update
+
+    def _save_checkpoint(self, update: int) -> None:
+        facts = {
+            "curve": [record.as_dict() for record in self.curve],
+            "before": {name: None if one is None else asdict(one) for name, one in self.before.items()},
+        }
+        self.checkpoints.save(Checkpoint(update, self.training.optimizers.state(), facts))
+        write_curve(self.checkpoints.folder / CURVE, self.curve)
+
+    def _check_stop(self, update: int) -> None:
+        """Stops here, after the checkpoint, if a signal has reached any worker."""
+        kept = f"update {update} of the training is kept"
+        if self.workers.any(stop_requested()):
+            self.workers.wait()
+            check(kept)
+            raise Interrupted(f"another worker received a stop signal; {kept}; run the same command again to resume")
+
+    def _positions(self, context: int) -> dict[str, int | None] | None:
+        """Auxiliary positions beyond the context, in all updates; None without a bank."""
+        if not self.settings.reads:
+            return None
+        counts = [record.beyond_context for record in self.curve[1:]]
+        # Updates in checkpoints of an earlier version have no count.
+        known = [count for count in counts if count is not None]
+        return {"context": context, "beyond": sum(known) if len(known) == len(counts) else None}
+
+    def write(
+        self, student: Student, backbone: Backbone, facts: dict[str, Any], seconds: float, device: str
+    ) -> dict[str, Any]:
+        """Writes the controller's folder atomically; returns more facts for its manifest."""
+        settings, output = self.settings, self.paths.controller(self.model, self.controller)
+        partial = output.with_name(f".{output.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        student.save(
+            partial, base=backbone.settings.repository or self.model, model=self.model, controller=self.controller
+        )
+        write_curve(partial / CURVE, self.curve)
+        objective = changes(self.before, self.after)
+        parameters = {
+            part: sum(parameter.numel() for parameter in named.values()) for part, named in student.parts().items()
+        }
+        card_facts = {**facts, **{f"{name} loss": line for name, line in change_lines(objective).items()}}
+        positions = self._positions(backbone.architecture.context)
+        if positions is not None:
+            beyond = positions["beyond"]
+            counted = "not recorded" if beyond is None else f"{beyond:,}"
+            card_facts[f"auxiliary positions beyond the context of {positions['context']:,}"] = counted
+        text = card(
+            self.controller,
+            settings,
+            backbone.settings,
+            revision=backbone.revision,
+            parameters=parameters,
+            facts=card_facts,
+        )
+        write_text(partial / "README.md", text)
+        shutil.rmtree(output, ignore_errors=True)
+        partial.rename(output)
+        for name, line in change_lines(objective).items():
+            print(f"{self.model}/{self.controller}: {name} loss {line}, {facts['updates']} updates")
+        return {
+            "model_revision": backbone.revision,
+            "parameters": sum(parameters.values()),
+            "objective": objective,
+            "auxiliary_positions": positions,
+            "seconds": round(seconds, 1),
+            "device": device,
+        }
+
+    def end(self) -> None:
+        """Removes the checkpoints of a finished training."""
+        self.checkpoints.clear()
+        (self.checkpoints.folder / CURVE).unlink(missing_ok=True)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _first(config: Config, sessions: Sessions) -> Sequence[Session]:
+    return [*sessions.values()][: config.training.validation_sessions]

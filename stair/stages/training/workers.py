@@ -1,0 +1,94 @@
+"""Data parallelism over sessions: every worker replays its share of an update, gradients are summed (torchrun)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from stair.models.device_and_dtype import resolved_device
+
+Item = TypeVar("Item")
+
+_PATIENCE = timedelta(hours=6)
+"""The time that a worker waits for another: sessions of an update can differ by a hundred thousand tokens."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The processes of one training, and the rank of this one."""
+
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    @contextmanager
+    def joined(cls, device: str) -> Iterator[Workers]:
+        """Joins the workers of `torchrun` (gloo, or NCCL on GPUs); one worker without it."""
+        count = int(os.environ.get("WORLD_SIZE", "1"))
+        if count == 1:
+            yield cls()
+            return
+        import torch.distributed as dist
+
+        on_gpu = device.startswith("cuda")
+        if on_gpu:
+            torch.cuda.set_device(device)  # Triton launches its kernels on the current device, wherever the tensors are
+        dist.init_process_group("nccl" if on_gpu else "gloo", timeout=_PATIENCE)
+        try:
+            yield cls(dist.get_rank(), count)
+        finally:
+            dist.destroy_process_group()
+
+    @property
+    def first(self) -> bool:
+        """Whether this worker writes files."""
+        return self.rank == 0
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """The sum over all workers, the same bits in each."""
+        if self.count > 1:
+            import torch.distributed as dist
+
+            dist.all_reduce(tensor)
+        return tensor
+
+    def any(self, one: bool) -> bool:
+        """Whether it holds for any worker."""
+        if self.count == 1:
+            return one
+        return bool(self.total(torch.tensor(int(one), device=_device())))
+
+    def wait(self) -> None:
+        """Waits until all workers have called it."""
+        if self.count > 1:
+            self.any(False)
+
+    def share(self, items: Sequence[Item], cost: Callable[[Item], float]) -> list[Item]:
+        """This worker's items. Each item, the most costly first, goes to the worker with the least load."""
+        if self.count == 1:
+            return list(items)
+        loads = [0.0] * self.count
+        owner: dict[int, int] = {}
+        for index in sorted(range(len(items)), key=lambda index: (-cost(items[index]), index)):
+            owner[index] = loads.index(min(loads))
+            loads[owner[index]] += cost(items[index])
+        return [item for index, item in enumerate(items) if owner[index] == self.rank]
+
+
+def local_device(device: str) -> str:
+    """The device of this worker: `auto` is a GPU if there is one; each worker of a machine has its own."""
+    device = resolved_device(device)
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device == "cuda" else device
+
+
+def _device() -> str:
+    import torch.distributed as dist
+
+    return "cpu" if dist.get_backend() == "gloo" else local_device("cuda")

@@ -1,1 +1,0 @@
-"""Support for the Snakefile and its display. Runs in Snakemake's process: imports no torch."""
