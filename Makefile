@@ -125,7 +125,7 @@ lint: $(READY)
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(VENV)/bin/snakefmt --check Snakefile workflow/rules
 	$(VENV)/bin/snakemake --lint
-	@wc -l stair/*.py stair/*/*.py stair/*/*/*.py stair/*/*/*/*.py workflow/rules/*.smk | \
+	@find stair workflow/rules -name "*.py" -o -name "*.smk" | xargs wc -l | \
 	  awk '$$2 != "total" {split($$2, part, "/"); name = part[1] "/" part[2]; lines[name] += $$1} END {for (name in lines) print lines[name], name}' | sort -rn
 
 lock: $(READY)

@@ -4,7 +4,7 @@
 #
 # A job runs again if one of its inputs is newer or its params have changed (`rerun-triggers` in profiles/default). Params are the
 # digest of the settings: the configuration keys that the job uses and, where it only calculates or shows, its code. To see what a
-# change reruns: `snakemake -n --config "evaluation={seed: another}"`. docs/extend.md shows how to add a table or a stage.
+# change reruns: `snakemake -n --config run=tiny "evaluation={seed: another}"`. docs/extend.md shows how to add a table or a stage.
 import re
 import sys
 from pathlib import Path
