@@ -66,8 +66,8 @@ class DrivenRun(Run):
         """
         try:
             if self.site is None:
-                # With a limit, every finished job starts one more timer that wakes the scheduler each second. After 200 jobs,
-                # it kept a third of a processor busy. Jobs of this machine need no limit.
+                # With a limit, every finished job starts one more timer that wakes the scheduler each second. In the tiny run,
+                # that kept a quarter of a processor busy. Jobs of this machine need no limit.
                 self.workflow.scheduler.job_rate_limiter = None
             else:
                 from stair.pipeline.slurm_answers import mend_answers  # the executor's package takes a while

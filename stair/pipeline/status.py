@@ -67,7 +67,7 @@ def all_and_left(config: Config, paths: RunPaths) -> tuple[list[ListedJob], list
         raise ConfigError(
             f"{paths.folder} belongs to the run '{config.run}': rename its folder from {name} to {config.run}"
         )
-    overrides = started_with(config, paths) | {"results": str(paths.folder.absolute().parent)}
+    overrides = started_with(config, paths)
     with ThreadPoolExecutor() as both:
         every = both.submit(list_jobs, project_root(), overrides, options=("--forceall",))
         left = both.submit(list_jobs, project_root(), overrides)

@@ -195,8 +195,13 @@ class Verification:
                 names.append(output.files[0])
         files = [file for name in names if os.path.lexists(file := self.paths.folder / name)]
         denied = [file for file in files if not os.access(file, os.R_OK)]
-        words = " ".join(shlex.quote(str(file)) for file in denied or files)
-        return f"chmod u+rX {words}" if denied else f"rm {words} && {self._start}" if words else self._start
+        unsound = [file for file in files if file not in denied]
+        commands = [
+            f"{verb} {shlex.join(map(str, few))}" for verb, few in (("chmod u+rX", denied), ("rm", unsound)) if few
+        ]
+        if unsound or not denied or any(output.state == "missing" for output in outputs):
+            commands.append(self._start)
+        return " && ".join(commands)
 
 
 def _sealed(output: Output) -> str:

@@ -291,17 +291,17 @@ def differences(
         Nothing for an output that is whole and current. An input that does not exist is no difference: whether it must be
         made is Snakemake's to say.
     """
-    digests, place = digests or Digests(), folder.joinpath
+    digests = digests or Digests()
     found: list[Difference] = []
     for name, digest in manifest.files.items():
-        if _is_absent(place(name)):
+        if _is_absent(folder / name):
             found.append(Difference(Kind.MISSING, name, f"{name} does not exist"))
-        elif (now := digests.of(place(name))) is None:
+        elif (now := digests.of(folder / name)) is None:
             found.append(Difference(Kind.DAMAGED, name, f"{name} cannot be read; check its permissions"))
         elif now != digest:
             found.append(Difference(Kind.DAMAGED, name, f"{name} does not match its sealed checksum"))
     for name, digest in manifest.inputs.items() if inputs else ():
-        if not _is_absent(place(name)) and (now := digests.of(place(name))) != digest:
+        if not _is_absent(folder / name) and (now := digests.of(folder / name)) != digest:
             change = "has changed" if now else "cannot be read; check its permissions"
             found.append(Difference(Kind.INPUT_CHANGED, name, f"its input {name} {change}"))
     return found if settings is None else found + changed_settings(manifest.settings, settings)

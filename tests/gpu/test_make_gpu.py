@@ -177,7 +177,7 @@ def gone(process: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_stopped_in_the_middle_it_leaves_all_figures_and_no_process(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "page.md"
     with measuring(out) as (process, part):
