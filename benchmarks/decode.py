@@ -30,7 +30,7 @@ from benchmarks.models import SHAPES, TINY, controlled_layers
 from stair.engines.base import Capture, Read, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.method import Bank, Reflector, Segment
-from stair.records.csv_table import csv_table
+from stair.records.text_tables import csv_table
 from stair.stages.runtime.shapes import random_model
 
 SAMPLING = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)

@@ -14,9 +14,9 @@ from stair.config.root import project_root
 from stair.pipeline.archive import ARCHIVED, COMPARED, MADE_AGAIN
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.restore import Archive, Outcome
+from stair.records.archive_files import opened
 from stair.records.files import write_text_if_changed
 from stair.records.manifest import Manifest, manifest_files, read_manifest
-from stair.records.unpacking import opened
 
 
 def from_archive(archive: Path, run: str | None, cores: str | None) -> None:

@@ -271,8 +271,8 @@ def export(
     """
     from stair.pipeline.export import export as write
     from stair.pipeline.verify import verify
+    from stair.records.archive_files import pack
     from stair.records.files import scratch_folder
-    from stair.records.packing import pack
     from stair.records.start_command import start_command
 
     settings, paths = open_run(run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
-from stair.records.markdown import markdown_table
+from stair.records.text_tables import markdown_table
 from stair.statistics.grid import Gap
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from stair.paper.labels import Labels
-from stair.records.csv_table import csv_table
+from stair.records.text_tables import csv_table
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from stair.grading.choice_letters import choice_letter
 from stair.records.schemas import SCORED
 from stair.records.tables import write_table
-from stair.stages.data.publishing import text_digest
+from stair.stages.data.example_texts import text_digest
 
 TEXTS = ("problem", "choices", "response", "response_ids")
 """The columns of any table that hold text of a problem, or a response, which can quote it.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stair.config.paths import RunPaths
 from stair.pipeline.stage_rules import PROGRESS
-from stair.records.markdown import markdown_table
+from stair.records.text_tables import markdown_table
 
 START, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 """The lines of the document around the table."""

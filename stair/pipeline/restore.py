@@ -14,6 +14,7 @@ from stair.config.paths import RunPaths
 from stair.pipeline.archive import MADE_AGAIN, left_out_manifests, settings_now
 from stair.pipeline.job_list import ListedJob
 from stair.pipeline.outputs import snakemake_records
+from stair.records.archive_files import opened
 from stair.records.files import replacing, write_json
 from stair.records.manifest import (
     COPIED_FROM,
@@ -27,7 +28,6 @@ from stair.records.manifest import (
     owner_of,
     read_manifest,
 )
-from stair.records.unpacking import opened
 
 _TEXTS = {
     Kind.MISSING: "{what} is not in the archive",

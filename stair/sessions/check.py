@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from stair.records.csv_table import csv_table
+from stair.records.text_tables import csv_table
 
 Row = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from stair.core import EngineIdentity
 from stair.records.schemas import RESPONSES
 from stair.sessions.check import Check, Row, verdict
 from stair.sessions.renderer import Renderer
-from stair.sessions.thinking import last_position
+from stair.sessions.spans import last_position
 
 Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""

@@ -11,7 +11,7 @@ from typing import Any
 from stair.models.architectures import known_markers
 from stair.models.turn_markers import CHATML, TurnMarkers
 from stair.records.files import read_mapping
-from stair.sessions.thinking import answer_ids
+from stair.sessions.spans import answer_ids
 
 END_OF_THINKING = "</think>"
 

@@ -1,4 +1,4 @@
-"""Spans of a prompt, found by token ids."""
+"""Parts of a sequence of token ids: a prompt's control span, and a response's answer after `</think>`."""
 
 from __future__ import annotations
 
@@ -24,3 +24,22 @@ def control_span(prompt_ids: Sequence[int], user_header: Sequence[int]) -> tuple
         if list(prompt_ids[start : start + len(header)]) == header:
             return start, len(prompt_ids)
     raise ValueError("the prompt has no user header, so there is no span to control")
+
+
+def last_position(ids: Sequence[int], marker: int) -> int | None:
+    """Where `marker` stands last, or None."""
+    for position in range(len(ids) - 1, -1, -1):
+        if ids[position] == marker:
+            return position
+    return None
+
+
+def answer_ids(body: Sequence[int], end_of_thinking: int | None) -> list[int]:
+    """The final answer within a response body: all of it without thinking, else what follows the last `</think>`.
+
+    A thinking response without the marker has no answer: an empty list (appendix B.1).
+    """
+    if end_of_thinking is None:
+        return list(body)
+    split = last_position(body, end_of_thinking)
+    return [] if split is None else list(body[split + 1 :])

@@ -16,7 +16,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from stair.method.storage import share
 from stair.models.architectures import FILES
 from stair.models.turn_markers import TurnMarkers
-from stair.records.csv_table import csv_table
+from stair.records.text_tables import csv_table
 from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
 from stair.tiny.problems import seeded
 from stair.tiny.small_architectures import Shape, build, short_chunks

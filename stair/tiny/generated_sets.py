@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stair.records.csv_table import csv_table
+from stair.records.text_tables import csv_table
 from stair.tiny.problems import Problem, distinct, seeded
 
 DAPO_PREFIX = (

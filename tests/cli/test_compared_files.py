@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from stair.cli.from_archive import compare, report
-from stair.records.packing import pack
-from stair.records.unpacking import opened
+from stair.records.archive_files import opened, pack
 
 
 def test_files_that_the_archive_lacks_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,7 +37,7 @@ def test_what_a_killed_command_unpacked_is_removed(tmp_path: Path) -> None:
     (content / "tables" / "table.csv").write_text("a\n")
     pack(content, tmp_path / "run.tar.gz", "run")
     opening = (
-        "import os, sys; from pathlib import Path; from stair.records.unpacking import opened\n"
+        "import os, sys; from pathlib import Path; from stair.records.archive_files import opened\n"
         "with opened(Path(sys.argv[1]), Path(sys.argv[2])): os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", opening, tmp_path / "run.tar.gz", results], check=False)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stair.sessions.renderer import Exchange, Renderer
-from stair.sessions.spans import control_span
-from stair.sessions.thinking import answer_ids, last_position
+from stair.sessions.spans import answer_ids, control_span, last_position
 
 
 def span_text(renderer: Renderer, history: list[Exchange], user: str) -> str:

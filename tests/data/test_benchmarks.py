@@ -17,7 +17,7 @@ from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import rows_as, write_table
 from stair.stages.data.benchmarks import left_out, question, read_benchmark
-from stair.stages.data.choices import LETTERS, ordered_choices
+from stair.stages.data.problem_texts import LETTERS, ordered_choices
 from stair.tiny.generated_sets import write_benchmark
 
 ROOT = Path(__file__).parents[2]

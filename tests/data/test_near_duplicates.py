@@ -6,7 +6,7 @@ import random
 
 from stair.stages.data import near_duplicates as module
 from stair.stages.data.near_duplicates import CONTAINMENT, JACCARD, near_duplicates, overlapping, shingles
-from stair.stages.data.normalisation import normalised
+from stair.stages.data.problem_texts import normalised
 
 LONG = "Let x and y be positive integers with x + y = 12. Find the largest value that the product x y can take."
 APPENDED = LONG + " The answer is in the form k*m, where k and m are integers. Please provide the value of k + m."

@@ -15,7 +15,7 @@ from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import rows_as
 from stair.stages.data import stage
-from stair.stages.data.paper_counts import training_records
+from stair.stages.data.cleaning_steps import training_records
 from stair.stages.data.reading import read_columns
 from stair.stages.data.report import write_report
 from stair.stages.data.training_pool import wanted_columns

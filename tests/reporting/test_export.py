@@ -18,7 +18,7 @@ from stair.records.keys import file_digest
 from stair.records.manifest import read_manifest, write_manifest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
-from stair.stages.data.publishing import text_digest
+from stair.stages.data.example_texts import text_digest
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

@@ -12,7 +12,7 @@ import pytest
 
 from stair.config.resolve import resolve
 from stair.stages.data.benchmarks import question, read_benchmark
-from stair.stages.data.normalisation import identity
+from stair.stages.data.problem_texts import identity
 from stair.stages.data.training_pool import clean_pool
 from stair.tiny.generated_sets import (
     AMC23_IN_TRAINING,

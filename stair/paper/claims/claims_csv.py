@@ -11,7 +11,7 @@ from stair.paper.claims.parts import Part
 from stair.paper.claims.verdicts import Judged, Verdict
 from stair.paper.comparison.comparison_csv import structure_line
 from stair.paper.layout import DASH, Cell, Layout, Row, plain_header, signed
-from stair.records.csv_table import csv_table
+from stair.records.text_tables import csv_table
 from stair.statistics.grid import Gap
 
 COLUMNS = (

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from stair.paper.comparison.compared import Compared, Verdict
 from stair.paper.comparison.kinds import Kind
 from stair.paper.comparison.printed import Place
-from stair.records.csv_table import csv_table
-from stair.records.markdown import markdown_table
+from stair.records.text_tables import csv_table, markdown_table
 
 COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
 _WORST, _REASONS = 10, 8

@@ -6,7 +6,7 @@ from stair.config.model import Config
 from stair.paper import paper_labels
 from stair.paper.comparison.kinds import SAMPLED, kind_of
 from stair.paper.comparison.printed import Place
-from stair.stages.data.paper_counts import BENCHMARK_PROBLEMS
+from stair.stages.data.cleaning_steps import BENCHMARK_PROBLEMS
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stair.records.markdown import markdown_table
+from stair.records.text_tables import markdown_table
 
 
 class Assumption(NamedTuple):

@@ -25,7 +25,7 @@ from stair.sessions.invariants import (
 from stair.sessions.renderer import Renderer
 from stair.stages.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
 from stair.stages.data.benchmarks import question
-from stair.stages.data.normalisation import identity
+from stair.stages.data.problem_texts import identity
 from stair.stages.sessions.training_sessions import complete_records
 
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from stair.config.datasets import Benchmark
 from stair.records.rows import BenchmarkProblem
-from stair.stages.data.choices import ordered_choices, with_choices
-from stair.stages.data.normalisation import identity
-from stair.stages.data.problem_subset import in_subset
-from stair.stages.data.reading import as_text, instead_of_text, read_columns
+from stair.stages.data.problem_texts import identity, ordered_choices, with_choices
+from stair.stages.data.reading import as_text, in_subset, instead_of_text, read_columns
 
 _SHOWN = 8
 """Ids that an error names."""

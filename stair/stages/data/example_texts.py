@@ -1,13 +1,16 @@
-"""Texts of questions, problems and answers for examples in the data report, as far as they may be published."""
+"""Texts on published pages; a digest replaces the text of data sets whose authors ask for it."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 from stair.config.model import Config
 from stair.stages.data.near_duplicates import overlapping
-from stair.stages.data.normalisation import identity
-from stair.stages.data.publishing import example
+from stair.stages.data.problem_texts import identity
+
+_SHOWN = 160
+"""Characters of an example."""
 
 _WITHHELD = 0.3
 """A training problem that has this share of the shorter text in common with a withheld question is withheld too.
@@ -46,3 +49,16 @@ class ExampleTexts:
 
     def _may_show(self, problem: str) -> bool:
         return self._publish_pool and problem not in self._withheld
+
+
+def text_digest(text: str) -> str:
+    """The digest that replaces a text that may not be published."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def example(text: str, publish: bool) -> str:
+    """A text as a published page shows it: on one line and shortened, or only its digest."""
+    if not publish:
+        return f"(not published; {text_digest(text)[:23]})"
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from stair.stages.data.normalisation import normalised
+from stair.stages.data.problem_texts import normalised
 
 JACCARD = 0.7
 """The least share of common shingles, among those of both texts, of a listed pair."""

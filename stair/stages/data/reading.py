@@ -1,4 +1,4 @@
-"""Reading the columns of a data set from a Parquet, JSONL or CSV file."""
+"""Reads the columns of a data set from a Parquet, JSONL or CSV file, and chooses a subset of its problems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import csv
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -16,6 +16,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from stair.config.datasets import Subset
+from stair.records.seeds import hash_order
 
 _BATCH_ROWS = 16_384
 
@@ -208,3 +211,17 @@ def _values(column: pa.ChunkedArray, where: str, path: Path) -> list[Any]:
 
 def _is_list(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
+
+
+def in_subset(problems: Iterable[str], subset: Subset, path: Path, key: str) -> list[str]:
+    """The problems (by identity) that a subset keeps: the first by hash under its seed.
+
+    Raises:
+        ValueError: there are fewer; the message names the file and the key.
+    """
+    ordered = hash_order(problems, subset.seed)
+    if len(ordered) < subset.problems:
+        raise ValueError(
+            f"{path}: {len(ordered)} problems remain, fewer than {key}.subset.problems ({subset.problems})"
+        )
+    return ordered[: subset.problems]

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.models.hub.revisions import hub_sources, marked_commit
-from stair.records.csv_table import csv_table
 from stair.records.files import write_json, write_text
 from stair.records.manifest import manifest_path, recorded_fact
 from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import rows_as
+from stair.records.text_tables import csv_table
 from stair.stages.data.benchmarks import question
 from stair.stages.data.cleaning_steps import Step, benchmark_steps, model_steps
 from stair.stages.data.example_texts import ExampleTexts
 from stair.stages.data.near_duplicates import CONTAINMENT, JACCARD, NearDuplicate, near_duplicates
-from stair.stages.data.normalisation import identity
+from stair.stages.data.problem_texts import identity
 from stair.stages.data.report_page import Pools, Row, page
 
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stair.config.model import Config
-from stair.records.markdown import markdown_table
 from stair.records.rows import SourceRecord
-from stair.stages.data.choices import LETTERS
-from stair.stages.data.cleaning_steps import Step
+from stair.records.text_tables import markdown_table
+from stair.stages.data.cleaning_steps import LEFT_OUT, Step
 from stair.stages.data.example_texts import ExampleTexts
 from stair.stages.data.near_duplicates import CONTAINMENT, JACCARD, NearDuplicate
-from stair.stages.data.paper_counts import LEFT_OUT
+from stair.stages.data.problem_texts import LETTERS
 
 Row = dict[str, Any]
 Pools = Mapping[str, Sequence[SourceRecord]]

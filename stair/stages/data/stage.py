@@ -14,7 +14,7 @@ from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import rows_as, write_table
 from stair.stages.data.benchmarks import left_out, question, read_benchmark
-from stair.stages.data.normalisation import identity
+from stair.stages.data.problem_texts import identity
 from stair.stages.data.reading import check_columns, count_rows
 from stair.stages.data.references import check_references
 from stair.stages.data.training_pool import clean_pool, wanted_columns

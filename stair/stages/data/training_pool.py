@@ -11,9 +11,8 @@ from stair.config.datasets import TrainingPool
 from stair.core import TURNS
 from stair.records.rows import SourceRecord
 from stair.records.seeds import hash_order
-from stair.stages.data.normalisation import identity, record_identity, strip_fixed
-from stair.stages.data.problem_subset import in_subset
-from stair.stages.data.reading import as_text, instead_of_text, stream_columns
+from stair.stages.data.problem_texts import identity, record_identity, strip_fixed
+from stair.stages.data.reading import as_text, in_subset, instead_of_text, stream_columns
 
 _EXAMPLES = 3
 

@@ -11,9 +11,9 @@ from stair.config.paths import RunPaths
 from stair.core import EngineIdentity
 from stair.records.files import write_text
 from stair.records.manifest import missing_responses
-from stair.records.markdown import markdown_table
 from stair.records.schemas import RESPONSES
 from stair.records.tables import read_table
+from stair.records.text_tables import markdown_table
 from stair.sessions.positions import AuxiliaryPositions
 
 _READ = ("response_tokens", "finish_reason", "bank_tokens", *EngineIdentity.COLUMNS)

@@ -12,10 +12,10 @@ from stair.config.paths import RunPaths
 from stair.core import EngineIdentity
 from stair.models.hub.revisions import hub_sources, marked_commit
 from stair.records.files import write_text
-from stair.records.markdown import markdown_table
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.tables import rows_as
+from stair.records.text_tables import markdown_table
 
 
 class _Response(NamedTuple):

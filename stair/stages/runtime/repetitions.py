@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stair.records.csv_table import csv_table
 from stair.records.files import write_text
+from stair.records.text_tables import csv_table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import TURNS
-from stair.records.csv_table import csv_table
 from stair.records.files import write_text
 from stair.records.rows import BenchmarkProblem, Rollout, SourceRecord
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import rows_as, write_table
+from stair.records.text_tables import csv_table
 from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 from stair.stages.sessions.training_sessions import Dropped, complete_records, training_sessions
 

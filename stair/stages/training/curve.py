@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stair.records.csv_table import csv_table
 from stair.records.files import write_text
+from stair.records.text_tables import csv_table
 from stair.stages.training.loop import UpdateRecord
 
 COLUMNS = tuple(UpdateRecord.__dataclass_fields__)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stair.stages.data.normalisation import identity, normalised, record_identity, strip_fixed
+from stair.stages.data.problem_texts import identity, normalised, record_identity, strip_fixed
 
 SAME = [
     ("What is 2 + 3?", "what  is 2+3 ?"),

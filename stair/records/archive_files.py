@@ -1,7 +1,8 @@
-"""The folder of an archive of a run, which may be one file: a .tar, .tar.gz or .zip. Nothing is written outside of it."""
+"""Packs a folder reproducibly, and opens a .tar, .tar.gz or .zip without writing outside of its folder."""
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tarfile
 import zipfile
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from stair.config.resolve import RESOLVED
-from stair.records.files import scratch_folder
+from stair.records.files import replacing, scratch_folder
 
 _FOLDERS = (
     "backbones", "controllers", "data", "evaluation", "preflight", "replay", "responses", "rollouts", "runtime", "sessions",
@@ -89,3 +90,23 @@ def _root(folder: Path, archive: Path) -> Path:
     raise ValueError(
         f"{archive} is not laid out as a run's folder: it holds none of {', '.join(_FOLDERS)}, nor one folder that does"
     )
+
+
+_LEVEL = 6
+
+
+def pack(folder: Path, archive: Path, top: str) -> None:
+    """Writes a .tar.gz of a folder's files below `top`: sorted, without times, owners and permissions of this machine."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    # The header of gzip has a time and a name of its own.
+    with (
+        replacing(archive) as partial,
+        open(partial, "wb") as sink,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=sink, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as packed,
+    ):
+        for path in files:
+            member = tarfile.TarInfo(f"{top}/{path.relative_to(folder).as_posix()}")
+            member.size, member.mode = path.stat().st_size, 0o644
+            with open(path, "rb") as source:
+                packed.addfile(member, source)
