@@ -16,9 +16,8 @@ from stair.records.progress import Progress
 from stair.records.shards import Shard, ShardWork, withdraw_markers
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions import failures
-from stair.sessions.attempts import Attempts
 from stair.sessions.chain import Chain
-from stair.sessions.failures import Failed, Failures, ResponsesFailed
+from stair.sessions.failures import Failures, ResponsesFailed
 from stair.sessions.runner import finished, run_chains, walk
 
 
@@ -56,16 +55,17 @@ def run_shard(
         if problems := own.counts.problems():
             print(f"{work / 'log'}: {problems}")
         log = LogWithReuse(own, reuse or {})
-        done, unfinished, responses = finished(chains(False), log)
+        done, unfinished, responses, first = finished(chains(False), log)
         counted = Progress(*progress, total=responses, unit="responses", done=done)
-        list_of_failed, under_way = work / f"{shard.name}.missing.yaml", counted.path.with_suffix(".under-way.json")
-        failed = Failures()
+        list_of_failed, failed = work / f"{shard.name}.missing.yaml", Failures()
+        if done and first is not None:
+            print(f"{counted.job}: resumes; the first response that the log lacks: {first}")
         if unfinished or log.waiting:
             with WorkLogWriter(work / "log", shard.name, job.check) as writer:
                 log.write_to(writer)
                 if unfinished:
                     try:
-                        _generate(chains, load(), log, writer, counted, Attempts(under_way), failed)
+                        run_chains(chains(True), load(), log, writer, counted, failed)
                     except ResponsesFailed as cause:
                         raise failures.cut_short(
                             cause, failed, counted.job, missing, list_of_failed
@@ -77,69 +77,8 @@ def run_shard(
             print(f"{count} records copied from the run '{run}'")
         if failed:
             raise failures.error(failed, counted.job, missing, list_of_failed)
-        for path in (list_of_failed, under_way):
-            path.unlink(missing_ok=True)
+        list_of_failed.unlink(missing_ok=True)
         job.end(responses=responses, reused=dict(log.reused))
-
-
-def _generate(
-    chains: Callable[[bool], Iterable[Chain]],
-    engine: Engine,
-    log: LogWithReuse,
-    writer: WorkLogWriter,
-    progress: Progress,
-    attempts: Attempts,
-    failed: Failures,
-) -> None:
-    """Runs chains to their ends; those that were under way at several deaths of the process run last, in small groups.
-
-    Args:
-        chains: as `run_shard` has them.
-        engine: where.
-        log: finished work of earlier attempts.
-        writer: this attempt's log.
-        progress: the shard's progress.
-        attempts: what was under way when earlier attempts died.
-        failed: takes the responses that cannot be generated; it has them however this ends.
-
-    Raises:
-        ResponsesFailed: the engine failed with several responses under way, or too many failed in a row.
-    """
-    if attempts.interrupted:
-        print(
-            f"{progress.job}: the process of the last attempt died with {len(attempts.interrupted)} responses under way"
-        )
-    repeated = attempts.repeated
-    try:
-        others = (chain for chain in chains(True) if chain.name not in repeated)
-        run_chains(others, engine, log, writer, progress, failed, attempts)
-        # The chain that most processes died of comes last, so that it delays no other.
-        for group in attempts.groups(chain for chain in chains(True) if chain.name in repeated):
-            if not attempts.killed_alone(group[0]):
-                run_chains(group, engine, log, writer, progress, failed, attempts)
-            elif not walk(group[0], log)[1]:
-                failed.append(
-                    Failed.of(
-                        group[0], f"its process died {attempts.deaths(group[0])} times, the last time with it alone"
-                    )
-                )
-                attempts.forgive(group[0])
-    except (RuntimeError, OSError) as error:
-        # A full disk has an error number, and no response caused it; a failed device or server has none.
-        if isinstance(error, OSError) and error.errno is not None:
-            attempts.stop()
-            raise
-        line = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        blamed = [Failed(name, {**entry, "reason": line}) for name, entry in attempts.under_way.items()]
-        if len(blamed) != 1:
-            raise ResponsesFailed(
-                f"{line}; {len(blamed)} responses were under way; finished ones are in the log; run the same "
-                "command again: responses under way at two such ends run last, in ever smaller groups, until one is named"
-            ) from error
-        failed.append(blamed[0])
-    except (Interrupted, ValueError):
-        attempts.stop()
-        raise
 
 
 def sealed_rows(

@@ -39,10 +39,7 @@ class ResponsesFailed(ValueError):
 
 
 class Failures(list[Failed]):
-    """The responses that one attempt could not generate, in the order in which they failed.
-
-    `append` adds one without the count of failures in a row: its process died, or its engine ends with it.
-    """
+    """The responses that one attempt could not generate, in the order in which they failed."""
 
     _in_a_row = 0
 
@@ -64,6 +61,20 @@ class Failures(list[Failed]):
     def answered(self) -> None:
         """A response was generated."""
         self._in_a_row = 0
+
+    def blame(self, under_way: Sequence[Chain], error: Exception) -> None:
+        """Adds the response at which the engine itself failed, if it was the only one.
+
+        Raises:
+            ResponsesFailed: there were others, so it is not known.
+        """
+        line = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        if len(under_way) != 1:
+            raise ResponsesFailed(
+                f"{line}; {len(under_way)} responses were under way; finished ones are in the log; run the same command "
+                "again; to find a response that fails every time, set transformers.batch_width or sglang.concurrency to 1"
+            ) from error
+        self.append(Failed.of(under_way[0], line))
 
 
 def error(failed: Sequence[Failed], job: str, key: str, path: Path) -> ResponsesFailed:

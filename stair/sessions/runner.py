@@ -13,7 +13,6 @@ from stair.engines.base import Completion, Engine, Request
 from stair.records import interruption
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLogWriter
-from stair.sessions.attempts import Attempts
 from stair.sessions.chain import Chain, Step
 from stair.sessions.failures import Failed, Failures
 
@@ -33,7 +32,6 @@ def run_chains(
     writer: WorkLogWriter,
     progress: Progress,
     failures: Failures,
-    attempts: Attempts | None = None,
 ) -> None:
     """Runs every chain to its end, or to the response that cannot be generated.
 
@@ -48,14 +46,13 @@ def run_chains(
         progress: told of every response that is generated here.
         failures: takes the responses that cannot be generated; it has them however this ends. No later turn of their
             chains is asked.
-        attempts: told what is under way.
 
     Raises:
-        ResponsesFailed: too many responses in a row could not be generated.
+        ResponsesFailed: too many responses in a row could not be generated, or the engine failed with several under way.
         Interrupted: a signal has asked to stop. Then, and whatever else ends it, responses under way are not kept, finished
             ones are, whoever holds them.
     """
-    running = _Running(engine, log, writer, failures, attempts)
+    running = _Running(engine, log, writer, failures)
     engine.watch, engine.failed = _Watch(progress), running.fail
     # A stop waits until the watch or the loop looks for it: in between a response could be in nobody's hands.
     with interruption.deferred():
@@ -68,21 +65,22 @@ def run_chains(
                 interruption.check()
                 for request in running.advance(waiting):
                     engine.submit(request)
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):  # the log itself may be what failed
                 for completion in engine.ended():
                     running.save(completion)
-            raise
+            # A full disk has an error number, and no response caused it; a failed device or server has none.
+            if isinstance(error, RuntimeError) or (isinstance(error, OSError) and error.errno is None):
+                failures.blame(running.under_way(), error)
+            else:
+                raise
 
 
 class _Running:
     """The chains that an engine works on. A chain waits for one response at a time; several may wait for the same one."""
 
-    def __init__(
-        self, engine: Engine, log: Records, writer: WorkLogWriter, failures: Failures, attempts: Attempts | None
-    ) -> None:
-        self._engine, self._log, self._writer = engine, log, writer
-        self._failures, self._attempts = failures, attempts
+    def __init__(self, engine: Engine, log: Records, writer: WorkLogWriter, failures: Failures) -> None:
+        self._engine, self._log, self._writer, self._failures = engine, log, writer, failures
         self._waiting: dict[str, list[Chain]] = defaultdict(list)
         """Chains by the key of the response that they wait for; the first one has requested it."""
 
@@ -118,15 +116,17 @@ class _Running:
         """Give a response's record to the chains that wait for it, and return them."""
         waiting = self._waiting.pop(key)
         for chain in waiting:
-            self._end_attempt(chain)
             chain.append_record(record)
         return waiting
 
     def fail(self, key: str, reason: str) -> None:
         """Record that a response under way cannot be generated."""
         for chain in self._waiting.pop(key):
-            self._end_attempt(chain)
             self._failures.add(Failed.of(chain, reason))
+
+    def under_way(self) -> list[Chain]:
+        """The chains whose next response the engine generates."""
+        return [chains[0] for chains in self._waiting.values()]
 
     def _advance_one(self, chain: Chain) -> Request | Step | None:
         """Take a chain as far as the log allows.
@@ -158,11 +158,7 @@ class _Running:
         """Let a chain wait for a response; None where it is under way already."""
         waiting = self._waiting[request.key]
         waiting.append(chain)
-        if len(waiting) > 1:
-            return None
-        if self._attempts is not None:
-            self._attempts.begin(chain)
-        return request
+        return request if len(waiting) == 1 else None
 
     def _replay(self, replaying: list[tuple[Chain, Step]]) -> list[Chain]:
         """Replay the states that chains need and return the chains whose states were made."""
@@ -180,10 +176,6 @@ class _Running:
             self._writer.append(step.key, record)
             chain.append_record(record)
         return [chain for chain, _ in replaying]
-
-    def _end_attempt(self, chain: Chain) -> None:
-        if self._attempts is not None:
-            self._attempts.end(chain)
 
 
 class _Watch:
@@ -217,17 +209,22 @@ class Finished(NamedTuple):
     """Chains that have not ended; one that gives up has."""
     total: int
     """Responses that the chains generate in all, those of the log among them."""
+    first: dict[str, Any] | None
+    """The keys of the first response that the log lacks (`Chain.entry`)."""
 
 
 def finished(chains: Iterable[Chain], log: Records) -> Finished:
     """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn."""
     responses = unfinished = total = 0
+    first: dict[str, Any] | None = None
     for chain in chains:
         logged, ended = walk(chain, log)
         responses += logged
         unfinished += not ended
         total += chain.generates()
-    return Finished(responses, unfinished, total)
+        if first is None and not ended:
+            first = chain.entry()
+    return Finished(responses, unfinished, total, first)
 
 
 def walk(chain: Chain, log: Records) -> tuple[int, bool]:

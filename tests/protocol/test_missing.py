@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -21,7 +22,6 @@ from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
 from stair.records.shards import Shard
 from stair.records.worklog import WorkLogWriter
-from stair.sessions.attempts import Attempts
 from stair.sessions.chain import Chain, Missing
 from stair.sessions.chain_shards import run_shard, sealed_rows
 from stair.sessions.failures import ResponsesFailed
@@ -90,9 +90,9 @@ class OnlyShard:
                 chain.first_row = None
         return chains
 
-    def run(self) -> None:
+    def run(self, width: int = 4) -> None:
         def load() -> Engine:
-            self.engines.append(WatchedEngine(self.study.model))
+            self.engines.append(WatchedEngine(self.study.model, width=width))
             return self.engines[-1]
 
         everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
@@ -256,89 +256,46 @@ def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_p
     assert shard.sealed()[0] == rows
 
 
-def test_a_device_that_fails_names_the_response_in_the_end(study: Study, tmp_path: Path) -> None:
-    """Several responses are under way, and each could be the cause: after two such ends they run last, in ever smaller groups."""
+def test_a_device_that_fails_names_the_response_when_it_generates_one_at_a_time(study: Study, tmp_path: Path) -> None:
+    """With several responses under way, each could be the cause."""
     expected, lost, request = one_of(study, "native", 2)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
-    told = []
     with failing_at(study, request, device_fails):
-        while not shard.work.exists() or not list(shard.work.glob("*.missing.yaml")):
-            with pytest.raises(ResponsesFailed) as error:
-                shard.run()
-            told.append(str(error.value))
-            assert len(told) < 6
-    assert "RuntimeError: CUDA error: an illegal memory access was encountered; 4 responses were under way" in told[0]
-    assert all("\n" not in line for line in told)
+        with pytest.raises(ResponsesFailed) as error:
+            shard.run()
+        told = str(error.value)
+        assert "RuntimeError: CUDA error: an illegal memory access was encountered; 4 responses were under way" in told
+        assert "batch_width" in told and "\n" not in told
+        assert not list(shard.work.glob("*.missing.yaml"))
+        with pytest.raises(ResponsesFailed, match=f"session {lost['session_id']}, sample {lost['sample']}, turn 2"):
+            shard.run(width=1)
     (entry,) = shard.entries()
-    assert (entry["session"], entry["sample"], entry["turn"]) == (lost["session_id"], lost["sample"], 2)
     shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
     shard.run()
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost) and len(gaps) == 3
-    assert not list((shard.study.folder / "progress").glob("*under-way*")), "no death is remembered"
 
 
-def test_chains_of_several_deaths_run_in_groups_of_half_their_number(study: Study, tmp_path: Path) -> None:
-    """Ordinary kills of a full batch must not make every chain of it run alone."""
-    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
-    path = tmp_path / "under-way.json"
-    for _ in range(2):
-        attempts = Attempts(path)
-        for chain in shard.chains():
-            attempts.begin(chain)
-    attempts = Attempts(path)
-    chains = [chain for chain in shard.chains() if chain.name in attempts.repeated]
-    assert len(chains) == len(list(shard.chains()))
-    groups = list(attempts.groups(chains))
-    assert [len(group) for group in groups] == [len(chains) // 2] * 2 + [1] * (len(chains) % 2)
-    # A death in the first group leaves the others as they were.
-    attempts.under_way.clear()
-    for chain in groups[0]:
-        attempts.begin(chain)
-    attempts = Attempts(path)
-    again = list(attempts.groups(chains))
-    assert {chain.name for group in again[-2:] for chain in group} <= {chain.name for chain in groups[0]}
-    assert len(again[-1]) <= max(1, len(groups[0]) // 2)
-
-
-def test_a_response_that_kills_its_process_is_found(study: Study, tmp_path: Path) -> None:
+def test_a_response_that_kills_its_process_is_named_when_one_is_generated_at_a_time(
+    study: Study, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Real SIGKILLs, as from a machine whose memory is full: no process is left to report what was under way."""
     expected, lost, request = one_of(study, "native", 3)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
-
-    def start() -> int | str:
-        """Runs the shard in a process of its own; the signal that killed it, or what it says."""
-        reading, writing = os.pipe()
+    for _ in range(2):
         child = os.fork()
         if child == 0:
-            line = "done"
-            try:
-                with failing_at(study, request, killed):
-                    shard.run()
-            except BaseException as error:
-                line = f"{type(error).__name__}: {error}"
-            os.write(writing, line.encode())
+            with failing_at(study, request, killed):
+                shard.run(width=1)
             os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as answer:
-            line = answer.read().decode()
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        return line if code == 0 else -code
-
-    ends: list[int | str] = []
-    while not ends or ends[-1] == signal.SIGKILL:
-        ends.append(start())
-        assert len(ends) <= 6
-    assert ends[:-1] == [signal.SIGKILL] * (len(ends) - 1)
-    assert (
-        f"session {lost['session_id']}, sample {lost['sample']}, turn 3: its process died {len(ends) - 1} times, "
-        "the last time with it alone" in str(ends[-1])
-    )
-    (entry,) = shard.entries()
-    assert (entry["session"], entry["sample"], entry["turn"]) == (lost["session_id"], lost["sample"], 3)
-    # All other chains have been generated by then.
-    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
-    assert start() == "done"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    place = dict(session=lost["session_id"], sample=lost["sample"], turn=3)
+    (line,) = [line for line in capfd.readouterr().out.splitlines() if "resumes" in line]
+    entry = ast.literal_eval(line[line.index("{") :])
+    assert entry == dict(model="m", benchmark="b", condition="native") | place
+    # Named in the configuration, it is not asked for again, and all others are generated.
+    shard.missing[entry["session"], entry["sample"]] = Missing(3, "its process is killed")
+    shard.run()
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost) and [gap["turn"] for gap in gaps] == [3, 4]
 
@@ -356,7 +313,7 @@ def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) 
     for fail in (stopped, full, stopped, full):
         with failing_at(study, request, fail), pytest.raises((Interrupted, OSError)):
             shard.run()
-        assert not list((shard.study.folder / "progress").glob("*under-way*"))
+        assert not list(shard.work.glob("*.missing.yaml"))
     shard.run()
     assert shard.marker.is_file()
 
@@ -417,15 +374,12 @@ def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -
         assert "responses were under way" in str(error.value) and "\n" not in str(error.value)
         assert str(shard.work / "shard-0-of-1.missing.yaml") in str(error.value)
         assert [(each["session"], each["sample"], each["turn"]) for each in shard.entries()] == lost[:1]
-        ends = 1
-        while len(shard.entries()) < 2:
-            with pytest.raises(ResponsesFailed) as error:
-                shard.run()
-            ends += 1
-            assert ends < 6
-        assert sorted((each["session"], each["sample"], each["turn"]) for each in shard.entries()) == sorted(lost)
-    for entry in shard.entries():
-        shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+        while len(shard.missing) < 2:  # the order of the two is that of their sessions
+            with pytest.raises(ResponsesFailed):
+                shard.run(width=1)
+            for entry in shard.entries():
+                shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    assert sorted((*place, response.turn) for place, response in shard.missing.items()) == sorted(lost)
     shard.run()
     assert tokens_of(shard.sealed()[0]) == tokens_of(without(without(expected, first), second))
 

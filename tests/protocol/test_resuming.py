@@ -83,7 +83,7 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
     study.sessions = 3
     rows = study.go("stair", WatchedEngine(study.model))
     chains = study.chains("stair")
-    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0, 3 * 3 * 2)
+    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0, 3 * 3 * 2, None)
     assert rows_of(chains) == rows
     assert sealed(study, "stair") == rows
     marker = study.folder / "marker.json"
@@ -303,7 +303,7 @@ def test_what_ended_in_one_step_is_kept_when_something_comes_between(
 
     def stop_where_two_ended() -> None:
         if together and together[-1] > 1:
-            raise stop("stopped")
+            raise stop(28, "stopped")
 
     if stop is OSError:  # what tells of the work fails, from then on every time
         monkeypatch.setattr(Progress, "advance", lambda *_: stop_where_two_ended())
