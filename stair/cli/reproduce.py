@@ -25,7 +25,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.root import project_root
 from stair.config.site import read_site
-from stair.pipeline.cluster import Cluster, profile_folder, runs_on_slurm
+from stair.pipeline.cluster import Cluster, check_names, profile_folder, runs_on_slurm
 from stair.pipeline.driver_lease import forget_killed_driver, lease_file, run_holder, stale_locks
 from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
 from stair.pipeline.job_list import ListedJob, list_jobs
@@ -127,7 +127,7 @@ def reproduce(
     left = cluster.jobs() if cluster is not None else {}
     _free_stale_lock(paths)
     if cluster is not None:
-        cluster.check_account()
+        check_names(cluster.site)
         cluster.end_jobs_of_killed_driver(left)
     remove_leftovers(paths.folder)
     if paths.archive.is_file() and (first := made_first(list_jobs(root, overrides, targets=(goal,)), paths.folder)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import time
 from collections.abc import Collection
@@ -13,9 +14,9 @@ import yaml
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError
-from stair.config.site import Site
+from stair.config.site import SITE, Site
 from stair.pipeline.slurm_queue import slurm_queue
-from stair.records.slurm import slurm_output
+from stair.records.slurm import SlurmError, slurm_output
 
 _LOOK_SECONDS = 1.0
 
@@ -39,6 +40,25 @@ def runs_on_slurm(profile: Path) -> bool:
     return settings.get("executor") == "slurm"
 
 
+def check_names(site: Site) -> None:
+    """Has Slurm check the account and the partitions of a site, by a job that it does not submit.
+
+    Raises:
+        ConfigError: Slurm does not accept one.
+    """
+    account = [f"--account={site.account}"] if site.account else []
+    for name in site.partitions:
+        try:
+            slurm_output("sbatch", "--test-only", *account, f"--partition={name}", "--time=1", "--wrap=true")
+        except SlurmError as error:
+            # A job can wait until other reasons are gone, such as nodes that are down.
+            if re.search("invalid (account|partition)", str(error), re.I):
+                raise ConfigError(
+                    f"{SITE}: Slurm accepts no job in the partition {name} from the account {site.account or '(default)'} "
+                    f"({error}): see `sinfo -o %P` and `sacctmgr show assoc user=$USER format=account,partition`"
+                ) from None
+
+
 class Cluster:
     """The Slurm jobs of one run. Their names begin with a digest of the run's folder, whichever driver submits them.
 
@@ -49,12 +69,12 @@ class Cluster:
 
     def __init__(self, site: Site, paths: RunPaths) -> None:
         place = hashlib.sha256(str(paths.folder.resolve()).encode()).hexdigest()[:12]
-        self._site, self._prefix = site, f"stair-{place}"
+        self.site, self._prefix = site, f"stair-{place}"
 
     @property
     def arguments(self) -> list[str]:
         """Snakemake's arguments for this run and site."""
-        return ["--slurm-jobname-prefix", self._prefix, *self._site.snakemake]
+        return ["--slurm-jobname-prefix", self._prefix, *self.site.snakemake]
 
     def jobs(self) -> dict[str, str]:
         """The numbers of the run's queued, running and ending jobs, and their states.

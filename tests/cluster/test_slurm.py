@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stair.config.paths import RunPaths
-from stair.config.resolve import resolve
+from stair.config.resolve import ConfigError, resolve
 from stair.config.site import Partition, Site
-from stair.pipeline.cluster import Cluster
+from stair.pipeline.cluster import Cluster, check_names
 from stair.records.slurm import SlurmError, slurm_output
 
 ROOT = Path(__file__).parents[2]
@@ -50,10 +50,22 @@ def test_answers_and_errors_are_one_line(program: Program) -> None:
         with pytest.raises(SlurmError, match=f"^{said}$"):
             slurm_output("squeue")
     program("squeue", "exec sleep 60")
-    with pytest.raises(SlurmError, match="^squeue gave no answer within 0 s$"):
+    with pytest.raises(SlurmError, match=r"^squeue gave no answer within 0 s$"):
         slurm_output("squeue", seconds=0.1)
     with pytest.raises(SlurmError, match="start on a machine that submits to Slurm"):
         slurm_output("no-such-program")
+
+
+def test_wrong_names_of_a_site_are_refused_and_a_busy_partition_is_not(cluster: Cluster, program: Program) -> None:
+    program("sbatch", "echo 'allocation failure: Requested nodes are busy' >&2; exit 1")
+    check_names(cluster.site)
+    program(
+        "sbatch", "echo 'allocation failure: Invalid account or account/partition combination specified' >&2; exit 1"
+    )
+    with pytest.raises(
+        ConfigError, match=r"^site\.yaml: Slurm accepts no job in the partition main from the account \(default\)"
+    ):
+        check_names(cluster.site)
 
 
 def test_the_jobs_of_a_killed_driver_are_cancelled_and_waited_for(
