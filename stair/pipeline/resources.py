@@ -37,6 +37,12 @@ _TINY_MINUTES, _SHORT_MINUTES, _LONG_MINUTES = 5, 20, 240
 """Jobs that start over when they are stopped: those of a tiny run, short ones, and long ones, which took at most an hour."""
 _RESUMABLE_MINUTES = 1440
 """Jobs that resume, without a site's limit."""
+_LIMITS = (
+    ("gpus", "GPUs", "", ", or change training.workers, sglang.tensor_parallel or transformers.device"),
+    ("mem_mb", "MB", " with its GPUs", ", or change transformers.batch_width or training.workers"),
+    ("minutes", "minutes", " with its GPUs and memory", ""),
+)
+"""A partition's limits: unit, the limits before it, and other keys that change the request."""
 
 
 @dataclass(frozen=True)
@@ -102,30 +108,14 @@ def check_fits(run: Run, site: Site, jobs: Iterable[ListedJob]) -> None:
             continue
         need = resources(run, job.rule, job.wildcards, site=site)
         fitting = list(site.partitions.values())
-        for key, asked, limited, change in (
-            (
-                "gpus",
-                f"{need.gpus} GPUs",
-                "",
-                ", or change training.workers, sglang.tensor_parallel or transformers.device",
-            ),
-            (
-                "mem_mb",
-                f"{need.mem_mb} MB",
-                " with its GPUs",
-                ", or change transformers.batch_width or training.workers",
-            ),
-            ("minutes", f"{need.minutes} minutes", " with its GPUs and memory", ""),
-        ):
+        for key, unit, where, change in _LIMITS:
             largest = max(getattr(limit, key) for limit in fitting)
             fitting = [limit for limit in fitting if getattr(limit, key) >= getattr(need, key)]
             if not fitting:
-                name = " ".join(
-                    (job.rule, *(job.wildcards[each] for each in job.wildcards if each not in ("shard", "of")))
-                )
                 raise ConfigError(
-                    f"{name} asks for {asked}, and partitions.*.{key}{limited} is at most {largest} in {SITE}: name a larger "
-                    f"partition there{change}"
+                    f"{job.rule} {' '.join(value for name, value in job.wildcards.items() if name not in ('shard', 'of'))} "
+                    f"asks for {getattr(need, key)} {unit}, and partitions.*.{key}{where} is at most {largest} in {SITE}: "
+                    f"name a larger partition there{change}"
                 )
 
 
