@@ -40,9 +40,9 @@ _RESUMABLE_MINUTES = 1440
 _LIMITS = (
     ("gpus", "GPUs", "", ", or change training.workers, sglang.tensor_parallel or transformers.device"),
     ("mem_mb", "MB", " with its GPUs", ", or change transformers.batch_width or training.workers"),
-    ("minutes", "minutes", " with its GPUs and memory", ""),
+    ("minutes", "minutes", "", ""),
 )
-"""A partition's limits: unit, the limits before it, and other keys that change the request."""
+"""A partition's limits: key, unit, a remark, and other keys that change the request."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ def check_fits(run: Run, site: Site, jobs: Iterable[ListedJob]) -> None:
             largest = max(getattr(limit, key) for limit in fitting)
             fitting = [limit for limit in fitting if getattr(limit, key) >= getattr(need, key)]
             if not fitting:
+                names = (value for name, value in job.wildcards.items() if name not in ("shard", "of"))
                 raise ConfigError(
-                    f"{job.rule} {' '.join(value for name, value in job.wildcards.items() if name not in ('shard', 'of'))} "
-                    f"asks for {getattr(need, key)} {unit}, and partitions.*.{key}{where} is at most {largest} in {SITE}: "
-                    f"name a larger partition there{change}"
+                    f"{' '.join((job.rule, *names))} asks for {getattr(need, key)} {unit}, and partitions.*.{key}{where} is "
+                    f"at most {largest} in {SITE}: name a larger partition there{change}"
                 )
 
 
