@@ -125,11 +125,11 @@ def test_names_that_slurm_does_not_know_are_refused_before_the_run(cluster: Clus
 @pytest.mark.usefixtures("stories")
 def test_a_refusal_by_slurm_is_shown(cluster: Cluster, tmp_path: Path) -> None:
     """The run says it, and so does its status."""
-    extra = ["--slurm-init-seconds-before-status-checks", "1", "--slurm-qos", "another"]
+    extra = ["--slurm-init-seconds-before-status-checks", "1", "--set-resources", "raw:slurm_partition=another"]
     site = {"account": ACCOUNT, "partitions": {"main": NODE}, "snakemake": extra}
     for command, code in (((*ON_SLURM, "--target", "data"), 1), (("stair", "status", "--run", "results/smoke"), 0)):
         said = _with_site(cluster, tmp_path, command, code, **site)
-        assert "Slurm refused the job: Batch job submission failed: Invalid qos specification" in said
+        assert "Slurm refused the job: invalid partition specified: another" in said
 
 
 def _with_site(cluster: Cluster, folder: Path, command: Sequence[str], code: int, **site: object) -> str:
