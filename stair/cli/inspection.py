@@ -66,16 +66,18 @@ def status(
     import json
     import sys
 
-    from stair.pipeline.slurm_queue import EMPTY, QueueError, slurm_queue
+    from stair.pipeline.slurm_queue import Queue, slurm_queue
     from stair.pipeline.status import all_and_left, job_states, uses_slurm
     from stair.pipeline.status_table import as_json, failure_lines, table
+    from stair.records.slurm import SlurmError
 
     settings, paths = open_run(run)
-    queue, fault = EMPTY, None
+    queue: Queue = {}
+    fault = None
     if uses_slurm(paths):
         try:
-            queue = slurm_queue(Path.cwd())
-        except QueueError as error:
+            queue = slurm_queue(ended=True, seconds=10.0)
+        except SlurmError as error:
             fault = f"Slurm's queue is unknown: {error}"
             print(f"warning: {fault}", file=sys.stderr)
     jobs = job_states(paths, *all_and_left(settings, paths), queue=queue)

@@ -12,7 +12,7 @@ from stair.cli import inspection, results, stages, start, upkeep
 from stair.cli.context import watch_driver
 from stair.records.files import MAKE_ROOM, is_full
 from stair.records.interruption import EXIT_AGAIN, Interrupted, listen
-from stair.records.requeue import requeue_own_job
+from stair.records.slurm import requeue_own_job
 
 app = typer.Typer(
     no_args_is_help=True,

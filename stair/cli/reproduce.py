@@ -25,8 +25,8 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.root import project_root
 from stair.config.site import read_site
-from stair.pipeline.cluster import Cluster, profile_folder, runs_on_slurm
-from stair.pipeline.driver_lease import forget_killed_driver, run_holder, stale_locks
+from stair.pipeline.cluster import Cluster, check_names, profile_folder, runs_on_slurm
+from stair.pipeline.driver_lease import forget_killed_driver, lease_file, run_holder, stale_locks
 from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.resources import check_fits
@@ -37,7 +37,7 @@ from stair.records.files import remove_leftovers
 from stair.records.gpus import visible_gpus
 from stair.records.interruption import Interrupted
 from stair.records.shards import WITHDRAWN
-from stair.records.slurm_account import check_account
+from stair.records.slurm import SlurmError
 from stair.records.start_command import config_words, setting_options
 
 _LOOK_SECONDS = 0.2
@@ -123,10 +123,12 @@ def reproduce(
         return
     check_environments(config, paths)
     check_writable(paths)
-    if cluster is not None:
-        check_account(cluster.site)
-        cluster.end_jobs_of_killed_driver()
+    # A driver leases the run before it submits: if no driver lives after this list, nobody waits for the jobs in it.
+    left = cluster.jobs() if cluster is not None else {}
     _free_stale_lock(paths)
+    if cluster is not None:
+        check_names(cluster.site)
+        cluster.end_jobs_of_killed_driver(left)
     remove_leftovers(paths.folder)
     if paths.archive.is_file() and (first := made_first(list_jobs(root, overrides, targets=(goal,)), paths.folder)):
         _run_to_the_end([*program, *first, *command, *tail], paths, cluster)
@@ -160,22 +162,17 @@ def _cluster(root: Path, run: Run, overrides: dict[str, Any], target: str, cores
     site = read_site(root)
     jobs = list_jobs(root, overrides, targets=(_target(target, run.paths),))
     check_fits(run, site, jobs)
-    return Cluster(site, run, jobs)
+    return Cluster(site, run.paths)
 
 
 def _run_to_the_end(command: list[str], paths: RunPaths, cluster: Cluster | None) -> None:
-    """Runs Snakemake, and again after an end that the next start mends: lost responses, or a cluster that was silent."""
+    """Runs Snakemake, and again after an end that the next start mends: lost responses."""
     withdrawn = _withdrawn(paths)
     try:
-        while True:
-            started = time.time()
-            code = _snakemake(command, cluster)
-            # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
-            if code > 0 and (more := _withdrawn(paths) - withdrawn):
-                withdrawn |= more
-                print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
-            elif code <= 0 or cluster is None or not cluster.outlast_silence(started):
-                break
+        # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
+        while (code := _snakemake(command, cluster)) > 0 and (more := _withdrawn(paths) - withdrawn):
+            withdrawn |= more
+            print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
     finally:
         forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its lease back
     if code < 0:
@@ -237,11 +234,11 @@ def _snakemake(command: list[str], cluster: Cluster | None = None) -> int:
             if cluster is not None:
                 try:
                     cluster.cancel()
-                except ConfigError as error:  # this process ends all the same
+                except SlurmError as error:  # this process ends all the same
                     print(f"stair: the run's jobs were not cancelled: {error}", file=sys.stderr)
             _stop(child)
             if cluster is not None:  # what Snakemake submitted meanwhile
-                with suppress(ConfigError):
+                with suppress(SlurmError):
                     cluster.cancel()
             raise
 
@@ -326,7 +323,7 @@ def _free_stale_lock(paths: RunPaths) -> None:
     if (holder := run_holder(paths)) is not None:
         raise ConfigError(
             f"another process drives the run in {paths.folder} (process {holder.process} on {holder.host}, since "
-            f"{holder.since}); wait for it or stop it"
+            f"{holder.since}); wait for it or stop it (if it is surely gone, delete {lease_file(paths)})"
         )
     locks = stale_locks(paths)
     for lock in locks:

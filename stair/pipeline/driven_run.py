@@ -70,9 +70,9 @@ class DrivenRun(Run):
                 # that kept a quarter of a processor busy. Jobs of this machine need no limit.
                 self.workflow.scheduler.job_rate_limiter = None
             else:
-                from stair.pipeline.slurm_answers import mend_answers  # the executor's package takes a while
+                from stair.pipeline.slurm_workarounds import apply_workarounds  # the executor's package takes a while
 
-                mend_answers()
+                apply_workarounds()
             hold_run(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
             record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)

@@ -17,7 +17,7 @@ from stair.pipeline.run import Run
 from stair.pipeline.stage_rules import STAGES
 
 FETCH_RULES = ("fetch", "fetch_hub")
-"""They run beside the driver, so no scheduler gets them and no plan counts them."""
+"""They run beside the driver, so they are not submitted, and no plan counts them."""
 
 REQUESTED = ("gpu", "mem_mb", "runtime", "gpu_model", "slurm_partition", "slurm_account", "slurm_extra")
 """The names of a rule's resources."""
@@ -34,15 +34,20 @@ _ROWS_MB = 4_000
 """Rows of a real run, which are read 64 at a time, and the columns that are kept of them."""
 
 _TINY_MINUTES, _SHORT_MINUTES, _LONG_MINUTES = 5, 20, 240
-"""Jobs that start over when they are stopped: of a tiny run, short ones, and long ones, which took at most an hour. A group
-of short ones asks for the sum over its levels."""
+"""Jobs that start over when they are stopped: those of a tiny run, short ones, and long ones, which took at most an hour."""
 _RESUMABLE_MINUTES = 1440
-"""Jobs that resume, where no site limits them."""
+"""Jobs that resume, without a site's limit."""
+_LIMITS = (
+    ("gpus", "GPUs", "", ", or change training.workers, sglang.tensor_parallel or transformers.device"),
+    ("mem_mb", "MB", " with its GPUs", ", or change transformers.batch_width or training.workers"),
+    ("minutes", "minutes", "", ""),
+)
+"""A partition's limits: key, unit, a remark, and other keys that change the request."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """The request of one job."""
+    """What one job requests."""
 
     gpus: int
     mem_mb: int
@@ -53,7 +58,7 @@ class Resources:
 
 
 def resources(run: Run, rule: str, wildcards: Mapping[str, str], *, site: Site | None = None) -> Resources:
-    """The request of a job; the limits of a site give the time of jobs that resume."""
+    """The request of a job. A job that resumes takes the longest time limit of the site."""
     if rule not in _GPU_RULES:
         tiny = all(run.shape(model).small for model in run.config.models)
         memory = _LIBRARIES_MB + (0 if tiny else _ROWS_MB)
@@ -72,7 +77,7 @@ def resources(run: Run, rule: str, wildcards: Mapping[str, str], *, site: Site |
 def request(
     run: Run, rule: str, wildcards: Mapping[str, str], *, attempt: int = 1, site: Site | None = None
 ) -> dict[str, int | str | None]:
-    """The values of `REQUESTED`. A further attempt asks for more memory, because the first may have ended for its lack."""
+    """The values of `REQUESTED`. The n-th attempt asks for n times the memory: the one before may have run out of it."""
     need = resources(run, rule, wildcards, site=site)
     values: dict[str, int | str | None] = dict.fromkeys(REQUESTED)
     values |= {"gpu": need.gpus, "mem_mb": need.mem_mb, "runtime": need.minutes}
@@ -87,37 +92,31 @@ def request(
         "gpu_model": limit.gpu_model if need.gpus else None,
         "slurm_partition": partition,
         "slurm_account": site.account,
-        # Others start over after a warning, which their short requests would bring at once.
+        # Other jobs would be warned at their start, because their requests are short.
         "slurm_extra": f"--signal=USR1@{site.signal_seconds}" if need.resumes else None,
     }
 
 
 def check_fits(run: Run, site: Site, jobs: Iterable[ListedJob]) -> None:
-    """Rejects a run with a job that fits no partition of the site.
+    """Rejects a run with a job that fits no partition of the site: Slurm would accept it and never start it.
 
     Raises:
         ConfigError: one line with the job, the resource, the limit and the keys.
     """
     for job in jobs:
-        need = resources(run, job.rule, job.wildcards, site=site)
-        if job.rule in FETCH_RULES or site.partition_for(need.gpus, need.mem_mb, need.minutes) is not None:
+        if job.rule in FETCH_RULES:
             continue
-        limits = site.partitions.values()
-        with_gpus = [limit for limit in limits if limit.gpus >= need.gpus]
-        with_memory = [limit for limit in with_gpus if limit.mem_mb >= need.mem_mb]
-        if not with_gpus:
-            text = f"{need.gpus} GPUs, and partitions.*.gpus is at most {max(limit.gpus for limit in limits)}"
-            keys = ", or change training.workers, sglang.tensor_parallel or transformers.device"
-        elif not with_memory:
-            text = (
-                f"{need.mem_mb} MB, and partitions.*.mem_mb with its GPUs is at most {max(p.mem_mb for p in with_gpus)}"
-            )
-            keys = ", or change transformers.batch_width or training.workers"
-        else:
-            text = f"{need.minutes} minutes, and partitions.*.minutes is at most {max(p.minutes for p in with_memory)}"
-            keys = ""
-        name = " ".join((job.rule, *(value for key, value in job.wildcards.items() if key not in ("shard", "of"))))
-        raise ConfigError(f"{name} asks for {text} in {SITE}: name a larger partition there{keys}")
+        need = resources(run, job.rule, job.wildcards, site=site)
+        fitting = list(site.partitions.values())
+        for key, unit, where, change in _LIMITS:
+            largest = max(getattr(limit, key) for limit in fitting)
+            fitting = [limit for limit in fitting if getattr(limit, key) >= getattr(need, key)]
+            if not fitting:
+                names = (value for name, value in job.wildcards.items() if name not in ("shard", "of"))
+                raise ConfigError(
+                    f"{' '.join((job.rule, *names))} asks for {getattr(need, key)} {unit}, and partitions.*.{key}{where} is "
+                    f"at most {largest} in {SITE}: name a larger partition there{change}"
+                )
 
 
 def _gpus(run: Run, rule: str, wildcards: Mapping[str, str]) -> tuple[int, int]:

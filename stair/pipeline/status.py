@@ -18,7 +18,7 @@ from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.job_logs import NOT_STARTED, explain, logs_since, refusal
 from stair.pipeline.journal import Entry, job_name, read_journal
 from stair.pipeline.resources import FETCH_RULES
-from stair.pipeline.slurm_queue import EMPTY, ENDED_BADLY, WAITING, Queue, QueueEntry
+from stair.pipeline.slurm_queue import ENDED_BADLY, WAITING, Queue, QueueEntry
 from stair.pipeline.stage_rules import PROGRESS, STAGE_OF, STAGES
 from stair.records.leases import living
 from stair.records.progress import read_progress
@@ -79,7 +79,7 @@ def job_states(
     every: Iterable[ListedJob],
     left: Iterable[ListedJob],
     now: float | None = None,
-    queue: Queue = EMPTY,
+    queue: Queue | None = None,
 ) -> list[Job]:
     """The state of every job of a run, in the order of the stages.
 
@@ -91,7 +91,7 @@ def job_states(
         queue: Slurm's.
     """
     to_run = {job_name(job.rule, job.wildcards) for job in left}
-    states = _States(paths, time.time() if now is None else now, queue)
+    states = _States(paths, time.time() if now is None else now, queue or {})
     stages, jobs = list(STAGES), [job for job in every if job.rule not in FETCH_RULES]
     jobs.sort(key=lambda job: (stages.index(STAGE_OF[job.rule]), shown_name(job)))
     return [states.of(job, done=job_name(job.rule, job.wildcards) not in to_run) for job in jobs]
@@ -129,7 +129,7 @@ class _States:
         if job is not None and job.state in ("running", "done"):
             return job
         started = entry is not None and entry.event == "started"
-        if entry is not None and started and (queued := self._queue.find(entry.slurm, entry.comment)) is not None:
+        if entry is not None and started and (queued := self._queue.get(entry.slurm)) is not None:
             return self._in_queue(name, entry, queued)
         if self._leased(listed):
             return _with(job, name, "running")

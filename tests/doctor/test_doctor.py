@@ -362,7 +362,7 @@ def test_partitions(own_model: Path, tmp_path: Path, gres: str) -> None:
         program(folder, name, output)
     findings = doctor("--run", str(own_model), code=1, **path_with(folder))
     assert one(findings, "so jobs on GPU nodes compute on CPUs")["remedy"] == "make env DEVICE=cuda"
-    assert one(findings, "partition main*: 4 nodes, 2-00:00:00")["level"] == "ok"
+    assert one(findings, "partition main: 4 nodes, 2-00:00:00")["level"] == "ok"
     assert "1 nodes, 1:00, down" in one(findings, "partition down")["text"]
     assert bool([f for f in findings if "no partition has GPUs" in f["text"]]) == (gres == "(null)")
     (folder / "sbatch").unlink()

@@ -1,4 +1,4 @@
-"""One cluster for all tests of this folder, and the smoke run made without it, with which theirs are compared."""
+"""One cluster for all tests of this folder, and a run to its scores made without it, with which theirs are compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.slurm.cluster import Cluster, why_not
 from tests.workflow.conftest import SMOKE, made_once
 
 # Two rows at a time, so that a fault can hit the middle of a shard.
-LOCALLY = ("stair", "reproduce", "--run", str(SMOKE), "--set", "transformers={batch_width: 2}")
+LOCALLY = ("stair", "reproduce", "--run", str(SMOKE), "--set", "transformers={batch_width: 2}", "--target", "scores")
 ON_SLURM = (*LOCALLY, "--profile", "slurm")
 
 
@@ -36,5 +36,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def local_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the smoke run has ended without a cluster; not to be changed."""
+    """A folder in which the smoke run has been scored without a cluster; not to be changed."""
     return made_once(tmp_path_factory, "master", "local", *LOCALLY)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shlex
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -182,11 +180,6 @@ class DrivenRun:
         assert logs
         return sum(WorkLog(log).counts.duplicates for log in logs)
 
-    def freeze(self, process: int) -> None:
-        """Stops a process's main thread until it is killed, whatever signals arrive, as an attached debugger does."""
-        if ctypes.CDLL(None, use_errno=True).ptrace(16, process, None, None):  # 16 is PTRACE_ATTACH
-            raise OSError(ctypes.get_errno(), "ptrace")
-
     def process_of(self, job: str, command: str) -> int:
         """The process of a job that runs a stair command, once there is one."""
         found: list[int] = []
@@ -195,10 +188,6 @@ class DrivenRun:
 
     def _processes_of(self, job: str, command: str) -> Iterator[int]:
         return (process for of, process in self._processes(command) if of == job)
-
-    def side_by_side(self, command: str) -> int:
-        """The most processes that run a stair command in one job at this moment."""
-        return max(Counter(job for job, _ in self._processes(command)).values(), default=0)
 
     def _processes(self, command: str) -> Iterator[tuple[str, int]]:
         """The processes that run a stair command, each with its job."""

@@ -1,4 +1,4 @@
-"""The smoke run on the cluster, through faults: the local run's results, byte for byte, and nothing is generated twice."""
+"""The smoke run on the cluster, through faults, to its scores: a local run's bytes, and nothing is generated twice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,8 +34,8 @@ def limited_run(cluster: Cluster, local_run: Path, folder: Path) -> DrivenRun:
     return run
 
 
-def stop_and_reach_time_limits(run: DrivenRun) -> None:
-    """Ctrl-C ends the run and its jobs. Then one job is warned before its limit, and another reaches its limit."""
+def stop_and_reach_the_time_limit(run: DrivenRun) -> None:
+    """Ctrl-C ends the run and its jobs. Then a job is warned before its limit."""
     run.start()
     run.until("both shards run", lambda: len(run.jobs("rollout_shard")) == 2)
     run.until("they have finished responses", lambda: run.records("rollouts") >= 2)
@@ -45,25 +45,17 @@ def stop_and_reach_time_limits(run: DrivenRun) -> None:
     run.start()
     run.until("both shards run again", lambda: len(run.jobs("rollout_shard")) == 2)
     assert set(interrupted) <= set(run.ended("CANCELLED"))
-    warned, stuck = run.jobs("rollout_shard")
-    shards = {job: run.show(job)["Comment"].split("_")[-2] for job in (warned, stuck)}
-    for job, shard in shards.items():
-        process = run.process_of(job, "rollouts")
-        kept = run.records_of_shard("rollouts", shard)
-        run.until("the shard adds responses", lambda: run.records_of_shard("rollouts", shard) > kept)  # noqa: B023
-        # Slurm's warning wakes the one, so that it handles the signal. Nothing wakes the other.
-        if job == warned:
-            os.kill(process, signal.SIGSTOP)
-        else:
-            run.freeze(process)
+    warned = run.jobs("rollout_shard")[0]
+    shard, process = run.show(warned)["Comment"].split("_")[-2], run.process_of(warned, "rollouts")
+    kept = run.records_of_shard("rollouts", shard)
+    run.until("the shard adds responses", lambda: run.records_of_shard("rollouts", shard) > kept)
+    os.kill(process, signal.SIGSTOP)  # until Slurm's warning wakes it
     run.until("the warned job is back in the queue", lambda: run.show(warned)["Restarts"] == "1")
-    run.start_requeued()
-    run.until("Slurm ends the other job at its limit", lambda: stuck in run.ended("TIMEOUT"))
     run.end()
 
 
-def whole_run(cluster: Cluster, folder: Path) -> DrivenRun:
-    """The whole run. The first attempt of a shard of training responses gets less memory than it needs."""
+def scored_run(cluster: Cluster, folder: Path) -> DrivenRun:
+    """The run to its scores. The first attempt of a shard of training responses gets less memory than it needs."""
     little = ("--set-resources", "rollout_shard:mem_mb=400*attempt*attempt")
     folder.mkdir()
     return DrivenRun(cluster, folder, ON_SLURM, {"main": NODE}, little, status_command="sacct")
@@ -98,7 +90,6 @@ def go_through_faults(run: DrivenRun) -> None:
         time.sleep(2)
         run.cluster.start_node(node)  # it reports itself, and then Slurm uses it again
     assert cancelled in run.ended("CANCELLED")
-    run.until("jobs of a group run side by side", lambda: run.side_by_side("tables") > 1)
     run.end()
 
 
@@ -110,8 +101,8 @@ def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPath
     """Both runs at the same time, because the limited one waits for minutes, and while the first tests go on."""
     folder = tmp_path_factory.mktemp("stories")
     told: dict[str, tuple[DrivenRun, Callable[[DrivenRun], None]]] = {
-        "limited": (limited_run(cluster, local_run, folder / "limited"), stop_and_reach_time_limits),
-        "whole": (whole_run(cluster, folder / "whole"), go_through_faults),
+        "limited": (limited_run(cluster, local_run, folder / "limited"), stop_and_reach_the_time_limit),
+        "scored": (scored_run(cluster, folder / "scored"), go_through_faults),
     }
     with ThreadPoolExecutor() as pool:
         yield {name: (run, pool.submit(happens, run)) for name, (run, happens) in told.items()}
@@ -120,36 +111,37 @@ def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.usefixtures("stories")
-def test_an_account_that_slurm_does_not_know_is_refused_before_the_run(cluster: Cluster, tmp_path: Path) -> None:
-    (tmp_path / "site.yaml").write_text(yaml.safe_dump({"account": "another", "partitions": {"main": NODE}}))
-    for command, code in ((ON_SLURM, 2), (("stair", "doctor"), 1)):
-        done = subprocess.run(
-            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        said = " ".join((done.stdout + done.stderr).split())
-        assert "site.yaml: account: The given account another appears to be invalid." in said
-        assert "Available accounts:" in said and ACCOUNT in said
+def test_names_that_slurm_does_not_know_are_refused_before_the_run(cluster: Cluster, tmp_path: Path) -> None:
+    for command, code, account, partition, fault in (
+        (ON_SLURM, 2, "another", "main", "Invalid account"),
+        (("stair", "doctor"), 1, ACCOUNT, "another", "Invalid partition"),
+    ):
+        said = _with_site(cluster, tmp_path, command, code, account=account, partitions={partition: NODE})
+        assert f"site.yaml: Slurm accepts no job in the partition {partition} from the account {account} " in said
+        assert fault in said
     assert not list(tmp_path.glob("results/*/logs"))
 
 
 @pytest.mark.usefixtures("stories")
-def test_a_refusal_of_a_group_of_jobs_is_shown(cluster: Cluster, tmp_path: Path) -> None:
-    """Each attempt says it, and so does the run's status."""
-    soon = ["--slurm-init-seconds-before-status-checks", "1"]
-    site = {"account": ACCOUNT, "partitions": {"another": NODE}, "snakemake": soon}
-    (tmp_path / "site.yaml").write_text(yaml.safe_dump(site))
+def test_a_refusal_by_slurm_is_shown(cluster: Cluster, tmp_path: Path) -> None:
+    """The run says it, and so does its status."""
+    extra = ["--slurm-init-seconds-before-status-checks", "1", "--set-resources", "raw:slurm_partition=another"]
+    site = {"account": ACCOUNT, "partitions": {"main": NODE}, "snakemake": extra}
     for command, code in (((*ON_SLURM, "--target", "data"), 1), (("stair", "status", "--run", "results/smoke"), 0)):
-        done = subprocess.run(
-            cluster.inside(*command, folder=tmp_path), env=environment(), capture_output=True, text=True, check=False
-        )
-        said = " ".join((done.stdout + done.stderr).split())
-        assert done.returncode == code, said
-        assert "math500" in said and "Slurm refused the job: invalid partition specified: another" in said
-        assert "no message in its log" not in said
+        said = _with_site(cluster, tmp_path, command, code, **site)
+        assert "Slurm refused the job: invalid partition specified: another" in said
 
 
-def test_jobs_at_their_time_limit_go_on(stories: dict[str, Story], local_run: Path) -> None:
+def _with_site(cluster: Cluster, folder: Path, command: Sequence[str], code: int, **site: object) -> str:
+    """What a command says in a folder with a site's file, on one line."""
+    (folder / "site.yaml").write_text(yaml.safe_dump(site))
+    words = cluster.inside(*command, folder=folder)
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_job_at_its_time_limit_goes_on(stories: dict[str, Story], local_run: Path) -> None:
     run, story = stories["limited"]
     story.result()
     rollouts = "rollouts/*.parquet"
@@ -157,8 +149,8 @@ def test_jobs_at_their_time_limit_go_on(stories: dict[str, Story], local_run: Pa
     assert run.repeated() == 0
 
 
-def test_a_whole_run_goes_through_its_faults(stories: dict[str, Story], local_run: Path) -> None:
-    run, story = stories["whole"]
+def test_a_run_goes_through_its_faults(stories: dict[str, Story], local_run: Path) -> None:
+    run, story = stories["scored"]
     story.result()
     here, there = contents(run.results, *RESULTS), contents(local_run / "results" / "smoke", *RESULTS)
     assert sorted(here) == sorted(there)

@@ -18,7 +18,7 @@ from stair.pipeline.driver_lease import DRIVER
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.job_logs import explain
 from stair.pipeline.journal import Journal, journal_path
-from stair.pipeline.slurm_queue import EMPTY, Queue, parse_queue
+from stair.pipeline.slurm_queue import Queue, parse_queue
 from stair.pipeline.status import QUIET_SECONDS, Job, job_states
 from stair.pipeline.status_table import as_json, failure_lines
 from stair.records.leases import Lease
@@ -58,7 +58,7 @@ def listed() -> tuple[ListedJob, ...]:
     return tuple(list_jobs(ROOT, STARTED, fresh=True))
 
 
-def jobs_of(run: RunPaths, now: float | None = None, queue: Queue = EMPTY) -> dict[str, Job]:
+def jobs_of(run: RunPaths, now: float | None = None, queue: Queue | None = None) -> dict[str, Job]:
     """The states while Snakemake has all jobs still to run."""
     return {job.name: job for job in job_states(run, listed(), listed(), now, queue)}
 
@@ -119,7 +119,6 @@ def test_in_the_terminal_and_as_json(run: RunPaths) -> None:
 
 SHARD = "evaluation/qwen3-4b-instruct/math500/native/1"
 WILDCARDS = {"model": "qwen3-4b-instruct", "benchmark": "math500", "condition": "native", "shard": "1", "of": "2"}
-COMMENT = "rule_evaluation_shard_wildcards_qwen3-4b-instruct_math500_native_1_2"
 
 
 def log_of(paths: RunPaths) -> Path:
@@ -136,20 +135,17 @@ def submitted(run: RunPaths) -> RunPaths:
 
 
 def queue(*lines: str) -> Queue:
-    return parse_queue("\n".join(lines), Path.cwd())
+    return parse_queue("\n".join(lines))
 
 
-def state_of(run: RunPaths, queue: Queue = EMPTY) -> Job:
+def state_of(run: RunPaths, queue: Queue | None = None) -> Job:
     return jobs_of(run, queue=queue)[SHARD]
 
 
 def test_a_job_in_the_queue(submitted: RunPaths) -> None:
-    here = os.getcwd()
-    pending = state_of(
-        submitted, queue(f"71|PENDING|Resources|0:00||{here}|{COMMENT}", f"72|RUNNING|None|5:00|n1|{here}|x")
-    )
+    pending = state_of(submitted, queue("71|PENDING|Resources||stair-1_a", "72|RUNNING|None|n1|stair-1_a"))
     assert (pending.state, pending.slurm, pending.reason) == ("pending", "71 PENDING", "Resources")
-    running = state_of(submitted, queue(f"71|RUNNING|None|1:10|node3|{here}|{COMMENT}"))
+    running = state_of(submitted, queue("71|RUNNING|None|node3|stair-1_a"))
     assert (running.state, running.reason) == ("running", "node3")
 
 
@@ -157,7 +153,7 @@ def test_a_job_that_slurm_ended(submitted: RunPaths) -> None:
     """The driver is gone, so the queue alone knows of it."""
     log_of(submitted).parent.mkdir(parents=True)
     log_of(submitted).write_text("\n".join(f"line {number}" for number in range(9)) + "\n\n")
-    ended = state_of(submitted, queue(f"71|OUT_OF_MEMORY|OutOfMemory|1:10|node3|{os.getcwd()}|{COMMENT}"))
+    ended = state_of(submitted, queue("71|OUT_OF_MEMORY|OutOfMemory|node3|stair-1_a"))
     assert (ended.state, ended.slurm) == ("failed", "71 OUT_OF_MEMORY")
     assert "OUT_OF_MEMORY" in ended.reason
     assert ended.tail == tuple(f"line {number}" for number in range(4, 9))
@@ -205,16 +201,6 @@ def test_a_command_explains_its_own_failure(tmp_path: Path) -> None:
     log.write_text("srun: error: node1: task 0: Exited with exit code 1\n")
     explanation = explain([own, log])
     assert explanation is not None and explanation.line == "RuntimeError: CUDA error"
-
-
-def test_a_job_is_known_by_its_comment_where_its_number_is_not(run: RunPaths) -> None:
-    """Of the jobs of one comment the newest counts, and none that was submitted from another folder."""
-    Journal(run).started("evaluation_shard", WILDCARDS, [])
-    here = os.getcwd()
-    lines = (f"9|FAILED|NonZeroExitCode|0:01|n1|{here}|{COMMENT}", f"10|PENDING|Priority|0:00||{here}|{COMMENT}")
-    assert state_of(run, queue(*lines)).slurm == "10 PENDING"
-    assert state_of(run, queue(*reversed(lines))).slurm == "10 PENDING"
-    assert state_of(run, queue(f"11|RUNNING|None|0:01|n1|/elsewhere|{COMMENT}")).state == "waiting"
 
 
 def test_without_an_answer_of_the_queue_the_log_tells(submitted: RunPaths) -> None:

@@ -11,7 +11,6 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError
 from stair.config.site import Site
 from stair.pipeline.inputs import evaluated
-from stair.pipeline.job_groups import submissions
 from stair.pipeline.job_list import ListedJob
 from stair.pipeline.planning.calibration import Calibration
 from stair.pipeline.planning.decidable import Decidable, decidable
@@ -50,10 +49,8 @@ class Plan:
     wall_hours: float
     gpus: int
     gpu_hour: float | None
-    submissions: int | None
-    """Jobs that the site's scheduler sees; None without a site, or where it has no partition for one of them."""
     unfit: str | None
-    """Why the site cannot run one of the jobs."""
+    """Why the site cannot run one of the jobs; None without a site, or if all fit."""
     claims: tuple[Decidable, ...]
     unknown_models: tuple[str, ...]
     """Models whose shape is neither fetched nor published here."""
@@ -83,7 +80,6 @@ class Plan:
             "wall_hours": self.wall_hours,
             "gpus": self.gpus,
             "money": self.money,
-            "submissions": self.submissions,
             "unfit": self.unfit,
             "claims": claims,
             "unknown_models": list(self.unknown_models),
@@ -101,11 +97,10 @@ def make_plan(
 ) -> Plan:
     """The plan of a configuration and of Snakemake's list of all its jobs. Reads small files and writes nothing."""
     run = Run(config, RunPaths.of(config))
-    submitted, unfit = None, None
+    unfit = None
     if site is not None:
         try:
             check_fits(run, site, jobs)
-            submitted = submissions(run, site, jobs)
         except ConfigError as error:
             unfit = str(error)
     learned = calibration or Calibration({}, {}, {})
@@ -122,7 +117,6 @@ def make_plan(
         wall_seconds(planned, gpus) / _HOUR,
         gpus,
         gpu_hour,
-        submitted,
         unfit,
         tuple(decidable(run)),
         tuple(model for model in config.models if not costs.shape(model).known),

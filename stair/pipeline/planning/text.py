@@ -26,8 +26,6 @@ def cost_lines(plan: Plan) -> list[str]:
         lines.append(f"With {plan.gpus} {unit}: {duration(plan.wall_hours * _HOUR)}.")
     if plan.money is not None:
         lines.append(f"At {plan.gpu_hour:,.2f} a GPU-hour: {plan.money:,.0f}.")
-    if plan.submissions is not None:
-        lines.append(f"With --profile slurm at the site of site.yaml: {plan.submissions} submissions.")
     if plan.unfit is not None:
         lines.append(f"With --profile slurm it is refused: {plan.unfit}.")
     lines.extend(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stair.cli.doctor.site_partitions import nodes_of, site_findings
+from stair.cli.doctor.slurm_client import nodes_of, site_findings
 from stair.config.site import Partition, Site
 
 LISTED = nodes_of(
@@ -35,7 +35,6 @@ def test_what_fits_is_not_mentioned() -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("nosuch", {}, "Slurm has no partition nosuch"),
         ("main", {"minutes": 3600}, "partitions.main.minutes is 3600, and the partition offers 2880"),
         ("main", {"mem_mb": 190_001}, "partitions.main.mem_mb is 190001, and the partition offers 190000"),
         ("main", {"gpus": 1}, "partitions.main.gpus is 1, and the partition offers 0"),
