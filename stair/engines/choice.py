@@ -41,7 +41,7 @@ class Needs:
     log: Path
     """The output of a server goes here."""
     started: Callable[[dict[str, Any]], None]
-    """Told what every server says of itself."""
+    """Called with a server's report when it is ready."""
     longest: Callable[[], int]
     """Tokens that the longest response can take, its prompt included."""
     layers: tuple[int, ...] = ()
@@ -137,10 +137,9 @@ class SGLangChoice(EngineChoice):
 
     @contextmanager
     def open(self, model: ModelFiles, needs: Needs) -> Iterator[Engine]:
-        """The client; it checks the server's environment now."""
+        """The client; it checks the server's environment at once."""
         from stair.engines.sglang.engine import SGLangEngine
         from stair.engines.sglang.launch import Launch
-        from stair.engines.sglang.service import Patience
 
         options = self._options
         launch = Launch(
@@ -156,13 +155,14 @@ class SGLangChoice(EngineChoice):
             memory_fraction=options.memory_fraction,
             cache_tokens=options.cache_tokens,
             arguments=options.arguments,
+            start_seconds=options.start_seconds,
+            stall_seconds=options.stall_seconds,
         )
         engine = SGLangEngine(
             launch,
             tokens=model.tokens,
             width=options.concurrency,
             log=needs.log,
-            patience=Patience(options.start_seconds, options.stall_seconds),
             started=needs.started,
             needed=needs.longest(),
         )
