@@ -201,7 +201,7 @@ class SGLangEngine:
         self, request: Request, read: Read[Answer], ended: SimpleQueue[Future[Answer]], **more: Any
     ) -> Future[Answer]:
         """Lets a thread send a request and read its answer; the future comes out of `ended`."""
-        future = self._pool.submit(self._ask, request, read, **more)
+        future = self._pool.submit(lambda: self._ask(request, read, **more))
         future.add_done_callback(ended.put)
         return future
 
