@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -123,16 +124,28 @@ def test_a_server_that_does_not_come_up_as_itself_is_no_responses_fault(
     assert not psutil.pid_exists(pid)
 
 
-def test_a_stop_is_noticed_while_the_server_starts(launch: Launch, misbehave: Callable[[str], None]) -> None:
-    misbehave('{"start": "never"}')
+@pytest.mark.parametrize("when", ["starting", "answering"])
+def test_a_stop_ends_the_server_and_keeps_finished_responses(
+    launch: Launch, misbehave: Callable[[str], None], when: str
+) -> None:
+    if when == "starting":
+        misbehave('{"start": "never"}')
 
     def stop(running: int, drawn: int) -> None:
-        raise KeyboardInterrupt
+        if when == "starting" or drawn:
+            raise KeyboardInterrupt
 
+    found: list[Completion] = []
     with closing(make_engine(launch)) as engine:
         engine.watch = stop
         with pytest.raises(KeyboardInterrupt):
-            list(engine.run(numbered(1)))
+            found.extend(engine.run(numbered(8)))
+        time.sleep(0.5)
+        found += engine.ended()
+        assert engine.server is not None
+        pid = engine.server.process
+    assert len(found) == (0 if when == "starting" else 8)
+    assert not psutil.pid_exists(pid)
 
 
 def test_only_failed_checks_in_a_row_count_as_a_stall(launch: Launch, tmp_path: Path) -> None:
@@ -169,7 +182,7 @@ def test_the_servers_processes_end_with_a_job_that_is_killed(
     launch: Launch, misbehave: Callable[[str], None], when: str
 ) -> None:
     """Also the one whose parent's death would not end it, as SGLang's are while they import."""
-    misbehave('{"family": true, "start": "%s"}' % ("never" if when == "starting" else ""))
+    misbehave(json.dumps({"family": True, "start": "never" if when == "starting" else ""}))
     command = [sys.executable, "-c", JOB, str(launch.environment.parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as job:
         assert job.stdout is not None

@@ -41,7 +41,7 @@ def model_folder(
 def engine(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SGLangEngine]:
     """One engine, and so one server, for a module's tests.
 
-    Its cache holds 16 responses of a hundred tokens, but not 16 long ones: it takes in as many as it can.
+    Its cache holds 16 prompts of a hundred tokens, but not their responses; it begins as many as it can.
     """
     launch = Launch(
         environment=ENVIRONMENT,
@@ -52,7 +52,7 @@ def engine(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         device="cpu",
         attention="torch_native",
         running=16,
-        cache_tokens=2000,
+        cache_tokens=1700,
         arguments=("--schedule-conservativeness", "0.01"),
         start_seconds=280,
     )

@@ -214,14 +214,13 @@ def test_what_the_server_would_refuse_or_die_of_does_not_reach_it(
 def test_a_full_cache_changes_no_response(engine: SGLangEngine, undisturbed: dict[str, Completion]) -> None:
     """SGLang restarts responses when its cache is full, and would forget their penalty.
 
-    A request's prompt and limit must be free when it begins. Those before it count as they are, so 16 long ones grow out of
-    the cache.
+    It begins a request if the cache has room for its prompt, so 16 of these grow out of the cache.
     """
-    long = [request(number, THINKING, limit=120, prompt=60, stop_ids=ENDS) for number in range(24)]
+    long = [request(number, THINKING, limit=120, prompt=100, stop_ids=ENDS) for number in range(24)]
     with at_a_time(engine, 5):
         expected = ran(engine, long)
         assert engine._width == 5
-    assert sum(completion.usage.response_tokens for completion in expected.values()) > 2000
+    assert sum(completion.usage.response_tokens for completion in expected.values()) > 1000
     with at_a_time(engine, 16):
         assert ran(engine, long) == expected
         assert engine._width < 16
