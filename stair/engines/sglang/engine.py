@@ -256,7 +256,7 @@ def _print(text: str) -> None:
 
 
 def _ends(folder: Path) -> list[int]:
-    """The end tokens in a model's configuration, at which SGLang stops whatever is asked."""
+    """The end tokens in a model's configuration, at which SGLang always stops."""
     end_ids: list[int] = []
     for name in ("config.json", "generation_config.json"):
         if (folder / name).is_file():
