@@ -95,7 +95,7 @@ test: $(READY) $(TEST_READY)
 test-workflow: $(READY)
 	$(VENV)/bin/python -m pytest tests/workflow -m "not faults and not sglang" -n 2 --dist loadfile
 
-# Each of these tests starts its own server and loads both processors, so they run one after another.
+# Servers load both processors, so these tests run one after another.
 test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
 	$(VENV)/bin/python -m pytest -m sglang
 

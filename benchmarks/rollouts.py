@@ -121,15 +121,15 @@ def measure(engine: SGLangEngine, folder: Path, scratch: Path, options: argparse
     requests: list[Request] = [chain.request(engine) for chain in everything]
     bodies = [json.dumps(asker.payload(request)).encode() for request in requests]
     generated = sum(completion.usage.response_tokens for completion in engine.run(requests))  # warms both sides up
-    assert engine.service.address is not None
+    assert engine.server is not None
     print(f"{options.responses} responses, {generated} tokens, {options.concurrency} at a time")
     alone, shard_seconds, used = [], [], []
     for round_ in range(options.rounds):
         for who in ("bare", "shard") if round_ % 2 else ("shard", "bare"):
-            urlopen(f"{engine.service.address}/flush_cache").read()
+            urlopen(f"{engine.server.address}/flush_cache").read()
             start, spent = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
             if who == "bare":
-                asyncio.run(bare(engine.service.address, bodies, options.concurrency))
+                asyncio.run(bare(engine.server.address, bodies, options.concurrency))
                 alone.append(time.perf_counter() - start)
                 continue
             work = scratch / f"round-{round_}"

@@ -83,7 +83,7 @@ class SGLangEngine(Strict):
     concurrency: Positive = Field(256, description="Requests that a job has under way. Changes no result.")
     start_seconds: float = Field(3600, gt=0, description="How long a server may take to load.")
     stall_seconds: float = Field(
-        300, gt=0, description="How long a server may give no sign of life before it is started again."
+        300, gt=0, description="How long a server may give no sign of life before it is ended."
     )
     arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")
 

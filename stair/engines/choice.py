@@ -1,4 +1,4 @@
-"""The choice of an engine: what the pipeline must know of each before it is loaded, and how it is opened.
+"""The choice of an engine: the facts that the pipeline needs before it is loaded, and how it is opened.
 
 An engine's section of the configuration (stair/config/engines.py) says which GPUs it takes, whether it reads banks, and which
 settings enter response keys. All else that differs between engines is here. Imports no torch.
@@ -36,12 +36,12 @@ class ModelFiles:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job asks of its engine."""
+    """The requirements of a job for its engine."""
 
     log: Path
     """The output of a server goes here."""
     started: Callable[[dict[str, Any]], None]
-    """Told what every server says of itself."""
+    """Called with a server's report when it is ready."""
     longest: Callable[[], int]
     """Tokens that the longest response can take, its prompt included."""
     layers: tuple[int, ...] = ()
@@ -60,7 +60,7 @@ class EngineChoice(ABC):
 
     @abstractmethod
     def identity(self, dtype: str) -> EngineIdentity:
-        """What response keys say of it, known without loading it: the device is not."""
+        """Its part of response keys, known without loading it: all but the device."""
 
     @abstractmethod
     def open(self, model: ModelFiles, needs: Needs) -> AbstractContextManager[Engine]:
@@ -71,24 +71,24 @@ class EngineChoice(ABC):
         """
 
     def check_settings(self) -> None:
-        """Holds its settings to what a run may choose. Raises ValueError."""
+        """Checks its settings. Raises ValueError."""
         return
 
     def check_sampling(self, sampling: SamplingSettings) -> None:
-        """Holds sampling settings to what it draws by the sampling law. Raises ValueError."""
+        """Checks that it draws by the sampling law with these settings. Raises ValueError."""
         return
 
     def check_architecture(self, name: str) -> None:
-        """Holds an architecture to what it runs. Raises ValueError."""
+        """Checks that it runs an architecture. Raises ValueError."""
         return
 
     def check_environment(self) -> None:
-        """Holds an environment of its own, where it has one, to its settings. Raises ValueError."""
+        """Checks its own environment, if it has one. Raises ValueError."""
         return
 
 
 class TransformersChoice(EngineChoice):
-    """The reference engine, in this process. It runs all that the configuration allows."""
+    """The reference engine, in this process. It runs everything that the configuration allows."""
 
     truncation = "sequential"
 
@@ -137,10 +137,9 @@ class SGLangChoice(EngineChoice):
 
     @contextmanager
     def open(self, model: ModelFiles, needs: Needs) -> Iterator[Engine]:
-        """The client; it checks the server's environment now."""
+        """The client; it checks the server's environment at once."""
         from stair.engines.sglang.engine import SGLangEngine
         from stair.engines.sglang.launch import Launch
-        from stair.engines.sglang.service import Patience
 
         options = self._options
         launch = Launch(
@@ -156,13 +155,14 @@ class SGLangChoice(EngineChoice):
             memory_fraction=options.memory_fraction,
             cache_tokens=options.cache_tokens,
             arguments=options.arguments,
+            start_seconds=options.start_seconds,
+            stall_seconds=options.stall_seconds,
         )
         engine = SGLangEngine(
             launch,
             tokens=model.tokens,
             width=options.concurrency,
             log=needs.log,
-            patience=Patience(options.start_seconds, options.stall_seconds),
             started=needs.started,
             needed=needs.longest(),
         )

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import httpx2 as httpx
 import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.engines.base import Capture, Completion, Replay, Request
-from stair.engines.sglang.client import Asker
-from stair.engines.sglang.service import Patience, Service, Unanswered, _Gate
+from stair.engines.base import Capture, Replay, Request
 from tests.conftest import LAYERS
 from tests.engines.engine_cases import assert_same, engine, request, run, various
 
@@ -133,54 +124,3 @@ def test_a_response_whose_logits_become_nan_is_named_and_leaves_nothing_behind(
     assert {key: done.response_ids for key, done in found.items()} == {
         key: done.response_ids for key, done in expected.items()
     }
-
-
-@contextmanager
-def answering(respond: Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """A server on this machine that answers every POST; its address."""
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            status, told = respond(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            content = json.dumps(told).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-
-
-def test_a_request_that_the_server_refuses_names_itself_and_others_are_answered(tmp_path: Path) -> None:
-    def respond(asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        prompt = len(asked["input_ids"])
-        if prompt == 13:
-            return 400, {"error": "it cannot be"}
-        meta = {"finish_reason": {"type": "stop", "matched": 0}, "prompt_tokens": prompt, "num_retractions": 0}
-        return 200, {"output_ids": [5, 0], "meta_info": meta}
-
-    async def served(address: str) -> list[Any]:
-        asker = Asker(context=100, vocabulary=320, tokens=300)
-        service = Service(SimpleNamespace(), asker, Patience(), 4, tmp_path / "log")  # type: ignore[arg-type]
-        service._gate, service._up, service._look = _Gate(4), asyncio.Event(), asyncio.Event()
-        service._server, service._invariant = SimpleNamespace(address=address), True  # type: ignore[assignment]
-        service._up.set()
-        async with httpx.AsyncClient(trust_env=False) as service._client:
-            for length in (12, 13, 14):
-                await service._serve(request(f"r{length}", length, 9, stop_ids=(0, 1), capture=None))
-        return [service._results.get_nowait() for _ in range(3)]
-
-    with answering(respond) as address:
-        first, refused, last = asyncio.run(served(address))
-    assert isinstance(first, Completion) and isinstance(last, Completion)
-    assert (first.key, last.key) == ("r12", "r14")
-    assert isinstance(refused, Unanswered) and refused.key == "r13"
-    assert "it cannot be" in str(refused.error)

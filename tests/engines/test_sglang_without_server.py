@@ -1,26 +1,19 @@
-"""The SGLang engine's parts that need no server: limits, payloads, answers, a server that comes up."""
+"""The SGLang engine's parts that need no server: limits, payloads, answers, the comparison."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stair.engines.base import Capture, Request, SamplingSettings
-from stair.engines.sglang.client import Retracted, Transient
-from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, Scored, compare, variants
-from stair.engines.sglang.launch import Launch
-from stair.engines.sglang.server import PortTaken, Server, ServerFailed
+from stair.engines.base import Capture, SamplingSettings
+from stair.engines.sglang.client import Retracted
+from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, compare, variants
+from stair.engines.sglang.server import Unanswered
 from stair.engines.sglang.supported import check_architecture, check_request, check_sampling
 from tests.engines.sglang_cases import ASKER, LAW, answer, request
 
@@ -73,83 +66,6 @@ def test_requests_that_would_kill_or_mislead_the_server_are_refused(change: dict
         check_request(request(**change), 300, ends=[1])
 
 
-def test_the_server_asks_itself_and_no_proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    launch = Launch(tmp_path, "0.5.23", tmp_path, 100, "float32", "cpu", "torch_native", running=4)
-    monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    monkeypatch.setenv("no_proxy", "intern")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    there = launch.surroundings()
-    assert there["http_proxy"] == "http://proxy:3128"
-    assert (there["no_proxy"], there["NO_PROXY"]) == ("intern,127.0.0.1,localhost", "127.0.0.1,localhost")
-
-
-# ---------------------------------------------------------------- a server that comes up
-
-
-@contextmanager
-def coming_up(tmp_path: Path, info: list[bytes | None], log: str = "") -> Iterator[Server]:
-    """A server whose answers to /server_info are given, None for none at all, and whose log is."""
-    left = list(info)
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b"{}"
-            if self.path == "/model_info":
-                body = json.dumps({"weight_version": server.identity}).encode()
-            elif self.path == "/server_info":
-                told = left.pop(0) if len(left) > 1 else left[0]
-                if told is None:
-                    self.close_connection = True
-                    return
-                body = told
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Silence."""
-
-    server = Server.__new__(Server)
-    server.identity, server._begin, server._log = "stair-test", 0, tmp_path / "server.log"
-    server._log.write_text(log)
-    server._guard = subprocess.Popen(["sleep", "60"])
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as listening:
-        server.address = f"http://127.0.0.1:{listening.server_port}"
-        thread = threading.Thread(target=listening.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server._guard.kill()
-            server._guard.wait()
-            listening.shutdown()
-            thread.join()
-
-
-def test_a_server_that_says_nothing_sensible_of_itself_at_first_is_asked_again(tmp_path: Path) -> None:
-    with coming_up(tmp_path, [None, b"<html>", b"[1]", b'{"version": "0.5.23"}']) as server:
-        asyncio.run(server._ready(30.0))
-        assert server.facts == {"version": "0.5.23"}
-
-
-def test_a_server_that_never_does_is_not_ready_and_the_error_is_a_line_of_bounded_length(tmp_path: Path) -> None:
-    log = (
-        "usage: launch_server\n [--a A]\n" + "x" * 2_000_000 + "\n[2026-01-01] RuntimeError: no such thing\n   ^^^^^\n"
-    )
-    with coming_up(tmp_path, [b"<html>"], log) as server, pytest.raises(ServerFailed, match="was not ready") as caught:
-        asyncio.run(server._ready(1.0))
-    told = str(caught.value)
-    assert "RuntimeError: no such thing" in told and "usage" not in told and "^" not in told
-    assert len(told) < 1000 and "\n" not in told
-
-
-def test_a_port_that_was_taken_while_the_server_loaded_is_noticed(tmp_path: Path) -> None:
-    log = "[Errno 98] error while attempting to bind on address: Address already in use\n"
-    with coming_up(tmp_path, [b"{}"], log) as server, pytest.raises(PortTaken, match="somebody took"):
-        asyncio.run(server._ready(30.0))
-
-
 # ---------------------------------------------------------------- payloads and answers
 
 
@@ -194,8 +110,8 @@ def test_an_answer_that_cannot_be_right_is_refused(wrong: dict[str, Any]) -> Non
         ASKER.completion(request(), wrong)
 
 
-def test_aborts_are_asked_again_and_refusals_are_not() -> None:
-    with pytest.raises(Transient):
+def test_a_broken_off_response_is_told_from_a_refused_one() -> None:
+    with pytest.raises(Unanswered):
         ASKER.completion(request(), answer([], "abort", reason={"type": "abort", "message": "shutting down"}))
     reason = {"type": "abort", "message": "too long", "status_code": 400}
     with pytest.raises(ValueError, match="refuses it: too long"):
@@ -227,14 +143,7 @@ def test_what_was_seen_counts_the_last_bit() -> None:
     }
 
     def seen(among: str) -> Comparison:
-        asked = 0
-
-        async def ask(request: Request) -> Scored:
-            nonlocal asked
-            asked += 1
-            return answers["same" if asked == 1 else among]
-
-        return asyncio.run(compare(ask, request()))
+        return compare(lambda asked: [answers["same" if len(asked) == 1 else among] for _ in asked], request())
 
     assert seen("same") == Comparison(True, True) and seen("same").batch_invariant is True
     assert seen("bits") == Comparison(True, False) and seen("bits").batch_invariant is False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.engines.sglang.engine import SGLangEngine
 from stair.engines.sglang.launch import Launch
-from stair.engines.sglang.service import Patience
 from stair.tiny.tokenizer import save_tokenizer
 from tests.conftest import TOKENS, random_model
 
@@ -21,9 +19,6 @@ ENVIRONMENT = Path(__file__).parents[2] / ".venv-sglang-cpu"
 CONTEXT = 512
 ENDS = (TOKENS - 5, TOKENS - 3)
 """The ids of the end of a turn and of the text."""
-PATIENCE = Patience(start_seconds=240, stall_seconds=8)
-
-StartEngine = Callable[..., SGLangEngine]
 
 
 @pytest.fixture(scope="session")
@@ -42,33 +37,25 @@ def model_folder(
     return folder
 
 
-@pytest.fixture(scope="session")
-def start_engine(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> StartEngine:
-    """Makes an engine; its server starts with its first request."""
-
-    def start(
-        *, width: int = 16, cache_tokens: int = 8192, arguments: tuple[str, ...] = (), **options: Any
-    ) -> SGLangEngine:
-        launch = Launch(
-            environment=ENVIRONMENT,
-            version="0.5.23",
-            folder=model_folder,
-            context=CONTEXT,
-            dtype="float32",
-            device="cpu",
-            attention="torch_native",
-            running=16,
-            cache_tokens=cache_tokens,
-            arguments=arguments,
-        )
-        log = tmp_path_factory.mktemp("server") / "server.log"
-        return SGLangEngine(launch, tokens=TOKENS, width=width, log=log, patience=PATIENCE, **options)
-
-    return start
-
-
 @pytest.fixture(scope="module")
-def engine(start_engine: StartEngine) -> Iterator[SGLangEngine]:
-    """One engine, and so one server, for a module's tests."""
-    with closing(start_engine()) as made:
+def engine(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SGLangEngine]:
+    """One engine, and so one server, for a module's tests.
+
+    Its cache holds 16 prompts of a hundred tokens, but not their responses; it begins as many as it can.
+    """
+    launch = Launch(
+        environment=ENVIRONMENT,
+        version="0.5.23",
+        folder=model_folder,
+        context=CONTEXT,
+        dtype="float32",
+        device="cpu",
+        attention="torch_native",
+        running=16,
+        cache_tokens=1700,
+        arguments=("--schedule-conservativeness", "0.01"),
+        start_seconds=280,
+    )
+    log = tmp_path_factory.mktemp("server") / "server.log"
+    with closing(SGLangEngine(launch, tokens=TOKENS, width=16, log=log)) as made:
         yield made

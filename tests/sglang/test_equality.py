@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
-import socket
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import httpx2 as httpx
 import psutil
 import pytest
 import torch
@@ -26,9 +22,10 @@ from stair.engines.base import Completion, Engine, Request, SamplingSettings
 from stair.engines.sampling import token_probabilities
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.engine import SGLangEngine
+from stair.engines.sglang.server import ServerFailed
 from stair.engines.transformers import TransformersEngine
 from tests.conftest import TOKENS, VOCABULARY
-from tests.sglang.conftest import CONTEXT, ENDS, StartEngine
+from tests.sglang.conftest import CONTEXT, ENDS
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(300)]
 
@@ -71,6 +68,16 @@ def ran(engine: Engine, requests: list[Request]) -> dict[str, Completion]:
     return found
 
 
+@contextmanager
+def at_a_time(engine: SGLangEngine, width: int) -> Iterator[None]:
+    """Another number of requests under way."""
+    before, engine._width = engine._width, width
+    try:
+        yield
+    finally:
+        engine._width = before
+
+
 def on_transformers(model: PreTrainedModel) -> TransformersEngine:
     return TransformersEngine(model, tokens=TOKENS, batch_width=8, cache_block=64)
 
@@ -92,12 +99,9 @@ def test_what_was_seen_of_the_batch_is_known_and_the_ends_are_various(
 def test_the_same_tokens_at_another_concurrency_and_in_another_order(
     engine: SGLangEngine, undisturbed: dict[str, Completion], width: int
 ) -> None:
-    before, engine._width = engine._width, width
-    try:
-        requests = mixed(60)[::-1]
+    requests = mixed(60)[::-1]
+    with at_a_time(engine, width):
         assert ran(engine, requests[:10] if width == 1 else requests).items() <= undisturbed.items()
-    finally:
-        engine._width = before
 
 
 def test_seeds_decide(engine: SGLangEngine) -> None:
@@ -142,17 +146,6 @@ def test_prompts_at_the_edge_of_the_context_end_as_with_transformers(
         )
 
 
-def asked(engine: SGLangEngine, payload: dict[str, Any]) -> dict[str, Any]:
-    """The running server's answer to a payload, as it comes."""
-
-    async def ask() -> dict[str, Any]:
-        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
-            assert engine.service.address is not None
-            return await Asker.post(client, engine.service.address, payload)
-
-    return asyncio.run(ask())
-
-
 @pytest.mark.parametrize("name", ["instruct", "thinking"])
 def test_the_servers_token_probabilities_are_the_written_law(
     engine: SGLangEngine, undisturbed: dict[str, Completion], small_model: Callable[..., PreTrainedModel], name: str
@@ -163,7 +156,8 @@ def test_the_servers_token_probabilities_are_the_written_law(
     for number in range(6):
         each = request(number, LAWS[name], limit=30)
         payload = asker.payload(each, return_sampling_mask=True, sampling_logprobs_mode="support")
-        answer = asked(engine, payload)
+        assert engine.server is not None
+        answer = engine.server.generate(payload)
         ids, told = answer["output_ids"], answer["meta_info"]
         with torch.inference_mode():
             logits = model(torch.tensor([[*each.prompt_ids, *ids]])).logits[0]
@@ -207,96 +201,47 @@ def test_both_engines_draw_with_the_laws_frequencies(
 def test_what_the_server_would_refuse_or_die_of_does_not_reach_it(
     engine: SGLangEngine, undisturbed: dict[str, Completion]
 ) -> None:
-    process = engine.service.process
     for bad in (request(1, THINKING, prompt_ids=(5, TOKENS)), request(1, replace(THINKING, min_p=0.1))):
         with pytest.raises(ValueError, match="request request 1"):
             ran(engine, [bad])
-    asker = Asker(10 * CONTEXT, VOCABULARY, TOKENS)  # as if nobody clamped
+    asker = Asker(10 * CONTEXT, VOCABULARY, TOKENS)  # as if nobody limited lengths
+    assert engine.server is not None
     with pytest.raises(ValueError, match="status 400"):
-        asked(engine, asker.payload(request(1, GREEDY, limit=CONTEXT)))
+        engine.server.generate(asker.payload(request(1, GREEDY, limit=CONTEXT)))
     assert ran(engine, mixed(3)).items() <= undisturbed.items()
-    assert engine.service.process == process
 
 
-def test_a_killed_server_is_started_again_and_gives_the_same_tokens(
+def test_a_full_cache_changes_no_response(engine: SGLangEngine, undisturbed: dict[str, Completion]) -> None:
+    """SGLang restarts responses when its cache is full, and would forget their penalty.
+
+    It begins a request if the cache has room for its prompt, so 16 of these grow out of the cache.
+    """
+    long = [request(number, THINKING, limit=120, prompt=100, stop_ids=ENDS) for number in range(24)]
+    with at_a_time(engine, 5):
+        expected = ran(engine, long)
+        assert engine._width == 5
+    assert sum(completion.usage.response_tokens for completion in expected.values()) > 1000
+    with at_a_time(engine, 16):
+        assert ran(engine, long) == expected
+        assert engine._width < 16
+
+
+def test_a_server_whose_scheduler_is_killed_ends_the_run_and_leaves_no_process(
     engine: SGLangEngine, undisturbed: dict[str, Completion]
 ) -> None:
-    """In the middle of a run: what was under way is asked again, what had ended is not."""
-    assert engine.service.process is not None
-    before = psutil.Process(engine.service.process)
-    family = before.children(recursive=True)
-    assert len(family) > 2
-    found = []
-    for completion in engine.run(mixed(60)):
-        found.append(completion)
-        if len(found) == 10:
-            # The part of the family that computes; the rest has to notice.
-            os.kill(max(family, key=lambda each: each.memory_info().rss).pid, signal.SIGKILL)
-    assert {completion.key: completion for completion in found} == undisturbed
-    assert len(found) == 60
-    assert engine.service.restarts == 1
-    assert engine.service.process != before.pid
-    _, alive = psutil.wait_procs([before, *family], timeout=10)
-    assert not alive
-    assert engine.capabilities.batch_invariant is True
-
-
-@contextmanager
-def thief(engine: SGLangEngine) -> Iterator[list[int]]:
-    """Listens at the first port that the engine's server is started with, before the server does."""
-    before, taken, over = set(ports_of_servers()), list[int](), threading.Event()
-
-    def take() -> None:
-        while not over.wait(0.05):
-            for port in set(ports_of_servers()) - before:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                listener.bind(("127.0.0.1", port))
-                listener.listen()
-                taken.append(port)
-                return
-
-    with socket.socket() as listener:
-        thread = threading.Thread(target=take)
-        thread.start()
-        try:
-            yield taken
-        finally:
-            over.set()
-            thread.join()
-
-
-def ports_of_servers() -> Iterator[int]:
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            words = process.cmdline()
-            if "sglang.launch_server" in words and "guard.py" not in " ".join(words):
-                yield int(words[words.index("--port") + 1])
-
-
-def test_a_full_cache_and_a_taken_port(
-    engine: SGLangEngine, undisturbed: dict[str, Completion], start_engine: StartEngine
-) -> None:
-    """SGLang begins responses anew when its cache is full, and would forget their penalty; the tokens are the same.
-
-    The port that is tried first has a listener, and the next one is taken while the server loads.
-    """
-    long = [request(number, THINKING, limit=120, prompt=40, stop_ids=ENDS) for number in range(40)]
-    expected = ran(engine, long)
-    assert sum(completion.usage.response_tokens for completion in expected.values()) > 2000
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        # It takes in as many as it can: a request's prompt and limit must be free when it begins, but those before it are counted
-        # as they are, so 16 of these at a time grow out of the cache. What a new server is looked at with, shorter prompts and 64
-        # tokens at most, does not; after that it would take in one at a time.
-        eager = ("--schedule-conservativeness", "0.01")
-        with closing(start_engine(cache_tokens=1000, arguments=eager, port=port)) as other, thief(other) as stolen:
-            assert ran(other, long) == expected
-            assert other.service.asked_again > 0
-            assert stolen and port not in stolen
-            assert other.service.address not in [f"http://127.0.0.1:{each}" for each in (port, *stolen)]
-            process = psutil.Process(other.service.process)
-            family = [process, *process.children(recursive=True)]
-        _, alive = psutil.wait_procs(family, timeout=10)
-        assert not alive
+    """The last test of this server, in the middle of a run."""
+    assert engine.server is not None
+    guard = psutil.Process(engine.server.process)
+    family = [guard, *guard.children(recursive=True)]
+    assert len(family) > 3
+    completions = engine.run(mixed(60))
+    first = next(completions)
+    found = {first.key: first}
+    # The process that computes; the others have to notice.
+    os.kill(max(family, key=lambda each: each.memory_info().rss).pid, signal.SIGKILL)
+    with pytest.raises(ServerFailed, match="SGLang's server ended with exit code"):
+        found.update((completion.key, completion) for completion in completions)
+    found |= {completion.key: completion for completion in engine.ended()}
+    assert found.items() <= undisturbed.items()
+    engine.close()
+    assert not psutil.wait_procs(family, timeout=10)[1]

@@ -7,6 +7,7 @@
 # change reruns: `snakemake -n --config run=tiny "evaluation={seed: another}"`. docs/extend.md shows how to add a table or a stage.
 import re
 import sys
+from itertools import product
 from pathlib import Path
 from shlex import quote
 
@@ -57,6 +58,13 @@ def requested(rule):
         return lambda wildcards, attempt: run.request(rule, wildcards, attempt)[key]
 
     return {key: value(key) for key in REQUESTED}
+
+
+def retries_of(engines):
+    """Retries of shards: a server can die without a fault of its job, which then resumes. None: those of the profile."""
+    return (
+        2 if any(cfg.engine_section(engine).is_server for engine in engines) else None
+    )
 
 
 def marker(*work):

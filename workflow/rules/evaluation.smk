@@ -20,6 +20,7 @@ rule evaluation_shard:
         paths.timing(
             "evaluation_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
         )
+    retries: retries_of(cfg.engine_for(*pair) for pair in product(MODELS, BENCHMARKS))
     conda:
         ENVIRONMENT
     resources:

@@ -16,6 +16,7 @@ rule rollout_shard:
     benchmark:
         paths.timing("rollout_shard", "{model}", "{shard}-of-{of}")
     priority: 2
+    retries: retries_of(cfg.rollout_engine(model) for model in MODELS)
     conda:
         ENVIRONMENT
     resources:

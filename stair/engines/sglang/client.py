@@ -1,30 +1,20 @@
-"""Requests over SGLang's native API: one sample each, ids in and out, every parameter said."""
+"""Requests and answers of SGLang's native API: one sample each, ids in and out, every parameter given."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import httpx2 as httpx
-import orjson
-
 from stair.engines.base import Completion, FinishReason, Request, Usage
 from stair.engines.sglang.invariance import Scored
+from stair.engines.sglang.server import Unanswered
 
 _MASKED = -1e9
-"""Added to logits that must not be drawn: its exponential is zero at any temperature, and JSON can say it."""
-
-
-class Transient(Exception):
-    """The server is gone, busy or was interrupted: asking again may help."""
-
-
-class Refused(ValueError):
-    """The server will not answer this request."""
+"""Added to logits that must not be drawn: its exponential is zero at any temperature, and JSON has it, unlike infinity."""
 
 
 class Retracted(Exception):
-    """The server ran out of cache and began a response anew, and with that forgot its presence penalty."""
+    """The server's cache ran full, so it restarted a response, and forgot its presence penalty with that."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,7 @@ class Asker:
         return min(request.max_new_tokens, self.context - len(request.prompt_ids))
 
     def payload(self, request: Request, **more: Any) -> dict[str, Any]:
-        """The body of `/generate`. What is left out would come from the model's generation_config.json."""
+        """The body of `/generate`, with every parameter: a missing one would come from the model's generation_config.json."""
         sampling = request.sampling
         beyond = range(self.tokens, self.vocabulary)
         return {
@@ -56,7 +46,7 @@ class Asker:
                 "sampling_seed": request.seed,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
-                # Never "all": a draw without any truncation takes other noise, alone, than beside one that is truncated.
+                # Never "all": without truncation, a draw has other noise alone than beside one with truncation.
                 "top_k": sampling.top_k or self.vocabulary,
                 "min_p": sampling.min_p,
                 "presence_penalty": sampling.presence_penalty,
@@ -78,57 +68,33 @@ class Asker:
             **more,
         }
 
-    async def ask(self, client: httpx.AsyncClient, address: str, request: Request) -> Completion:
-        """One sample.
+    def completion(self, request: Request, answer: dict[str, Any]) -> Completion:
+        """The completion in an answer, which must fit the request.
 
         Raises:
-            Transient: ask again.
-            Retracted: ask again, with fewer at a time.
+            Retracted: the tokens were drawn without their penalty; the request must be sent again.
+            Unanswered: the server broke the response off.
             ValueError: the server refuses the request, or its answer cannot be right.
         """
         try:
-            return self.completion(request, await self.post(client, address, self.payload(request)))
+            return self._completion(request, answer)
         except (KeyError, TypeError) as error:
             problem = f"SGLang's answer is not one: {type(error).__name__}: {error}"
             raise ValueError(f"request {request.key[:12]}: {problem}") from error
-        except Refused as error:
-            raise ValueError(f"request {request.key[:12]}: {error}") from None
 
-    async def scored(self, client: httpx.AsyncClient, address: str, request: Request) -> Scored:
-        """One sample's tokens with the log-probability of each, as the server gives them. Raises as `ask`."""
-        answer = await self.post(client, address, self.payload(request, return_logprob=True))
+    def scored(self, request: Request, answer: dict[str, Any]) -> Scored:
+        """A response's tokens with the log-probability of each, as the server gives them. Raises as `completion`."""
         completion = self.completion(request, answer)
         return completion.response_ids, tuple(one[0] for one in answer["meta_info"]["output_token_logprobs"])
 
-    @staticmethod
-    async def post(client: httpx.AsyncClient, address: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Sends a payload; the answer as it came. Raises as `ask`."""
-        try:
-            answer = await client.post(
-                f"{address}/generate", content=orjson.dumps(payload), headers={"Content-Type": "application/json"}
-            )
-        except httpx.TransportError as error:
-            raise Transient(f"{type(error).__name__}: {error}") from error
-        if answer.status_code == 200:
-            try:
-                content: dict[str, Any] = orjson.loads(answer.content)
-            except orjson.JSONDecodeError as error:
-                raise Transient(f"an answer that is no JSON: {error}") from error
-            return content
-        problem = answer.text[:500]
-        if answer.status_code in (408, 429) or answer.status_code >= 500:
-            raise Transient(f"status {answer.status_code}: {problem}")
-        raise Refused(f"SGLang's server refuses it (status {answer.status_code}): {problem}")
-
-    def completion(self, request: Request, answer: dict[str, Any]) -> Completion:
-        """What an answer says, held to what was asked. Raises as `ask`."""
+    def _completion(self, request: Request, answer: dict[str, Any]) -> Completion:
         facts, ids = answer["meta_info"], tuple(answer["output_ids"])
         reason = facts["finish_reason"] or {}
         kind, name = reason.get("type"), f"request {request.key[:12]}"
         if kind == "abort":
             if reason.get("status_code") == 400:
                 raise ValueError(f"{name}: SGLang's server refuses it: {reason.get('message')}")
-            raise Transient(f"aborted: {reason.get('message')}")
+            raise Unanswered(f"aborted: {reason.get('message')}")
         if facts.get("num_retractions") and request.sampling.presence_penalty:
             raise Retracted(name)
         limit = self.limit(request)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stair.core import EngineIdentity
 from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
-from stair.engines.sglang.client import Asker
+from stair.engines.sglang.client import Asker, Retracted
+from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, Scored, compare
 from stair.engines.sglang.launch import Launch
-from stair.engines.sglang.server import ServerFailed
-from stair.engines.sglang.service import Patience, Service, Unanswered
+from stair.engines.sglang.server import Server, ServerFailed, Unanswered
 from stair.engines.sglang.supported import capabilities, check_architecture, check_request
 from stair.models.architecture import describe
 from stair.records.files import read_mapping
@@ -22,19 +26,27 @@ from stair.records.files import read_mapping
 if TYPE_CHECKING:
     from stair.method import Segment
 
+_TICK_SECONDS = 0.5
+_DEATH_SECONDS = 5.0
+"""An answer that a dying server breaks off precedes the end of its process by less."""
+
+Answer = TypeVar("Answer")
+Read = Callable[[Request, dict[str, Any]], Answer]
+
 
 class SGLangEngine:
-    """Generates by a server that is started with the first request, and ended by `close` or with this process.
+    """Generates by a server that starts with the first request and ends with `close` or with this process.
+
+    Each request under way has a thread that waits for its answer. A server that dies or stalls ends the run: the work log has
+    the finished responses, so the same job resumes with a new server.
 
     Args:
-        launch: what to start.
+        launch: how to start the server.
         tokens: how many ids are tokens of the tokenizer; ids beyond are never drawn.
         width: requests that are sent at a time. Changes no response where the server is batch invariant.
         log: the server's output.
-        patience: how long starting and standing still may take.
-        started: told what every server says of itself.
-        port: the port to try first; 0 takes any.
-        needed: tokens that the longest response can take in the server's cache, its prompt included; None: what is asked first.
+        started: called with the server's report when it is ready.
+        needed: tokens of the longest response of all runs, its prompt included; the server's cache must hold it.
 
     Raises:
         ValueError: there is no such environment, or the model cannot be run there.
@@ -49,10 +61,8 @@ class SGLangEngine:
         tokens: int,
         width: int,
         log: Path,
-        patience: Patience | None = None,
         started: Callable[[dict[str, Any]], None] | None = None,
-        port: int = 0,
-        needed: int | None = None,
+        needed: int = 0,
     ) -> None:
         content = read_mapping(launch.folder / "config.json")
         facts = describe(content)
@@ -60,19 +70,22 @@ class SGLangEngine:
         launch.check()
         device = "cpu" if launch.device == "cpu" else _gpu_name()
         self.identity = EngineIdentity("sglang", launch.version, launch.attention, launch.dtype, device)
+        self._launch, self._log, self._started, self._needed = launch, log, started, needed
         self._tokens, self._ends, self._width = tokens, _ends(launch.folder), width
-        self._context, self._launch_device = facts.context, launch.device
-        asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
-        self.service = Service(launch, asker, patience or Patience(), width, log, started, port, needed)
+        self._asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
+        self._pool = ThreadPoolExecutor(max(width, TOGETHER), thread_name_prefix="sglang")
         self._submitted: deque[Request] = deque()
+        self._ended: SimpleQueue[Future[Completion]] = SimpleQueue()
+        self._invariant: bool | None = None
+        self.server: Server | None = None
+        """The server, from the first request on."""
         self.watch: Callable[[int, int], None] | None = None
         self.failed: Callable[[str, str], None] | None = None
-        self._invariant: bool | None = None
 
     @property
     def capabilities(self) -> Capabilities:
-        """See `Engine`. Batch invariance is what was seen on the server of the completion that was given last."""
-        return capabilities(self._launch_device, self._invariant)
+        """See `Engine`. Batch invariance is the observation on the running server."""
+        return capabilities(self._launch.device, self._invariant)
 
     def submit(self, request: Request) -> None:
         """Adds a request to the run under way."""
@@ -88,53 +101,148 @@ class SGLangEngine:
         """Yields completions as responses end; see `Engine.run`.
 
         Raises:
-            ValueError: the server does not come up, or a request needs what this engine cannot do.
-                Without `failed`: the server refuses a request.
-            ServerFailed: the server dies again and again. Without `failed`: a request failed too often.
+            ValueError: the server does not come up, or a request needs something that this engine cannot do.
+                Without `failed`: the server did not answer a request.
+            ServerFailed: the server died or stalled.
         """
         source = iter(requests)
-        self.service.forget()
-        flying = drawn = 0
-        try:
-            while True:
-                while flying < self._width and (request := self._next(source)) is not None:
-                    if len(request.prompt_ids) >= self._context:
-                        yield Completion(request.key, (), "context", None, None, Usage(len(request.prompt_ids), 0))
-                        continue
-                    if not self.service.is_open:
-                        try:
-                            self.service.open(request, partial(self._tell, 0, drawn))
-                        except ServerFailed as error:
-                            # No response was under way, so none can be the cause.
-                            raise ValueError(str(error)) from error
-                    self.service.put(request)
-                    flying += 1
-                if not flying:
-                    return
-                completion = self.service.get(partial(self._tell, flying, drawn))
-                flying -= 1
-                if isinstance(completion, Unanswered):
-                    if self.failed is None:
-                        raise completion.error
-                    self.failed(completion.key, str(completion.error))
+        self._submitted.clear()
+        self._ended = SimpleQueue()
+        under_way: dict[Future[Completion], tuple[Request, int]] = {}  # with the width at which each was sent
+        drawn = 0
+        while True:
+            while len(under_way) < self._width and (request := self._next(source)) is not None:
+                if len(request.prompt_ids) >= self._asker.context:
+                    yield Completion(request.key, (), "context", None, None, Usage(len(request.prompt_ids), 0))
                     continue
+                if self.server is None:
+                    self._open(request)
+                under_way[self._send(request, self._complete, self._ended)] = request, self._width
+            if not under_way:
+                return
+            future = self._next_ended(self._ended, len(under_way), drawn)
+            (request, width), error = under_way.pop(future), future.exception()
+            if error is None:
+                completion = future.result()
                 drawn += completion.usage.response_tokens
-                self._invariant = completion.batch_invariant
                 yield completion
-        finally:
-            self.service.give_up()
+            elif isinstance(error, Retracted):
+                self._submitted.append(request)
+                if width == self._width:  # not again for the others of the same full cache
+                    self._narrow()
+            else:
+                self._tell(len(under_way), drawn)  # a signal to stop can end the server too
+                if not isinstance(error, ValueError) or self.failed is None:
+                    raise error
+                self.failed(request.key, str(error))
 
     def ended(self) -> list[Completion]:
-        """What the server has answered and was not given yet; see `Engine.ended`."""
-        return self.service.forget()
+        """The responses that have ended and were not yielded; see `Engine.ended`."""
+        completions = []
+        with suppress(Empty):
+            while True:
+                future = self._ended.get_nowait()
+                if future.exception() is None:
+                    completions.append(future.result())
+        return completions
 
     def close(self) -> None:
-        """Ends the server."""
-        self.service.close()
+        """Ends the server, and with it the requests under way."""
+        if self.server is not None:
+            self.server.stop()
+        self._pool.shutdown(cancel_futures=True)
 
-    def _tell(self, flying: int, drawn: int) -> None:
+    def _open(self, probe: Request) -> None:
+        """Starts the server and observes its batch invariance on a request.
+
+        Raises:
+            ValueError: it does not come up, or is not the configured one. No response can be the cause, so it is no ServerFailed.
+        """
+        _print(f"starting the server; its output goes to {self._log}")
+        self.server = Server(self._launch, self._log)
+        try:
+            self.server.wait_until_ready(lambda: self._tell(0, 0))
+            facts = self.server.facts
+            self._launch.check_report(facts, max(self._needed, len(probe.prompt_ids) + self._asker.limit(probe)))
+            comparison = self._compare(probe)
+        except ServerFailed as error:
+            raise ValueError(str(error)) from error
+        _print(f"the server is ready; {comparison}")
+        self._invariant = comparison.batch_invariant
+        if self._started is not None:
+            self._started(
+                {
+                    "batch_invariant": comparison.batch_invariant,
+                    "same_tokens": comparison.same_tokens,
+                    "same_log_probabilities": comparison.same_log_probabilities,
+                    "versions": self._launch.versions(),
+                    "attention": facts.get("attention_backend"),
+                    "sampling": facts.get("sampling_backend"),
+                    "deterministic": facts.get("enable_deterministic_inference"),
+                    "dtype": facts.get("dtype"),
+                    "cache_tokens": facts.get("max_total_num_tokens"),
+                }
+            )
+
+    def _compare(self, probe: Request) -> Comparison:
+        def ask(requests: Sequence[Request]) -> list[Scored]:
+            ended: SimpleQueue[Future[Scored]] = SimpleQueue()
+            futures = [self._send(request, self._asker.scored, ended, return_logprob=True) for request in requests]
+            for _ in futures:
+                self._next_ended(ended, 0, 0)
+            return [future.result() for future in futures]
+
+        try:
+            return compare(ask, probe)
+        except Retracted:
+            return NOT_COMPARED
+
+    def _send(
+        self, request: Request, read: Read[Answer], ended: SimpleQueue[Future[Answer]], **more: Any
+    ) -> Future[Answer]:
+        """Lets a thread send a request and read its answer; the future comes out of `ended`."""
+        future = self._pool.submit(lambda: self._ask(request, read, **more))
+        future.add_done_callback(ended.put)
+        return future
+
+    def _ask(self, request: Request, read: Read[Answer], **more: Any) -> Answer:
+        """In a thread: the answer to a request.
+
+        Raises:
+            ServerFailed: the server has ended.
+            Retracted: the request must be sent again.
+            ValueError: the server does not answer this request; it can answer others.
+        """
+        assert self.server is not None
+        try:
+            return read(request, self.server.generate(self._asker.payload(request, **more)))
+        except Unanswered as error:
+            self.server.check(within=_DEATH_SECONDS)
+            raise ValueError(f"request {request.key[:12]}: {error}") from error
+
+    def _next_ended(self, ended: SimpleQueue[Future[Answer]], running: int, drawn: int) -> Future[Answer]:
+        """The next request that ends. Meanwhile `watch` is called, and the server must live."""
+        assert self.server is not None
+        while True:
+            self._tell(running, drawn)
+            self.server.check()
+            with suppress(Empty):
+                return ended.get(timeout=_TICK_SECONDS)
+
+    def _complete(self, request: Request, answer: dict[str, Any]) -> Completion:
+        return replace(self._asker.completion(request, answer), batch_invariant=self._invariant)
+
+    def _narrow(self) -> None:
+        """Halves the number of requests under way. One alone always fits into the cache, so every response is generated."""
+        self._width = max(1, self._width // 2)
+        _print(
+            f"the server's cache ran full; now {self._width} requests at a time (more memory: sglang.memory_fraction, "
+            "sglang.cache_tokens)"
+        )
+
+    def _tell(self, running: int, drawn: int) -> None:
         if self.watch is not None:
-            self.watch(flying, drawn)
+            self.watch(running, drawn)
 
     def _next(self, source: Iterator[Request]) -> Request | None:
         request = self._submitted.popleft() if self._submitted else next(source, None)
@@ -143,8 +251,12 @@ class SGLangEngine:
         return request
 
 
+def _print(text: str) -> None:
+    print(f"SGLang: {text}", file=sys.stderr, flush=True)
+
+
 def _ends(folder: Path) -> list[int]:
-    """The end tokens in a model's configuration, at which SGLang stops whatever is asked."""
+    """The end tokens in a model's configuration, at which SGLang always stops."""
     end_ids: list[int] = []
     for name in ("config.json", "generation_config.json"):
         if (folder / name).is_file():

@@ -1,9 +1,8 @@
-"""Whether this server's tokens depend on what else it computes: looked at, not taken from a flag."""
+"""Whether a server's tokens depend on the other requests of their batch: observed, whatever its flags promise."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from stair.engines.base import Request
@@ -15,11 +14,12 @@ _TOKENS = 64
 Scored = tuple[tuple[int, ...], tuple[float, ...]]
 """A response's tokens, and the log-probability of each."""
 
-Ask = Callable[[Request], Awaitable[Scored]]
+Ask = Callable[[Sequence[Request]], Sequence[Scored]]
+"""Sends requests together and returns their responses in order."""
 
 
 def variants(request: Request) -> list[Request]:
-    """The prompt that is watched, then others of all lengths, each with a seed of its own."""
+    """The observed prompt, then others of all lengths, each with its own seed."""
     limit = min(_TOKENS, request.max_new_tokens)
     first = replace(request, key="probe-0", seed=seed_of("probe", 0), max_new_tokens=limit)
     others = []
@@ -40,7 +40,7 @@ def variants(request: Request) -> list[Request]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What one prompt gave alone and among others; None where it could not be compared."""
+    """Whether one prompt's response was equal alone and among others; None where it could not be compared."""
 
     same_tokens: bool | None
     same_log_probabilities: bool | None
@@ -63,14 +63,14 @@ class Comparison:
 NOT_COMPARED = Comparison(None, None)
 
 
-async def compare(ask: Ask, request: Request) -> Comparison:
+def compare(ask: Ask, request: Request) -> Comparison:
     """Samples one prompt alone, then among 40, with one seed.
 
     Args:
-        ask: sends a request.
-        request: the prompt and the settings to look at.
+        ask: sends requests.
+        request: the prompt and the settings of the comparison.
     """
-    watched, *others = variants(request)
-    alone = await ask(watched)
-    among, *_ = await asyncio.gather(*(ask(one) for one in (watched, *others)))
+    observed, *others = variants(request)
+    (alone,) = ask([observed])
+    among, *_ = ask([observed, *others])
     return Comparison(alone[0] == among[0], alone[1] == among[1])

@@ -1,10 +1,9 @@
-"""What a server is started with: the environment, the command line, the ports."""
+"""How a server is started: its environment, its command line, and the report that it must then give of itself."""
 
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -12,30 +11,32 @@ from typing import Any
 
 from stair.config.sglang_arguments import decisive_arguments
 
-SPARE = 8
-"""Positions beyond the model's context that the server is told of: it keeps some for itself, and the client clamps."""
+_SPARE = 8
+"""The server keeps some positions for itself, so its context is longer than the model's. The client limits lengths."""
 
 _CPU_PLUGIN = "sglang-plain-cpu"
-"""What lets SGLang compute on a CPU (envs/sglang_plain_cpu)."""
+"""The package that lets SGLang compute on a CPU (envs/sglang_plain_cpu)."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How servers of one engine are started.
+    """How the server of an engine is started.
 
     Args:
         environment: the folder of the server's Python environment (`make sglang-env`).
-        version: the SGLang that must be in it.
+        version: the SGLang that it must contain.
         folder: the model.
         context: the model's context in tokens.
         dtype: working precision.
         device: cuda or cpu.
         attention: SGLang's attention backend.
-        running: requests that the server decodes together at most.
+        running: the most requests that the server decodes together.
         tensor_parallel: GPUs that share the model.
         memory_fraction: share of GPU memory for weights and cache; None leaves it to SGLang.
         cache_tokens: size of the key/value cache in tokens; None leaves it to SGLang.
         arguments: further arguments of `sglang.launch_server`.
+        start_seconds: the longest time that loading may take.
+        stall_seconds: a server without a sign of life for this time is ended.
     """
 
     environment: Path
@@ -50,6 +51,8 @@ class Launch:
     memory_fraction: float | None = None
     cache_tokens: int | None = None
     arguments: Sequence[str] = ()
+    start_seconds: float = 3600.0
+    stall_seconds: float = 300.0
 
     @property
     def python(self) -> Path:
@@ -57,7 +60,7 @@ class Launch:
         return self.environment / "bin" / "python"
 
     def check(self) -> None:
-        """Holds the environment to version and device, and looks at the arguments, without starting anything.
+        """Checks the environment and the further arguments, without starting anything.
 
         Raises:
             ValueError: as `check_environment` and `decisive_arguments`.
@@ -67,8 +70,9 @@ class Launch:
 
     @property
     def promised(self) -> dict[str, Any]:
-        """What a server must say of itself (`/server_info`), because responses are recorded under it."""
+        """The part of `/server_info` that responses are recorded under."""
         return {
+            "version": self.version,
             "dtype": self.dtype,
             "attention_backend": self.attention,
             "sampling_backend": "pytorch",
@@ -76,8 +80,31 @@ class Launch:
             "tp_size": self.tensor_parallel,
         }
 
+    def check_report(self, facts: Mapping[str, Any], needed: int) -> None:
+        """Compares a server's `/server_info` with the launch.
+
+        Args:
+            facts: the report.
+            needed: tokens of the longest response with its prompt. The server cuts off responses that its cache cannot hold.
+
+        Raises:
+            ValueError: another version, precision, backend or mode, or a cache that is too small.
+        """
+        for fact, wanted in self.promised.items():
+            if facts.get(fact) != wanted:
+                raise ValueError(
+                    f"SGLang's server reports {fact} {facts.get(fact)}, expected {wanted}; check sglang.arguments and the "
+                    f"environment {self.environment}"
+                )
+        room = facts.get("max_total_num_tokens")
+        if isinstance(room, int) and room < needed + 2:  # the server keeps some of its cache for itself
+            raise ValueError(
+                f"the server's key/value cache holds {room} tokens, and one response of this run can need {needed}; give it "
+                "more memory (sglang.memory_fraction, sglang.cache_tokens, sglang.tensor_parallel)"
+            )
+
     def command(self, port: int, inner_port: int, identity: str) -> list[str]:
-        """The command line. `identity` is a name of this very server, by which it is recognised."""
+        """The command line. `identity` is the name by which this very server is recognised."""
         words = [
             str(self.python.absolute()), "-m", "sglang.launch_server",
             "--model-path", str(self.folder.absolute()),
@@ -85,7 +112,7 @@ class Launch:
             "--weight-version", identity,
             "--dtype", self.dtype, "--device", self.device,
             "--attention-backend", self.attention, "--sampling-backend", "pytorch",
-            "--context-length", str(self.context + SPARE),
+            "--context-length", str(self.context + _SPARE),
             "--max-running-requests", str(self.running),
             "--tensor-parallel-size", str(self.tensor_parallel),
             # Token ids in and out: the server needs no tokenizer.
@@ -105,22 +132,25 @@ class Launch:
             words.append("--sleep-on-idle")
         return [*words, *self.arguments]
 
-    def surroundings(self) -> dict[str, str]:
-        """The server's environment variables."""
+    def surroundings(self, scratch: Path) -> dict[str, str]:
+        """The server's environment variables; `scratch` is the folder of its temporary files."""
         dropped = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         variables = {name: value for name, value in os.environ.items() if name not in dropped}
         variables |= {
             "PATH": f"{self.python.absolute().parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "TMPDIR": str(scratch),
             "HF_HUB_OFFLINE": "1",
             "TOKENIZERS_PARALLELISM": "false",
-            "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",  # by SPARE
+            "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",  # by _SPARE
         }
-        # The server asks itself whether it is up; a proxy of the network would be asked instead.
+        if not os.access(os.path.expanduser("~"), os.W_OK):
+            variables["HOME"] = str(scratch)  # libraries keep caches there
+        # The server sends requests to itself, which must not go to a proxy.
         for name in ("no_proxy", "NO_PROXY"):
             variables[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1", "localhost"]))
         if self.device == "cpu":
             variables |= {"SGLANG_PLATFORM": "plain_cpu", "TORCH_COMPILE_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
-            # A run's jobs have set it. Threads that wait for each other while processes share processors make every step slow.
+            # A run's jobs have set it. Threads that wait for each other make every step slow on shared processors.
             variables.setdefault("OMP_NUM_THREADS", "1")
         return variables
 
@@ -132,10 +162,10 @@ class Launch:
 
 
 def check_environment(environment: Path, version: str, device: str) -> None:
-    """Holds the server's environment to a version and a device (cpu or cuda), from what lies on disk.
+    """Checks that the server's environment has the version and suits the device (cpu or cuda), from its files alone.
 
     Raises:
-        ValueError: there is no environment, another SGLang in it, or what is in it is for another device.
+        ValueError: there is no environment, it has another SGLang, or it is for another device.
     """
     how = f"build one with `make sglang-env DEVICE={device}`, or name yours (sglang.environment)"
     if not (environment / "bin" / "python").exists():
@@ -151,32 +181,8 @@ def check_environment(environment: Path, version: str, device: str) -> None:
 
 
 def _installed(environment: Path, package: str) -> str | None:
-    """A package's version in another environment, from what lies on disk."""
+    """A package's version in another environment, from its files."""
     folders = [str(path) for path in environment.glob("lib/python3*/site-packages")]
     for package_info in metadata.distributions(name=package, path=folders):
         return package_info.version
     return None
-
-
-class HeldPort:
-    """A free TCP port of this machine that nobody else is given while it is held.
-
-    The socket is bound and does not listen, with SO_REUSEADDR: so the server, which binds with it too, can take the port,
-    and the kernel gives it to no one who asks for any.
-
-    Args:
-        wanted: this port, if it is free; else another.
-    """
-
-    def __init__(self, wanted: int = 0) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind(("127.0.0.1", wanted))
-        except OSError:
-            self._socket.bind(("127.0.0.1", 0))
-        self.number: int = self._socket.getsockname()[1]
-
-    def release(self) -> None:
-        """Others may have it."""
-        self._socket.close()

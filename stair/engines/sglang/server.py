@@ -1,184 +1,214 @@
-"""One server: a child process with a guard, started, recognised, looked after, ended."""
+"""The server process: started, recognised, watched, ended with the job."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+import orjson
 
-from stair.engines.sglang.launch import HeldPort, Launch
+from stair.engines.sglang.launch import Launch
 
-_GUARD = Path(__file__).with_name("guard.py")
-_LOOK_SECONDS = 0.25
-_GUARD_SECONDS = 10.0
-_TAIL_LINES = 12
-_TAIL_CHARACTERS = 300
-"""Of a line."""
-_TAKEN = "address already in use"
-_WARNING = re.compile(r"\bwarn(?:ing|ings\.warn)?\b", re.IGNORECASE)
+_TICK_SECONDS = 0.25
+_CHECKS = 5
+"""Failed health checks in a row after which a server counts as stalled. A job that was suspended fails one at most."""
+_TAIL_LINES, _TAIL_CHARACTERS, _TAIL_BYTES = 12, 300, 50_000
+_NOISE = ("usage:", "[-", "^", "~")
+
+_GUARD = """
+import os, signal, subprocess, sys, threading
+
+def end_with_the_job():
+    sys.stdin.read()
+    os.killpg(0, signal.SIGKILL)
+
+threading.Thread(target=end_with_the_job, daemon=True).start()
+code = subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL)
+sys.exit(code if code >= 0 else 128 - code)
+"""
+"""Runs the server in a process group of its own. The job alone holds the other end of the standard input.
+
+The operating system closes that end when the job ends in any way, killed (-9) too. Then the guard kills the group, so no
+process of the server keeps its GPU. SGLang's own parent-death signal is not enough: its processes set it after their imports.
+"""
 
 
 class ServerFailed(OSError):
-    """A server did not come up; the message has the end of its log."""
+    """The server ended or did not come up; the message has the end of its log."""
 
 
-class PortTaken(ServerFailed):
-    """Somebody else listens where the server was to listen."""
+class Unanswered(Exception):
+    """The server did not answer a request, though it may answer others."""
 
 
 class Server:
-    """A running server. Make one with `Server.start`.
+    """A server that is started at once, and that ends with `stop` or with this process.
+
+    Args:
+        launch: how to start it.
+        log: its output is appended to this file.
 
     Attributes:
         address: where it answers.
-        facts: what it says of itself (`/server_info`).
-        started: when it was ready, in `time.monotonic` seconds.
+        facts: its report (`/server_info`), once it is ready.
     """
 
-    def __init__(self, launch: Launch, log: Path, port: HeldPort) -> None:
-        self.address = f"http://127.0.0.1:{port.number}"
-        self.identity = f"stair-{secrets.token_hex(8)}"
+    def __init__(self, launch: Launch, log: Path) -> None:
+        self._launch, self._log = launch, log
+        self._port = _held_port()
+        with _held_port() as inner:  # the server binds it in its own way, so it must be free by then
+            inner_port = inner.getsockname()[1]
+        port = self._port.getsockname()[1]
+        self.address = f"http://127.0.0.1:{port}"
         self.facts: dict[str, Any] = {}
-        self.started = 0.0
-        self._launch, self._log, self._port, self._inner_port = launch, log, port, HeldPort()
+        self._identity = f"stair-{secrets.token_hex(8)}"
+        self._scratch = tempfile.TemporaryDirectory(prefix="stair-server-")
+        # No time limit for a response, which may take hours. No connection is kept, so none can have been closed meanwhile.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        self._client = httpx.Client(timeout=None, limits=limits, trust_env=False)
+        self._stopped, self._stalled = threading.Event(), False
+        command = launch.command(port, inner_port, self._identity)
         log.parent.mkdir(parents=True, exist_ok=True)
-        lifeline, self._lifeline = os.pipe()
-        # The server binds the inner port by means of its own, which may not share it.
-        self._inner_port.release()
-        command = launch.command(port.number, self._inner_port.number, self.identity)
         with open(log, "a", encoding="utf-8") as output:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            output.write(f"---- {stamp} {self.identity}: {' '.join(command)}\n")
+            output.write(f"---- {stamp} {self._identity}: {' '.join(command)}\n")
             output.flush()
             self._begin = output.tell()
-            try:
-                self._guard = subprocess.Popen(
-                    [sys.executable, "-I", str(_GUARD), str(lifeline), *command],
-                    env=launch.surroundings(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=[lifeline],
-                    start_new_session=True,
-                )
-            except BaseException:
-                os.close(self._lifeline)
-                port.release()
-                raise
-            finally:
-                os.close(lifeline)
-
-    @classmethod
-    async def start(cls, launch: Launch, log: Path, seconds: float, port: int = 0) -> Server:
-        """Starts a server and waits until it answers as itself.
-
-        Args:
-            launch: what to start.
-            log: the server's output is appended to this file.
-            seconds: how long loading may take.
-            port: the port to try first.
-
-        Raises:
-            PortTaken: somebody else answers there, or listened first.
-            ServerFailed: it ended, or was not ready in time.
-        """
-        server = cls(launch, log, HeldPort(port))
-        try:
-            await server._ready(seconds)
-        except BaseException:
-            await server.stop()
-            raise
-        server.started = time.monotonic()
-        return server
+            self._guard = subprocess.Popen(
+                [sys.executable, "-I", "-c", _GUARD, *command],
+                env=launch.surroundings(Path(self._scratch.name)),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C reaches the job alone
+            )
 
     @property
     def process(self) -> int:
-        """The guard's process id, which is the group's."""
+        """The id of the server's process group."""
         return self._guard.pid
 
-    def alive(self) -> bool:
-        """Whether the process is there."""
-        return self._guard.poll() is None
+    def wait_until_ready(self, waiting: Callable[[], None]) -> None:
+        """Waits until the server answers as itself, and watches over it from then on.
 
-    async def healthy(self, client: httpx.AsyncClient, seconds: float) -> bool:
-        """Whether it generates: SGLang answers when its scheduler has given a sign, idle or busy."""
-        try:
-            answer = await client.get(f"{self.address}/health", timeout=seconds)
-        except httpx.HTTPError:
-            return False
-        return bool(answer.status_code == 200)
+        Args:
+            waiting: called several times a second; its exceptions end the wait.
 
-    async def stop(self) -> None:
-        """Ends the server and all processes of its family, stopped ones too.
-
-        The guard does it when the lifeline closes; it gives the server a moment to leave in good order.
+        Raises:
+            ServerFailed: it ended, was not ready in time, or another server answers at its address.
         """
-        with suppress(OSError):
-            os.close(self._lifeline)
-        self._lifeline = -1
-        with suppress(ProcessLookupError):
-            os.killpg(self._guard.pid, signal.SIGCONT)
-        deadline = time.monotonic() + _GUARD_SECONDS
-        while self._guard.poll() is None and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
-        if self._guard.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._guard.pid, signal.SIGKILL)
-            self._guard.wait()
-        self._port.release()
+        deadline = time.monotonic() + self._launch.start_seconds
+        while not self.facts:
+            waiting()
+            self.check()
+            if time.monotonic() > deadline:
+                limit = f"{self._launch.start_seconds:.0f} s (sglang.start_seconds)"
+                raise ServerFailed(f"SGLang's server was not ready after {limit}{self.tail()}")
+            model = self._report("/model_info")
+            if model and model.get("weight_version") != self._identity:
+                raise ServerFailed(f"another server answers at {self.address}, where SGLang's was started")
+            if model and self._healthy(5.0):
+                self.facts = self._report("/server_info")
+            time.sleep(_TICK_SECONDS)
+        threading.Thread(target=self._watch, name="sglang-health", daemon=True).start()
 
-    async def _ready(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
-            while True:
-                if not self.alive():
-                    kind = PortTaken if _TAKEN in self._output().lower() else ServerFailed
-                    raise kind(f"SGLang's server ended with {self._guard.returncode} while it started{self.tail()}")
-                if _TAKEN in self._output().lower():  # it may stay, and ask who has its port whether that is itself
-                    raise PortTaken(f"somebody took {self.address} while SGLang's server loaded")
-                if time.monotonic() > deadline:
-                    raise ServerFailed(f"SGLang's server was not ready after {seconds:.0f} s{self.tail()}")
-                if await self._answers_as_itself(client) and await self.healthy(client, 30.0):
-                    with suppress(httpx.HTTPError, ValueError, TypeError):  # it is asked again
-                        self.facts = dict((await client.get(f"{self.address}/server_info")).json())
-                        return
-                await asyncio.sleep(_LOOK_SECONDS)
+    def check(self, within: float = 0.0) -> None:
+        """Raises ServerFailed if the server has ended, or ends within some seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            code = self._guard.wait(within)
+            how = f"ended with exit code {code}"
+            if self._stalled:
+                how = (
+                    f"gave no sign of life for {self._launch.stall_seconds:.0f} s (sglang.stall_seconds) and was ended"
+                )
+            raise ServerFailed(f"SGLang's server {how}{self.tail()}")
 
-    async def _answers_as_itself(self, client: httpx.AsyncClient) -> bool:
-        """Whether this very server answers; another's answer at this port must not be taken for it."""
+    def generate(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """The answer of `/generate` to a payload, as it comes. Threads may call it at the same time.
+
+        Raises:
+            Unanswered: the connection broke, or the server failed at the request.
+            ValueError: the server refuses the request.
+        """
         try:
-            answer = await client.get(f"{self.address}/model_info")
-            content = answer.json() if answer.status_code == 200 else {}
-        except (httpx.HTTPError, ValueError):
-            return False
-        identity = content.get("weight_version") if isinstance(content, dict) else None
-        if identity == self.identity:
-            return True
-        if answer.status_code == 200:
-            raise PortTaken(f"another server answers at {self.address}")
-        return False
+            answer = self._client.post(
+                f"{self.address}/generate", content=orjson.dumps(payload), headers={"Content-Type": "application/json"}
+            )
+            if answer.status_code == 200:
+                content: dict[str, Any] = orjson.loads(answer.content)
+                return content
+        except (httpx.TransportError, orjson.JSONDecodeError) as error:
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+        problem = f"SGLang's server refuses it (status {answer.status_code}): {answer.text[:500]}"
+        if answer.status_code in (408, 429) or answer.status_code >= 500:
+            raise Unanswered(problem)
+        raise ValueError(problem)
 
-    def _output(self) -> str:
-        with open(self._log, "rb") as handle:
-            handle.seek(self._begin)
-            return handle.read().decode(errors="replace")
+    def stop(self) -> None:
+        """Ends all processes of the server, stopped ones too."""
+        self._stopped.set()
+        self._kill()
+        self._guard.communicate()
+        self._port.close()
+        self._scratch.cleanup()
 
     def tail(self) -> str:
-        """The end of the server's log, on one line."""
-        lines = [line.strip() for line in self._output().splitlines()]
-        tail = [
-            line[:_TAIL_CHARACTERS]
-            for line in lines
-            if line.strip("^~ ") and not line.startswith(("usage:", "[-")) and not _WARNING.search(line)
-        ]
-        return f"; the end of {self._log}: " + " | ".join(tail[-_TAIL_LINES:])
+        """The end of the server's log, on one line, without warnings."""
+        with open(self._log, "rb") as log:
+            log.seek(max(self._begin, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+        told = [line[:_TAIL_CHARACTERS] for line in lines if line and not line.startswith(_NOISE)]
+        told = [line for line in told if "warn" not in line.lower()]
+        return f"; the end of {self._log}: " + " | ".join(told[-_TAIL_LINES:])
+
+    def _watch(self) -> None:
+        """Ends a server that fails some health checks in a row, which together take `stall_seconds`."""
+        interval, failed = self._launch.stall_seconds / _CHECKS, 0
+        while failed < _CHECKS:
+            begun = time.monotonic()
+            failed = 0 if self._healthy(interval) else failed + 1
+            if self._stopped.wait(max(0.0, begun + interval - time.monotonic())):
+                return
+        self._stalled = True
+        self._kill()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._guard.pid, signal.SIGKILL)
+
+    def _healthy(self, seconds: float) -> bool:
+        """Whether the server generates: `/health` answers when the scheduler has given a sign, idle or busy."""
+        with suppress(httpx.HTTPError):
+            return bool(self._client.get(f"{self.address}/health", timeout=seconds).status_code == 200)
+        return False
+
+    def _report(self, path: str) -> dict[str, Any]:
+        """The server's answer to a question about itself; empty while it gives none."""
+        with suppress(httpx.HTTPError, ValueError):
+            answer = self._client.get(f"{self.address}{path}", timeout=5.0)
+            content = answer.json() if answer.status_code == 200 else None
+            return content if isinstance(content, dict) else {}
+        return {}
+
+
+def _held_port() -> socket.socket:
+    """A socket that holds a free port. It is bound and does not listen, so the kernel gives the port to no other process.
+
+    A server that binds with SO_REUSEADDR, as SGLang's does, can listen there.
+    """
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held

@@ -1,4 +1,4 @@
-"""What the SGLang engine cannot serve, found before anything is loaded. Imports no torch."""
+"""The limits of the SGLang engine, checked before anything is loaded. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PENALTY = 2.0
 
 
 def capabilities(device: str, batch_invariant: bool | None = None) -> Capabilities:
-    """What the engine can do on a device. `batch_invariant` is what was seen on a running server."""
+    """The engine's capabilities on a device. `batch_invariant` is the observation on a running server."""
     return Capabilities(
         # Gated DeltaNet's kernels in SGLang are Triton's.
         architectures=ARCHITECTURES if device == "cuda" else ARCHITECTURES[:1],
@@ -23,7 +23,7 @@ def capabilities(device: str, batch_invariant: bool | None = None) -> Capabiliti
 
 
 def check_sampling(sampling: SamplingSettings) -> None:
-    """Holds settings to what SGLang draws by the sampling law (docs/sampling.md).
+    """Checks that SGLang draws by the sampling law with these settings (docs/sampling.md).
 
     Raises:
         ValueError: naming the setting, why, and what to do.
@@ -44,10 +44,10 @@ def check_sampling(sampling: SamplingSettings) -> None:
 
 
 def check_architecture(name: str, device: str) -> None:
-    """Holds a model to what SGLang can run on a device.
+    """Checks that SGLang runs an architecture on a device.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it does not.
     """
     known = capabilities(device).architectures
     if name not in known:
@@ -59,12 +59,12 @@ def check_architecture(name: str, device: str) -> None:
 
 
 def check_request(request: Request, tokens: int, ends: Iterable[int]) -> None:
-    """Holds a request to what the engine can do.
+    """Checks that the engine can serve a request.
 
     Args:
-        request: what is asked.
+        request: the request.
         tokens: how many ids are tokens of the tokenizer.
-        ends: the end tokens in the model folder's configuration, at which SGLang stops whatever is asked.
+        ends: the end tokens in the model folder's configuration, at which SGLang always stops.
 
     Raises:
         ValueError: a read, a capture or an adapter is asked for, a setting cannot be drawn, an id is no token.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
-from stair.records.files import read_mapping
+from stair.records.files import read_mapping, write_json
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.shards import Shard
@@ -21,7 +23,6 @@ from stair.sessions.chain import Missing
 from stair.sessions.chain_shards import run_shard, sealed_rows, tidy
 from stair.sessions.failures import report_entries
 from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
-from stair.stages.rollouts.servers import record_server, servers
 
 
 def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
@@ -83,7 +84,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             name = f"{shard}-of-{of}"
             needs = Needs(
                 log=paths.log("rollouts", model, f"server-{name}"),
-                started=lambda facts: record_server(servers_folder, f"shard-{name}", settings.digest, facts),
+                started=lambda facts: _record_server(servers_folder, f"shard-{name}", settings.digest, facts),
                 longest=lambda: _longest(paths, backbone),
             )
             return stack.enter_context(backbone.running(needs))
@@ -123,7 +124,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         "responses": count,
         "missing": gaps,
         "batch_invariant": dict(batch_invariant),
-        "servers": servers(paths.work("rollouts", model, "servers"), shared.digest),
+        "servers": _servers(paths.work("rollouts", model, "servers"), shared.digest),
     }
     absent = {(gap["record_id"], gap["sample"]) for gap in gaps}
     existing = [f"record {record}, sample {sample}" for record, sample in missing if (record, sample) not in absent]
@@ -132,6 +133,24 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     report_entries(output, "rollouts.missing", len(gaps), existing, price)
     tidy(paths.work("rollouts", model))
     return facts
+
+
+def _record_server(folder: Path, shard: str, settings: str, facts: Mapping[str, Any]) -> None:
+    """Writes a server's report; `shard` names its job, `settings` is the digest of the job's settings."""
+    number = len(list(folder.glob(f"{shard}.*.json")))
+    write_json(folder / f"{shard}.{number:03d}.json", {"settings": settings, **facts})
+
+
+def _servers(folder: Path, settings: str) -> list[dict[str, Any]]:
+    """The distinct reports of servers with these settings, each with their number; empty if no server was started."""
+    counts: dict[str, int] = {}
+    for path in sorted(folder.glob("*.json")):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        if facts.pop("settings", None) != settings:
+            continue
+        text = json.dumps(facts, sort_keys=True)
+        counts[text] = counts.get(text, 0) + 1
+    return [{**json.loads(text), "servers": count} for text, count in counts.items()]
 
 
 def _count_batch_invariant(rows: Iterable[dict[str, Any]], counts: Counter[str]) -> Iterator[dict[str, Any]]:
