@@ -23,7 +23,7 @@ def capabilities(device: str, batch_invariant: bool | None = None) -> Capabiliti
 
 
 def check_sampling(sampling: SamplingSettings) -> None:
-    """Holds settings to what SGLang draws by the sampling law (docs/sampling.md).
+    """Holds settings to what SGLang draws by the sampling law (docs/protocol.md).
 
     Raises:
         ValueError: naming the setting, why, and what to do.
