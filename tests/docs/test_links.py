@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.docs.extend_page import steps
+
 ROOT = Path(__file__).parents[2]
-FOLDERS = (".", "backbones", "benchmarks", "docs", "docs/developers", "results")
-PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
+PATTERNS = ("*.md", "backbones/*.md", "benchmarks/*.md", "docs/**/*.md", "results/*.md")
+PAGES = sorted(page for pattern in PATTERNS for page in ROOT.glob(pattern))
+ADDED = {step.file for step in steps() if step.after is None}
+"""The files that a reader of docs/extend.md adds."""
 
 
 def prose(page: Path) -> str:
@@ -32,8 +36,19 @@ def test_every_link_leads_to_a_file_and_a_heading() -> None:
             target = page.parent / file if file else page
             if not target.exists() or (anchor and anchor not in anchors(target)):
                 broken.append(f"{page.relative_to(ROOT)}: {link}")
-    assert checked > 100
+    assert checked > 50
     assert broken == []
+
+
+def test_every_path_that_a_page_names_exists() -> None:
+    checked, absent = 0, []
+    for page in PAGES:
+        for name in re.findall(r"`((?:benchmarks|docs|envs|profiles|stair|tests|workflow)/[\w./-]+)`", prose(page)):
+            checked += 1
+            if not (ROOT / name).exists() and name not in ADDED:
+                absent.append(f"{page.relative_to(ROOT)}: {name}")
+    assert checked > 50
+    assert absent == []
 
 
 def test_every_page_that_code_names_exists() -> None:
