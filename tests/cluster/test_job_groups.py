@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stair.config.site import Partition, Site
-from stair.pipeline.job_groups import GROUPS, group_arguments, submissions
+from stair.pipeline.job_groups import GROUPS, group_arguments
 from stair.pipeline.resources import check_fits, resources
 from stair.pipeline.run import Run
 from stair.pipeline.stage_rules import STAGE_OF
-from tests.cluster.test_resources import ROOT, SITE, run_of
+from tests.cluster.test_resources import SITE, run_of
 from tests.listed import listed
 
 
@@ -62,14 +62,6 @@ def test_a_small_site_gets_smaller_groups(minutes: int, mem_mb: int) -> None:
     models = min(sizes(words).get("preflight", 0), 3)
     rounds = -(-models // wide) + -(-models * 5 // wide)
     assert rounds * 20 <= minutes, "each of a model's five sets of prompts waits for the model"
-
-
-def test_a_scheduler_sees_hundreds_of_jobs() -> None:
-    said = (ROOT / "docs" / "cluster.md").read_text().replace("\n", " ")
-    assert (
-        f"Slurm sees {submissions(run_of('paper'), SITE, listed('paper'))} jobs at the site of `site.example.yaml`"
-        in said
-    )
 
 
 def test_a_group_that_does_not_fit_the_partition_of_its_jobs_is_not_formed() -> None:
