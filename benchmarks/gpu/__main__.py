@@ -1,6 +1,6 @@
 """Everything that needs a GPU, in one command: `make gpu`, or
 
-    python -m benchmarks.gpu --device cuda [--out docs/gpu.md] [--only read decode] [--minutes 11]
+    python -m benchmarks.gpu --device cuda [--out benchmarks/gpu.md] [--only read decode] [--minutes 11]
 
 Needs torch and Transformers, and pytest for the tests. Each part runs in a process of its own.
 The page is written after every part. --device cpu runs every part at small shapes.
@@ -28,7 +28,7 @@ from benchmarks.gpu.page import clock, judged, number, write_page
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.running import ROOT, Outcome, kill, run_parts, start
 
-GPU_PAGE, CPU_PAGE = ROOT / "docs/gpu.md", ROOT / "results/gpu-cpu.md"
+GPU_PAGE, CPU_PAGE = ROOT / "benchmarks/gpu.md", ROOT / "results/gpu-cpu.md"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MARGIN = 5.0
 """Seconds kept back for the page and the interpreter's end."""
@@ -100,7 +100,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", type=_device, default="cuda", metavar="{cuda,cpu}")
     parser.add_argument(
-        "--out", type=Path, help="the page, or a folder for it (docs/gpu.md; on a CPU results/gpu-cpu.md)"
+        "--out", type=Path, help="the page, or a folder for it (benchmarks/gpu.md; on a CPU results/gpu-cpu.md)"
     )
     parser.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="PART", help=f"of {', '.join(names)}"

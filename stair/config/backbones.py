@@ -11,7 +11,7 @@ from stair.config.field_types import Key, Positive, Share, Strict
 
 
 class Sampling(Strict):
-    """How a response is drawn; docs/sampling.md is the law."""
+    """How a response is drawn; docs/protocol.md has the law."""
 
     temperature: float = Field(1.0, ge=0, description="Softmax temperature; 0 is greedy decoding.")
     top_p: Share = Field(1.0, description="Nucleus mass.")

@@ -56,7 +56,7 @@ class EngineChoice(ABC):
     """One engine, with its settings."""
 
     truncation: ClassVar[Truncation]
-    """How it applies top-k and top-p (docs/sampling.md)."""
+    """How it applies top-k and top-p (docs/protocol.md)."""
 
     @abstractmethod
     def identity(self, dtype: str) -> EngineIdentity:

@@ -1,4 +1,4 @@
-"""The sampling law (docs/sampling.md): from logits to a token. One naive function as written, one batched."""
+"""The sampling law (docs/protocol.md): from logits to a token. One naive function as written, one batched."""
 
 from __future__ import annotations
 

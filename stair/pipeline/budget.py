@@ -1,4 +1,4 @@
-"""Measured costs of a run's rules, and the budgets in docs/budget.md."""
+"""Measured costs of a run's rules, and the budgets in docs/tiny.md."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Backbone:
         return load_model(self.folder, dtype=dtype, device=device_for(device, attention), attention=attention)
 
     def sampling(self, settings: Sampling) -> SamplingSettings:
-        """The configured sampling as the engine draws it: the two truncate differently (docs/sampling.md)."""
+        """The configured sampling as the engine draws it: the two truncate differently (docs/protocol.md)."""
         return sampling_settings(settings, self.choice.truncation)
 
     def _check_identity(self, engine: Engine) -> None:

@@ -55,9 +55,3 @@ def test_the_quoted_rule_is_the_workflows() -> None:
     rules = (ROOT / "workflow" / "rules" / "evaluation.smk").read_text(encoding="utf-8")
     own = rules.partition("rule seal_evaluation:\n")[2].partition("\nrule ")[0].splitlines()
     assert [line for line in quoted.splitlines()[1:] if line not in own] == []
-
-
-def test_every_file_that_is_named_exists() -> None:
-    named = set(re.findall(r"`((?:stair|workflow|docs|profiles)/[\w./]+)`", PAGE))
-    assert len(named) > 10
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

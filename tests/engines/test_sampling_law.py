@@ -1,4 +1,4 @@
-"""The sampling law as written, and the batched sampler held to it (docs/sampling.md)."""
+"""The sampling law as written, and the batched sampler held to it (docs/protocol.md)."""
 
 from __future__ import annotations
 

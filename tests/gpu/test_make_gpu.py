@@ -134,7 +134,7 @@ def test_an_old_python_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_page_made_on_a_cpu_does_not_take_the_place_of_a_gpus(bare_python: Path) -> None:
-    done = make_gpu("DEVICE=cpu", f"PYTHON={bare_python}", "OUT=docs/gpu.md")
+    done = make_gpu("DEVICE=cpu", f"PYTHON={bare_python}", "OUT=benchmarks/gpu.md")
     assert done.returncode == 2
     assert "a page made on a CPU goes elsewhere" in done.stderr
 

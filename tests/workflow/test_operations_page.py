@@ -68,11 +68,8 @@ def on_page(heading: str, number: int = 0) -> Callable[..., subprocess.Completed
 
 
 WORKS = on_page("Whether everything works")
-KILLED, UNLOCK = (on_page("The process was killed, or the machine went down", number) for number in (0, 1))
-FULL = on_page("The disk was full")
-LOST_LOG = on_page("A log is damaged, cut off, removed or moved")
+REPEAT, UNLOCK = (on_page("After a failure", number) for number in (0, 1))
 TWO_RECORDS = on_page("Two records of one key differ")
-LOST_STATES = on_page("The captured states of a session were lost")
 TRY_AGAIN, REPORT = (on_page("A response cannot be generated", number) for number in (0, 1))
 LEASED = on_page("A dead process seems to hold a shard or the run")
 DAMAGED = on_page("An output is damaged, or was changed by hand")
@@ -170,7 +167,7 @@ def test_whether_everything_works(project: Path) -> None:
 
 def test_a_killed_run(whole: Path, project: Path) -> None:
     killed(project)
-    KILLED(project)
+    REPEAT(project)
     assert results(project) == results(whole)
     killed(project)
     assert "--unlock" in run_in(project, "snakemake", "-n", "--config", "run=smoke.yaml", check=False).stderr
@@ -188,7 +185,7 @@ def test_a_full_disk(whole: Path, project: Path) -> None:
         and "make room and run the same command again" in done.stderr
         and ".log cannot be written" in done.stderr
     )
-    FULL(project)
+    REPEAT(project)
     assert results(project) == results(whole)
 
 
@@ -212,7 +209,7 @@ def test_lost_logs(whole: Path, project: Path, found: tuple[str, ...]) -> None:
         lost["vanilla"] = "1 of 32"
     for condition in lost:
         forget(project, condition, log=False)
-    done = LOST_LOG(project)
+    done = REPEAT(project)
     # When Vanilla's T1 were sealed anew, the shards that reuse them have run again before their seals.
     for condition in found:
         assert f"{condition}: {lost[condition]} chains have not ended" in done.stderr
@@ -253,7 +250,7 @@ def test_lost_states(whole: Path, project: Path) -> None:
     file.write_bytes(b"".join(lines[:last]))
     forget(project, "stair", log=False)
     shutil.rmtree(project / WORK / "stair" / "banks", ignore_errors=True)
-    LOST_STATES(project)
+    REPEAT(project)
     rows = pq.read_table(project / RESPONSES / "stair.parquet").to_pylist()
     assert [row["response_ids"] for row in rows] == [row["response_ids"] for row in expected]
     # Where a machine computes the lost states again bit for bit, nothing tells them from those of decoding. Elsewhere all banks

@@ -23,7 +23,7 @@ def capabilities(device: str, batch_invariant: bool | None = None) -> Capabiliti
 
 
 def check_sampling(sampling: SamplingSettings) -> None:
-    """Checks that SGLang draws by the sampling law with these settings (docs/sampling.md).
+    """Checks that SGLang draws by the sampling law with these settings (docs/protocol.md).
 
     Raises:
         ValueError: naming the setting, why, and what to do.

@@ -44,7 +44,7 @@ class Launches:
 
 
 # In order of preference, for head dims up to 128 and beyond: (tokens, entries, warps, stages). The first of each were the
-# fastest on an H100 with a bank of 80,700 entries and 256 tokens (docs/experiments.md), and compile for sm_90 without
+# fastest on an H100 with a bank of 80,700 entries and 256 tokens (docs/developers/experiments.md), and compile for sm_90 without
 # spilling a register; the others are for devices with less shared memory.
 _SMALLER = ((64, 32, 8, 2), (64, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1))
 CANDIDATES: dict[str, tuple[tuple[tuple[int, int, int, int], ...], ...]] = {

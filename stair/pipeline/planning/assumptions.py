@@ -1,10 +1,8 @@
-"""The figures that a plan assumes, each with its source. docs/planning.md lists them; a test holds the page to this file."""
+"""The figures that a plan assumes, each with its source."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-from stair.records.text_tables import markdown_table
 
 
 class Assumption(NamedTuple):
@@ -15,7 +13,7 @@ class Assumption(NamedTuple):
     source: str
 
 
-_GPU = "docs/gpu.md, one H200"
+_GPU = "benchmarks/gpu.md, one H200"
 _DEFAULT = "default, not measured"
 
 ASSUMPTIONS: dict[str, Assumption] = {
@@ -35,12 +33,12 @@ ASSUMPTIONS: dict[str, Assumption] = {
         0.084, "of gpu_flops", f"{_GPU}: 8,192 tokens of Qwen3.5-4B in 5.3 s, launches 1.1 s"
     ),
     "training_passes": Assumption(10.0, "operations/parameter/token", "teacher 2, student 2, again 2, backward 4"),
-    "cpu_flops": Assumption(2e10, "operations/s", "docs/budget.md, one core"),
-    "cpu_layer_step_seconds": Assumption(0.0006, "s", "docs/budget.md, one core"),
+    "cpu_flops": Assumption(2e10, "operations/s", "docs/tiny.md, one core"),
+    "cpu_layer_step_seconds": Assumption(0.0006, "s", "docs/tiny.md, one core"),
     "start_seconds": Assumption(30.0, "s", "default: imports and loading a published model"),
-    "small_start_seconds": Assumption(0.4, "s", "docs/budget.md: a job of a small model"),
+    "small_start_seconds": Assumption(0.4, "s", "docs/tiny.md: a job of a small model"),
     "cpu_job_seconds": Assumption(6.0, "s", "default: imports, in a run with published models"),
-    "small_cpu_job_seconds": Assumption(0.4, "s", "docs/budget.md: the same in the tiny run"),
+    "small_cpu_job_seconds": Assumption(0.4, "s", "docs/tiny.md: the same in the tiny run"),
     "grading_seconds": Assumption(0.01, "s/response", "docs/grading.md, one core"),
     "problem_tokens": Assumption(150.0, "tokens", "default: a prompt without history"),
     "visible_share": Assumption(0.1, "of a response", "default: the part after </think>, which history shows"),
@@ -83,12 +81,3 @@ def mean_tokens(thinking: bool, problems: str, limit: int) -> float:
     """Mean tokens of a response on a benchmark, or of a training response (`training_pool`)."""
     found = MEAN_TOKENS.get((thinking, problems))
     return min(float(limit), found.value if found else OTHER_TOKENS[thinking])
-
-
-def assumptions_table() -> str:
-    """All figures as Markdown."""
-    rows = [(name, f"{each.value:,.12g}", each.unit, each.source) for name, each in ASSUMPTIONS.items()]
-    for (thinking, problems), each in MEAN_TOKENS.items():
-        name = f"mean response, {problems}, {'thinking' if thinking else 'not thinking'}"
-        rows.append((name, f"{each.value:,.12g}", each.unit, each.source))
-    return "\n".join(markdown_table(("figure", "value", "unit", "source"), rows, right=(1,))) + "\n"

@@ -1,4 +1,4 @@
-"""docs/machine.md: its commands run, and its facts are those of the files that it is about."""
+"""docs/gpu.md: its commands run, and its facts are those of the files that it is about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "machine.md").read_text()
+PAGE = (ROOT / "docs" / "gpu.md").read_text()
 COMMANDS = re.findall(r"^(stair .*|make .*|snakemake .*)$", "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.S)), re.M)
 
 
@@ -28,11 +28,11 @@ def test_the_commands_of_stair(command: str) -> None:
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make")])
 def test_the_commands_of_make(command: str) -> None:
-    """As a dry run: the device and the addresses reach the script."""
+    """As a dry run: the arguments reach the script."""
     words = shlex.split(command.replace("<address>", "https://index").replace("<address of a wheel>", "https://wheel"))
     done = subprocess.run([*words, "-n"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert "DEVICE=cuda envs/pipeline.sh" in done.stdout
+    assert ("-m benchmarks.gpu" if words[1] == "gpu" else "DEVICE=cuda envs/pipeline.sh") in done.stdout
 
 
 def test_its_versions_are_those_of_the_lock() -> None:
