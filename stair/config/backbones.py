@@ -44,7 +44,7 @@ class TinyBackbone(Strict):
     architecture: str = Field(
         description="Architecture, with Transformers' own classes: a file of stair/models/architectures."
     )
-    layers: int = Field(ge=1, description="Transformer blocks.")
+    layers: int = Field(ge=12, description="Transformer blocks.")
     hidden_size: Positive = Field(description="Width of the residual stream.")
     heads: Positive = Field(description="Query heads.")
     kv_heads: Positive = Field(description="Key/value heads.")
@@ -58,6 +58,15 @@ class TinyBackbone(Strict):
         min_length=1,
         description="Names of seeds, tried in order until accuracies lie within bounds; the last is kept in any case.",
     )
+
+    @model_validator(mode="after")
+    def _sizes_agree(self) -> Self:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+        turned = 8 if self.architecture == "qwen3_5" else 2  # RoPE turns pairs; Qwen3.5's, a quarter of the channels
+        if self.head_dim % turned:
+            raise ValueError(f"head_dim ({self.head_dim}) must be a multiple of {turned}, for the rotary embedding")
+        return self
 
     @property
     def full_attention_layers(self) -> tuple[int, ...]:

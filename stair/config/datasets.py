@@ -7,6 +7,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from stair.config.field_types import Identities, Key, Keys, Positive, Strict, Text, Texts
+from stair.core import TURNS
+
+GENERATED = ("math500", "aime2025", "amc23", "gpqa_diamond")
+"""The benchmarks for which problems can be generated (`tiny`), in the schemas of their files."""
 
 
 class Hub(Strict):
@@ -51,7 +55,9 @@ class Dataset(Strict):
         None,
         description="A local file (.parquet, .jsonl, .csv), in place of the repository; found as a model's `path`.",
     )
-    tiny: Positive | None = Field(None, description="How many problems to generate here, in place of a file.")
+    tiny: Positive | None = Field(
+        None, le=100_000, description="How many problems to generate here, in place of a file."
+    )
     subset: Subset | None = Field(
         None, description="Keeps a part of the problems, after cleaning and exclusions; null keeps all."
     )
@@ -66,8 +72,12 @@ class Dataset(Strict):
         sources = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
         if len(sources) != 1:
             raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(sources) or 'none'})")
-        if self.repository is not None and self.file is None:
-            raise ValueError(f"file must name the file within {self.repository}")
+        if self.path is None and self.file is None:
+            raise ValueError(
+                f"file must name the file within {self.repository}"
+                if self.repository is not None
+                else "tiny needs `file`: the ending of its name gives the format in which the problems are written"
+            )
         return self
 
 
@@ -88,6 +98,13 @@ class Benchmark(Dataset):
     def _choices(self) -> Self:
         if self.kind == "choice" and not self.columns.wrong_choices:
             raise ValueError("kind choice needs columns.wrong_choices, the columns of the wrong options")
+        for key, problems in (
+            ("tiny", self.tiny),
+            ("rows", self.rows),
+            ("subset", self.subset and self.subset.problems),
+        ):
+            if problems is not None and problems < TURNS:
+                raise ValueError(f"{key}: a session needs {TURNS} distinct problems, not {problems}")
         return self
 
 
@@ -104,6 +121,18 @@ class TrainingPool(Dataset):
     exclude_more: dict[Key, Keys] = Field(default_factory=dict, description="Further benchmarks to exclude, by model.")
     validation_problems: int = Field(ge=0, description="Problems held out for validation.")
     seed: Text = Field("validation", description="Names the split.")
+
+    @model_validator(mode="after")
+    def _enough_problems(self) -> Self:
+        if 0 < self.validation_problems < TURNS:
+            raise ValueError(f"validation_problems: a validation session needs {TURNS} distinct problems, or none")
+        for key, problems in (("tiny", self.tiny), ("subset", self.subset and self.subset.problems)):
+            if problems is not None and problems < self.validation_problems + TURNS:
+                raise ValueError(
+                    f"{key}: {problems} problems are too few for {self.validation_problems} validation problems and "
+                    f"sessions of {TURNS} distinct ones"
+                )
+        return self
 
     def excluded_for(self, model: str) -> list[str]:
         """The benchmarks whose problems a model must not be trained on."""

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
-from stair.config.field_types import Key, Keys, Layers, Positive, Strict, Text
+from stair.config.field_types import Key, Keys, Layers, Positive, Shards, Strict, Text
 from stair.config.replay_analysis import ReplayAnalysis
 
 
@@ -52,7 +52,7 @@ class Replay(Strict):
         description="Layers whose historical reads are measured, at the full depth in the problem coverage: full attention, "
         "zero-based, not the last."
     )
-    shards: Positive = Field(1, description="Jobs that share one model's histories. Changes no result.")
+    shards: Shards = Field(1, description="Jobs that share one model's histories. Changes no result.")
     seed: Text = Field("replay", description="Names every choice and order of the design.")
     depth: Annotated[int, Field(ge=1, le=3)] = Field(
         3, description="Completed turns of the longest histories; every shorter prefix is a history too."
@@ -91,10 +91,6 @@ class Replay(Strict):
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> Self:
-        if len(set(self.layers)) != len(self.layers):
-            raise ValueError(f"layers lists a layer twice: {list(self.layers)}")
-        if len(set(self.models)) != len(self.models):
-            raise ValueError(f"models lists a model twice: {list(self.models)}")
         self.sizes()
         return self
 

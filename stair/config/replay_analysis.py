@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from stair.config.field_types import Positive, Strict, Text
+from stair.config.field_types import Positive, Strict, Text, once
 
 REPLAY_PARTS = ("attention", "geometry", "read_prediction")
 """The parts of the analysis, a file each."""
 
-Sizes = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1)]
+Sizes = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1), AfterValidator(once)]
 
 
 class Whitening(Strict):
@@ -62,5 +62,3 @@ class ReplayAnalysis(Strict):
             yield f"neighborhoods: {most} is more than the {problems - size} candidates of a fold"
         elif self.exclude_fixed_points and size == 1:
             yield "exclude_fixed_points: a fold of one anchor has no other anchor"
-        if len(set(self.neighborhoods)) < len(self.neighborhoods):
-            yield f"neighborhoods: {list(self.neighborhoods)} names a size twice"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from stair.config.field_types import Key, Keys, Positive, Strict, Text
+from stair.config.field_types import Key, Keys, Positive, Strict, Text, once
 
 Variant = Literal["fast-serial", "fast-overlapped", "printed-serial", "printed-overlapped"]
 """How the bank is read (the fast path, or the equations as printed) and brought to the device."""
@@ -73,7 +73,7 @@ class Runtime(Strict):
     tokens: Positive = Field(256, description="Tokens that every measurement decodes; end tokens are ignored.")
     warmups: Annotated[int, Field(ge=0)] = Field(1, description="Repetitions before the timed ones.")
     repetitions: Positive = Field(3, description="Timed repetitions of each history and row.")
-    variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1)] = Field(
+    variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1), AfterValidator(once)] = Field(
         ("fast-serial", "fast-overlapped", "printed-serial"),
         description="Reads and transfers; the first one stands beside the paper's numbers.",
     )
@@ -91,8 +91,6 @@ class Runtime(Strict):
             lengths = getattr(self, name)
             if lengths != "quartiles" and any(later <= earlier for earlier, later in pairwise(lengths)):
                 raise ValueError(f"{name} must ascend without repeats, not {list(lengths)}")
-        if len(set(self.variants)) != len(self.variants):
-            raise ValueError(f"variants lists one twice: {list(self.variants)} (there are: {', '.join(VARIANTS)})")
         return self
 
 
