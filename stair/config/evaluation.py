@@ -165,7 +165,7 @@ class MissingResponse(Strict):
 
 
 def _named_once(gaps: tuple[MissingResponse, ...]) -> tuple[MissingResponse, ...]:
-    return once(gaps, lambda gap: (gap.model, gap.benchmark, gap.condition, gap.session, gap.sample))
+    return once(gaps, lambda gap: f"{gap.session}, sample {gap.sample} of {gap.model}/{gap.benchmark}/{gap.condition}")
 
 
 MissingResponses = Annotated[tuple[MissingResponse, ...], Field(strict=False), AfterValidator(_named_once)]

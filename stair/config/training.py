@@ -20,7 +20,7 @@ class MissingRollout(Strict):
 
 
 def _named_once(gaps: tuple[MissingRollout, ...]) -> tuple[MissingRollout, ...]:
-    return once(gaps, lambda gap: (gap.model, gap.record, gap.sample))
+    return once(gaps, lambda gap: f"{gap.record}, sample {gap.sample} of {gap.model}")
 
 
 class Rollouts(Strict):

@@ -54,12 +54,10 @@ def model_folder(folder: Path, model_type: str, layers: int = 16) -> Path:
 
 def at(folder: Path, *numbers: int) -> dict[str, Any]:
     """One model, which lies in a local folder, with a controller at these layers."""
-    others = {"qwen3.5-4b": None, "qwen3.5-9b": None}
     return {
-        "models": {MODEL: {"tiny": None, "path": str(folder)}, **others},
-        "training_pool": {"exclude_more": None},
-        "controllers": {"bank_free": None} | (layers(*numbers)["controllers"] if numbers else {}),
-        "overview": {"models": [MODEL]},
+        "select": {"models": [MODEL]},
+        "models": {MODEL: {"tiny": None, "path": str(folder)}},
+        **(layers(*numbers) if numbers else {}),
     }
 
 
