@@ -26,7 +26,10 @@ _NAMING = {
 }
 """The kinds of the names under a key. The second one is that of the names within a mapping by the first."""
 
+_SECTIONS = ("training_pool", "rollouts", "evaluation", "transitions", "overview", "replay", "runtime", "controls")
 _STUDIES = ("replay", "runtime", "controls")
+
+_Naming = Mapping[str, tuple[str, ...]]
 
 
 class Select(Strict):
@@ -39,10 +42,9 @@ class Select(Strict):
     controls: Keys | None = Field(None, description="Keys of `controls.conditions`; null keeps all.")
 
 
-def entries_of(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def entries_of(values: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """The entries of a kind in plain values; those of `controls` are the conditions of this study."""
-    within = _mapping(values.get("controls")).get("conditions") if kind == "controls" else values.get(kind)
-    return dict(_mapping(within))
+    return _mapping(_mapping(values.get("controls")).get("conditions") if kind == "controls" else values.get(kind))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -82,15 +84,14 @@ def selection(layers: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     return names
 
 
-def selected(values: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Plain values with the selected entries alone.
+def selected(values: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Plain values with the selected entries alone; changes the given ones.
 
     Lists and mappings lose the names of other entries. An entry or study that needs one of those goes too.
 
     Raises:
         ValueError: a selected name is not configured, or needs an entry that is not selected.
     """
-    values = dict(values)
     gone: dict[str, set[str]] = {"prompts": set()}
     for kind in Select.model_fields:
         entries = entries_of(values, kind)
@@ -100,75 +101,76 @@ def selected(values: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> d
         gone[kind] = entries.keys() - set(chosen)
     count = -1
     while count != (count := sum(map(len, gone.values()))):  # an entry that goes can take others with it
-        for study in _STUDIES:
-            if isinstance(item := values.get(study), Mapping) and _needed(_used(study, item), gone):
-                values[study] = None
-        for kind in Select.model_fields:
-            here = _within(kind, gone)
-            for key, item in entries_of(values, kind).items():
-                if key in gone[kind] or not (needed := _needed(item, here)):
-                    continue
-                if key in names.get(kind, ()):
-                    raise ValueError(
-                        f"select.{kind} names '{key}', whose {needed} {item[needed]!r} is not selected; select it too, "
-                        f"or take '{key}' out"
-                    )
-                gone[kind].add(key)
-    return _without(values, gone)
-
-
-def _within(kind: str, gone: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
-    """What is gone, as the entries of a kind see it: conditions of the study `controls` name one another."""
-    return {**gone, "conditions": gone["controls"]} if kind == "controls" else gone
-
-
-def _used(section: str, item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of a section that a run uses: a synthetic runtime study has no saved turns and no controller."""
-    return {"models": item.get("models")} if section == "runtime" and item.get("synthetic") is not None else item
-
-
-def _needed(item: Any, gone: Mapping[str, set[str]]) -> str | None:
-    """The key under which an item names entries that are all gone."""
-    for key, value in _mapping(item).items():
-        if key in _NAMING and not isinstance(value, Mapping) and key != "exclude_benchmarks":
-            names = value if isinstance(value, list) else [value]
-            if names and all(isinstance(name, str) and name in gone[_NAMING[key][0]] for name in names):
-                return key
-    return None
-
-
-def _without(values: dict[str, Any], gone: Mapping[str, set[str]]) -> dict[str, Any]:
-    """Plain values without the entries that are gone, and without their names in lists and mappings."""
-    for kind in ("models", "benchmarks", "controllers", "conditions"):
-        kept = {key: _lessened(item, gone) for key, item in entries_of(values, kind).items() if key not in gone[kind]}
-        values = {**values, kind: kept} if isinstance(values.get(kind), Mapping) else values
-    for section in ("training_pool", "rollouts", "evaluation", "overview", *_STUDIES):
-        if isinstance(item := values.get(section), Mapping):
-            here = _within(section, gone)
-            if section == "overview" and _needed(item, here):
-                continue  # its models are the run's to choose
-            item = _lessened(item, here)
-            if isinstance(missing := item.get("missing"), list):
-                item["missing"] = [entry for entry in missing if not _needed(entry, here)]
-            if section == "controls" and isinstance(conditions := item.get("conditions"), Mapping):
-                item["conditions"] = {k: _lessened(v, here) for k, v in conditions.items() if k not in gone["controls"]}
-            values = {**values, section: item}
+        for where, item, naming in _naming_items(values):
+            key = _needed(item, naming, gone)
+            kind, _, name = where.replace("controls.conditions.", "controls.").partition(".")
+            if key is None:
+                continue
+            if where in _STUDIES:
+                values[where] = None
+            elif name in names.get(kind, ()) and name not in gone[kind]:
+                raise ValueError(
+                    f"select.{kind} names '{name}', whose {key} {item[key]!r} is not selected; select it too, or take "
+                    f"'{name}' out"
+                )
+            elif name in entries_of(values, kind):
+                gone[kind].add(name)
+    for where, item, naming in _naming_items(values):
+        if where != "overview" or _needed(item, naming, gone) is None:  # else its models are the run's to choose
+            item.update({key: _rest(item[key], kinds, gone) for key, kinds in naming.items() if key in item})
+        if isinstance(missing := item.get("missing"), list):
+            own = _naming(where)
+            item["missing"] = [
+                entry for entry in missing if not (isinstance(entry, dict) and _needed(entry, own, gone))
+            ]
+    for kind in Select.model_fields:
+        for key in gone[kind] & entries_of(values, kind).keys():
+            del (values["controls"]["conditions"] if kind == "controls" else values[kind])[key]
     return values
 
 
-def _lessened(item: Any, gone: Mapping[str, set[str]]) -> Any:
-    """An item whose lists and mappings have lost the names of entries that are gone."""
+def _naming_items(values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], _Naming]]:
+    """The mappings of a configuration that can name entries: their places, and their keys that do so."""
+    for section in _SECTIONS:
+        if isinstance(item := values.get(section), dict):
+            synthetic = section == "runtime" and item.get("synthetic") is not None  # no saved turns, no controller
+            yield section, item, {"models": ("models",)} if synthetic else _NAMING
+            missing = item.get("missing")
+            for number, entry in enumerate(missing if isinstance(missing, list) else ()):
+                if isinstance(entry, dict):
+                    yield f"{section}.missing.{number}", entry, _naming(section)
+    for kind in Select.model_fields:
+        place = "controls.conditions" if kind == "controls" else kind
+        for key, item in entries_of(values, kind).items():
+            if isinstance(item, dict):
+                yield f"{place}.{key}", item, _naming(kind)
 
-    def rest(value: Any, kinds: Sequence[str]) -> Any:
-        if kinds and isinstance(value, Mapping):
-            return {key: rest(each, kinds[1:]) for key, each in value.items() if key not in gone[kinds[0]]}
-        if kinds and isinstance(value, list):
-            return [name for name in value if not (isinstance(name, str) and name in gone[kinds[0]])]
-        return value
 
-    if not isinstance(item, Mapping):
-        return item
-    return {key: rest(value, _NAMING.get(key, ())) for key, value in item.items()}
+def _naming(section: str) -> _Naming:
+    """The keys that name entries. The conditions of the study `controls` name one another."""
+    if section != "controls":
+        return _NAMING
+    return {key: ("controls",) if kinds == ("conditions",) else kinds for key, kinds in _NAMING.items()}
+
+
+def _needed(item: Mapping[str, Any], naming: _Naming, gone: Mapping[str, set[str]]) -> str | None:
+    """The key under which an item names entries that are all gone."""
+    for key, kinds in naming.items():
+        value = item.get(key)
+        names = value if isinstance(value, list) else [value]
+        left = _rest(names, kinds, gone)
+        if names and not left and key != "exclude_benchmarks":
+            return key
+    return None
+
+
+def _rest(value: Any, kinds: Sequence[str], gone: Mapping[str, set[str]]) -> Any:
+    """A list or mapping without the names that are gone; anything else as it is."""
+    if kinds and isinstance(value, dict):
+        return {key: _rest(each, kinds[1:], gone) for key, each in value.items() if key not in gone[kinds[0]]}
+    if kinds and isinstance(value, list):
+        return [name for name in value if not (isinstance(name, str) and name in gone[kinds[0]])]
+    return value
 
 
 def check_names(values: Mapping[str, Any]) -> None:
@@ -177,40 +179,20 @@ def check_names(values: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the first name that is not configured, with its place.
     """
-    for where, item in _naming_items(values):
-        study = where.startswith("controls.")
-        for key, value in item.items():
-            for place, kind, name in _names(f"{where}.{key}", value, _NAMING.get(key, ())):
-                own = study and kind == "conditions"
-                _check(place, kind, name, entries_of(values, "controls" if own else kind))
-
-
-def _naming_items(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The mappings of a configuration whose keys can name entries, with their places."""
-    for kind in ("models", "benchmarks", "controllers", "conditions"):
-        for key, item in values[kind].items():
-            yield f"{kind}.{key}", item
-    for section in ("training_pool", "rollouts", "evaluation", "transitions", "overview", *_STUDIES):
-        if (item := values[section]) is not None:
-            yield section, _used(section, item)
-            for number, entry in enumerate(item.get("missing", ())):
-                yield f"{section}.missing.{number}", entry
-    for key, item in entries_of(values, "controls").items():
-        yield f"controls.conditions.{key}", item
+    for where, item, naming in _naming_items(values):
+        for key, kinds in naming.items():
+            for place, kind, name in _names(f"{where}.{key}", item.get(key), kinds):
+                _check(place, kind, name, entries_of(values, kind))
 
 
 def _names(place: str, value: Any, kinds: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """The names under a key, with their places and kinds."""
-    if not kinds:
+    if not kinds or value is None:
         return
-    if isinstance(value, Mapping):
-        for name, below in value.items():
-            yield place, kinds[0], name
-            yield from _names(f"{place}.{name}", below, kinds[1:])
-    else:
-        for name in value if isinstance(value, list) else [value]:
-            if name is not None:
-                yield place, kinds[0], name
+    for name in value if isinstance(value, dict | list) else [value]:
+        yield place, kinds[0], name
+        if isinstance(value, dict):
+            yield from _names(f"{place}.{name}", value[name], kinds[1:])
 
 
 def _check(where: str, kind: str, name: str, among: Mapping[str, Any]) -> None:
