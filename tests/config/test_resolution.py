@@ -178,148 +178,91 @@ MODEL = "qwen3-4b-instruct"
 
 
 def backbone(**changes: Any) -> dict[str, Any]:
-    """A small backbone in place of a model, with sizes that are changed."""
+    """A small backbone in place of a repository, with changed sizes."""
     sizes = dict(architecture="qwen3", layers=12, hidden_size=32, heads=4, kv_heads=2, head_dim=8, ffn=64)
     training = dict(steps=1, batch_tokens=8, learning_rate=0.1, seeds=["first"])
-    return {"models": {MODEL: {"repository": None, "tiny": {**sizes, **training, **changes}}}}
+    return {"repository": None, "tiny": {**sizes, **training, **changes}}
 
 
-def generated(**changes: Any) -> dict[str, Any]:
-    """Generated problems in place of a benchmark's."""
-    return {"benchmarks": {"math500": {"repository": None, "tiny": 8, **changes}}}
-
-
-MALFORMED: list[tuple[dict[str, Any], str]] = [
-    ({"nonsense": 1}, "unknown key 'nonsense'"),
-    ({"evalution": {"samples": 4}}, "unknown key 'evalution' (did you mean 'evaluation'?)"),
-    ({"evaluation": {"smaples": 4}}, "unknown key 'evaluation.smaples' (did you mean 'samples'?)"),
-    ({"controllers": {"stair": {"layrs": [3]}}}, "unknown key 'controllers.stair.layrs' (did you mean 'layers'?)"),
-    (
-        {"controls": {"conditions": {"stair": {"contoller": "x"}}}},
-        "unknown key 'controls.conditions.stair.contoller' (did you mean 'controller'?)",
-    ),
-    ({"evaluation": {"missing": [{"modle": "x"}]}}, "unknown key 'evaluation.missing.0.modle' (did you mean 'model'?)"),
-    (
-        {"models": {MODEL: {"evaluation_sampling": {"top_q": 1}}}},
-        f"unknown key 'models.{MODEL}.evaluation_sampling.top_q' (did you mean 'top_p'?)",
-    ),
-    ({"evaluation": {"samples": -1}}, "'evaluation.samples'"),
-    ({"evaluation": {"samples": 0}}, "'evaluation.samples'"),
-    ({"evaluation": {"samples": 2.5}}, "'evaluation.samples'"),
-    ({"evaluation": {"samples": "four"}}, "'evaluation.samples'"),
-    ({"evaluation": {"samples": True}}, "'evaluation.samples'"),
-    ({"evaluation": 4}, "'evaluation'"),
-    ({"evaluation": {"seed": ""}}, "'evaluation.seed'"),
-    ({"results": ""}, "'results'"),
-    ({"rollouts": {"samples": 3}}, "'rollouts.samples'"),
-    ({"transformers": {"batch_width": None}}, "'transformers.batch_width' is missing"),
-    (
-        {"transformers": {"cache_block": 8}},
-        "'transformers.cache_block': input should be a multiple of 32 (given: 8)",
-    ),
-    ({"transformers": {"device": "tpu"}}, "'transformers.device'"),
-    ({"training": {"kl": float("inf")}}, "'training.kl': input should be a finite number (given: inf)"),
-    ({"models": {MODEL: {"dtype": "float16"}}}, f"'models.{MODEL}.dtype'"),
-    ({"models": {MODEL: {"evaluation_sampling": {"top_p": 0.0}}}}, f"'models.{MODEL}.evaluation_sampling.top_p'"),
-    ({"models": {MODEL: {"evaluation_sampling": {"temperature": -1}}}}, "evaluation_sampling.temperature'"),
-    ({"controllers": {"stair": {"layers": [3, -1]}}}, "'controllers.stair.layers.1'"),
-    ({"controllers": {"stair": {"layers": []}}}, "'controllers.stair.layers'"),
-    (
-        {"controllers": {"stair": {"layers": [-1]}}},
-        "'controllers.stair.layers.0': input should be greater than or equal to 0 (given: -1)",
-    ),
-    ({"controllers": {"stair": {"layers": [3, 3]}}}, "'controllers.stair.layers': lists 3 twice"),
-    ({"models": {MODEL: {"path": "somewhere"}}}, "given: repository, path"),
-    ({"models": {MODEL: {"repository": None}}}, "given: none"),
-    ({"benchmarks": {"math500": {"tiny": 64}}}, "given: repository, tiny"),
-    (
-        {"benchmarks": {"odd": {"label": "Odd", "tiny": 8, "file": "odd.jsonl"}}},
-        "benchmarks.odd.tiny: there are generated problems for math500, aime2025, amc23, gpqa_diamond alone",
-    ),
-    (generated(file=None), "'benchmarks.math500': tiny needs `file`"),
-    (generated(tiny=3), "'benchmarks.math500': tiny: a session needs 4 distinct problems, not 3"),
-    ({"benchmarks": {"amc23": {"rows": 3}}}, "'benchmarks.amc23': rows: a session needs 4 distinct problems, not 3"),
-    (
-        {"training_pool": {"subset": {"problems": 131}}},
-        "'training_pool': subset: 131 problems are too few for 128 validation problems and sessions of 4",
-    ),
-    ({"training_pool": {"validation_problems": 3}}, "a validation session needs 4 distinct problems, or none"),
-    (backbone(kv_heads=3), "heads (4) must be a multiple of kv_heads (3)"),
-    (backbone(head_dim=7), "head_dim (7) must be a multiple of 2, for the rotary embedding"),
-    (backbone(architecture="qwen3_5", head_dim=12), "head_dim (12) must be a multiple of 8"),
-    (backbone(layers=11), "input should be greater than or equal to 12 (given: 11)"),
-    ({"models": {MODEL: {"label": "Qwen3.5-4B"}}}, f"'models': qwen3.5-4b.label is that of {MODEL} too"),
-    ({"conditions": {"native": {"label": "STAIR"}}}, "'conditions': stair.label is that of native too ('STAIR')"),
-    (
-        {"controls": {"conditions": {"native": {"label": "STAIR"}}}},
-        "'controls.conditions': stair.label is that of native",
-    ),
-    ({"evaluation": {"shards": 10**9}}, "'evaluation.shards': input should be less than or equal to 10000"),
-    ({"rollouts": {"shards": 10**9}}, "'rollouts.shards': input should be less than or equal to 10000"),
-    ({"evaluation": {"samples": 10**9}}, "'evaluation.samples': input should be less than or equal to 1000"),
-    ({"training_pool": {"path": "pool.jsonl"}}, "'training_pool': give exactly one of repository, path and tiny"),
-    (
-        {"models": {MODEL: {"evaluation_changes": {"math5000": {}}}}},
-        "the benchmark 'math5000', which is not configured",
-    ),
-    ({"benchmarks": {"math500": {"prompt": "maths"}}}, "benchmarks.math500.prompt names the prompt 'maths'"),
-    ({"prompts": {"math": "Solve."}}, "'prompts.math': must hold {problem} exactly once"),
-    (
-        {"training_pool": {"exclude_benchmarks": ["gsm8k"]}},
-        "training_pool.exclude_benchmarks names the benchmark 'gsm8k'",
-    ),
-    ({"training_pool": {"exclude_more": {"gpt": ["amc23"]}}}, "training_pool.exclude_more names the model 'gpt'"),
-    ({"controllers": {"lora": {"layers": [3]}}}, "'controllers.lora': a controller of kind 'lora' has no layers"),
-    ({"controllers": {"lora": {"adapter": None}}}, "a controller of kind 'lora' needs adapter"),
-    ({"controllers": {"lora_stair": {"optimizer": None}}}, "a controller of kind 'lora_stair' needs optimizer"),
-    ({"controllers": {"stair": {"kind": "bank_full"}}}, "'controllers.stair.kind'"),
-    ({"controllers": {"stair": {"models": ["gpt"]}}}, "controllers.stair.models names the model 'gpt'"),
-    (
-        {"conditions": {"stair": {"controller": "qlora"}}},
-        "conditions.stair.controller names the controller 'qlora'",
-    ),
-    ({"conditions": {"native": {"first_turn": "zero"}}}, "conditions.native.first_turn names the condition 'zero'"),
-    (
-        {"conditions": {"native": {"benchmarks": ["gsm8k"]}}},
-        "conditions.native.benchmarks names the benchmark 'gsm8k'",
-    ),
-    (
-        {"conditions": {"native_again": {"repeats": "zero"}}},
-        "conditions.native_again.repeats names the condition 'zero'",
-    ),
-    ({"conditions": {"native_again": {"repeats": "vanilla"}}}, "must have the turns and first_turn of 'vanilla'"),
-    ({"conditions": {"stair_null": {"variant": "differential"}}}, "repeats 'native' with another controller"),
-    ({"conditions": {"native": {"benchmarks": ["math500"]}}}, "repeats 'native', which is not run for"),
-    (
-        {"evaluation": {"engine_changes": {"qwen3.5-4b": {"math500": "sglang"}}}},
-        "conditions.stair needs the Transformers engine, and evaluation gives qwen3.5-4b on math500 to 'sglang'",
-    ),
-    ({"evaluation": {"engine_changes": {"mine": {"math500": "sglang"}}}}, "names the model 'mine'"),
-    ({"evaluation": {"missing": [GAP | {"model": "gpt"}]}}, "evaluation.missing.0.model names the model 'gpt'"),
-    ({"evaluation": {"missing": [GAP | {"condition": "lora"}]}}, "'lora' is not run for qwen3.5-4b on math500"),
-    ({"evaluation": {"missing": [GAP | {"sample": 4}]}}, "samples 0 to 3 and 4 turns, not sample 4, turn 2"),
-    ({"evaluation": {"missing": [GAP | {"turn": 1}]}}, "reuses the first turns of 'vanilla'; name the response there"),
-    (
-        {"evaluation": {"missing": [GAP, GAP | {"turn": 3}]}},
-        "missing': lists 's-1, sample 0 of qwen3.5-4b/math500/native' twice",
-    ),
-    ({"rollouts": {"missing": [LOST | {"model": "gpt"}]}}, "names the model 'gpt'"),
-    ({"rollouts": {"missing": [LOST, LOST]}}, "'rollouts.missing': lists 'r-1, sample 0 of qwen3.5-4b' twice"),
-    ({"conditions": {"native": {"first_turn": "stair"}}}, "must name a condition of one turn, not 'stair'"),
-    ({"conditions": {"vanilla": {"controller": "stair"}}}, "'conditions.vanilla': it has one turn"),
-    (
-        {"conditions": {"vanilla": {"benchmarks": ["amc23"]}}},
-        "reuses the first turns of 'vanilla', which is not run for",
-    ),
-    ({"controllers": {"stair": {"models": ["qwen3.5-4b"]}}}, "which is not trained"),
-    ({"conditions": {"Bad Key": {"label": "x"}}}, "'conditions.Bad Key'"),
+MALFORMED: list[tuple[str, Any, str]] = [
+    # Keys, types and ranges.
+    ("nonsense", 1, "unknown key 'nonsense'"),
+    ("evalution", {"samples": 4}, "unknown key 'evalution' (did you mean 'evaluation'?)"),
+    ("controllers/stair/layrs", [3], "unknown key 'controllers.stair.layrs' (did you mean 'layers'?)"),
+    ("controls/conditions/stair/contoller", "x", ".contoller' (did you mean 'controller'?)"),
+    ("evaluation/missing", [{"modle": "x"}], "unknown key 'evaluation.missing.0.modle' (did you mean 'model'?)"),
+    (f"models/{MODEL}/evaluation_sampling/top_q", 1, "sampling.top_q' (did you mean 'top_p'?)"),
+    ("evaluation/samples", -1, "'evaluation.samples'"),
+    ("evaluation/samples", 2.5, "'evaluation.samples'"),
+    ("evaluation/samples", True, "'evaluation.samples'"),
+    ("evaluation/samples", 10**9, "'evaluation.samples': input should be less than or equal to 1000"),
+    ("evaluation/shards", 10**9, "'evaluation.shards': input should be less than or equal to 10000"),
+    ("rollouts/shards", 10**9, "'rollouts.shards': input should be less than or equal to 10000"),
+    ("evaluation/seed", "", "'evaluation.seed'"),
+    ("evaluation", 4, "'evaluation'"),
+    ("rollouts/samples", 3, "'rollouts.samples'"),
+    ("transformers/batch_width", None, "'transformers.batch_width' is missing"),
+    ("transformers/cache_block", 8, "'transformers.cache_block': input should be a multiple of 32 (given: 8)"),
+    ("transformers/device", "tpu", "'transformers.device'"),
+    ("training/kl", float("inf"), "'training.kl': input should be a finite number (given: inf)"),
+    (f"models/{MODEL}/evaluation_sampling/top_p", 0.0, f"'models.{MODEL}.evaluation_sampling.top_p'"),
+    ("controllers/stair/layers", [3, -1], "'controllers.stair.layers.1'"),
+    ("controllers/stair/layers", [3, 3], "'controllers.stair.layers': lists 3 twice"),
+    ("conditions/Bad Key", {"label": "x"}, "'conditions.Bad Key'"),
+    # A section by itself.
+    (f"models/{MODEL}/path", "somewhere", "given: repository, path"),
+    (f"models/{MODEL}/repository", None, "given: none"),
+    (f"models/{MODEL}", backbone(kv_heads=3), "heads (4) must be a multiple of kv_heads (3)"),
+    (f"models/{MODEL}", backbone(head_dim=7), "head_dim (7) must be a multiple of 2, for the rotary embedding"),
+    (f"models/{MODEL}", backbone(architecture="qwen3_5", head_dim=12), "head_dim (12) must be a multiple of 8"),
+    (f"models/{MODEL}", backbone(layers=11), "input should be greater than or equal to 12 (given: 11)"),
+    (f"models/{MODEL}/label", "Qwen3.5-4B", f"'models': qwen3.5-4b.label is that of {MODEL} too"),
+    ("conditions/native/label", "STAIR", "'conditions': stair.label is that of native too ('STAIR')"),
+    ("controls/conditions/native/label", "STAIR", "'controls.conditions': stair.label is that of native"),
+    ("training_pool/path", "pool.jsonl", "'training_pool': give exactly one of repository, path and tiny"),
+    ("training_pool/subset", {"problems": 131}, "'training_pool': subset: 131 problems are too few for 128 validation"),
+    ("training_pool/validation_problems", 3, "a validation session needs 4 distinct problems, or none"),
+    ("benchmarks/math500", {"repository": None, "tiny": 8, "file": None}, "'benchmarks.math500': tiny needs `file`"),
+    ("benchmarks/math500", {"repository": None, "tiny": 3}, "tiny: a session needs 4 distinct problems, not 3"),
+    ("benchmarks/amc23/rows", 3, "'benchmarks.amc23': rows: a session needs 4 distinct problems, not 3"),
+    ("prompts/math", "Solve.", "'prompts.math': must hold {problem} exactly once"),
+    ("controllers/lora/layers", [3], "'controllers.lora': a controller of kind 'lora' has no layers"),
+    ("controllers/lora/adapter", None, "a controller of kind 'lora' needs adapter"),
+    ("controllers/lora_stair/optimizer", None, "a controller of kind 'lora_stair' needs optimizer"),
+    ("conditions/vanilla/controller", "stair", "'conditions.vanilla': it has one turn"),
+    ("evaluation/missing", [GAP, GAP | {"turn": 3}], "lists 's-1, sample 0 of qwen3.5-4b/math500/native' twice"),
+    ("rollouts/missing", [LOST, LOST], "'rollouts.missing': lists 'r-1, sample 0 of qwen3.5-4b' twice"),
+    # Names that are not configured.
+    (f"models/{MODEL}/evaluation_changes/math5000", {}, "the benchmark 'math5000', which is not configured"),
+    ("benchmarks/math500/prompt", "maths", "benchmarks.math500.prompt names the prompt 'maths'"),
+    ("training_pool/exclude_more", {"gpt": ["amc23"]}, "training_pool.exclude_more names the model 'gpt'"),
+    ("controllers/stair/models", ["gpt"], "controllers.stair.models names the model 'gpt'"),
+    ("conditions/stair/controller", "qlora", "conditions.stair.controller names the controller 'qlora'"),
+    ("conditions/native/first_turn", "zero", "conditions.native.first_turn names the condition 'zero'"),
+    ("evaluation/engine_changes", {MODEL: {"gsm8k": "sglang"}}, "names the benchmark 'gsm8k'"),
+    ("evaluation/missing", [GAP | {"model": "gpt"}], "evaluation.missing.0.model names the model 'gpt'"),
+    ("rollouts/missing", [LOST | {"model": "gpt"}], "rollouts.missing.0.model names the model 'gpt'"),
+    # Sections that contradict one another.
+    ("benchmarks/odd", {"label": "Odd", "tiny": 8, "file": "odd.jsonl"}, "there are generated problems for math500, "),
+    ("conditions/native_again/repeats", "vanilla", "must have the turns and first_turn of 'vanilla'"),
+    ("conditions/stair_null/variant", "differential", "repeats 'native' with another controller"),
+    ("conditions/native/benchmarks", ["math500"], "repeats 'native', which is not run for"),
+    ("conditions/native/first_turn", "stair", "must name a condition of one turn, not 'stair'"),
+    ("conditions/vanilla/benchmarks", ["amc23"], "reuses the first turns of 'vanilla', which is not run for"),
+    ("evaluation/engine_changes", {MODEL: {"math500": "sglang"}}, "conditions.stair needs the Transformers engine"),
+    ("evaluation/missing", [GAP | {"condition": "lora"}], "'lora' is not run for qwen3.5-4b on math500"),
+    ("evaluation/missing", [GAP | {"sample": 4}], "samples 0 to 3 and 4 turns, not sample 4, turn 2"),
+    ("evaluation/missing", [GAP | {"turn": 1}], "reuses the first turns of 'vanilla'; name the response there"),
+    ("controllers/stair/models", ["qwen3.5-4b"], "which is not trained"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), MALFORMED)
-def test_what_is_wrong_is_one_line_that_names_the_key(changes: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("place", "value", "message"), MALFORMED)
+def test_what_is_wrong_is_one_line_that_names_the_key(place: str, value: Any, message: str) -> None:
+    for key in reversed(place.split("/")):
+        value = {key: value}
     with pytest.raises(ConfigError) as caught:
-        validate(paper(**changes), "the configuration")
+        validate(paper(**value), "the configuration")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
