@@ -16,13 +16,8 @@ class Condition(Strict):
     """A way to answer the benchmark: with which history, with which read."""
 
     label: str = Field(description="The name in tables and figures.")
-    turns: Literal[1, 2, 4] = Field(
-        4,
-        description="Turns of a session; 1 answers every problem without history. 2 in the study with a shared T1 history.",
-    )
-    first_turn: Key | None = Field(
-        None, description="The condition whose saved T1 responses are reused; null generates its own."
-    )
+    turns: Literal[1, 2, 4] = Field(4, description="Turns of a session; 1: no history; 2: the study with a shared T1.")
+    first_turn: Key | None = Field(None, description="The condition whose T1 is reused; null: its own.")
     controller: Key | None = Field(None, description="The controller that reads the bank; null reads none.")
     variant: ReadVariant = Field(
         "differential",
@@ -36,8 +31,7 @@ class Condition(Strict):
     )
     seed: int | None = Field(None, ge=0, description="The test-time seed of what is randomised.")
     prefix: Positive | None = Field(
-        None,
-        description="How many of the bank's first entries are readable; null is all. A shorter bank is read in full.",
+        None, description="The number of the bank's first entries that are readable; null: all."
     )
     family: Key | None = Field(
         None,
@@ -61,9 +55,7 @@ class Condition(Strict):
         description="The condition that this one repeats: their paired differences are noise, and no response is "
         "reused between them.",
     )
-    batch_width: Positive | None = Field(
-        None, description="Rows of this condition's decoding batches, in place of transformers.batch_width."
-    )
+    batch_width: Positive | None = Field(None, description="In place of transformers.batch_width.")
     shards: Shards | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
     models: Keys | None = Field(None, description="The models it is run for; null is all.")
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
@@ -178,8 +170,7 @@ class Evaluation(Strict):
     seed: Text = Field("evaluation", description="The study's name; enters every response's seed.")
     engine: EngineName = Field("transformers", description="The engine that generates responses.")
     engine_changes: dict[Key, dict[Key, EngineName]] = Field(
-        default_factory=dict,
-        description="By model and benchmark: the engine of that whole comparison, all conditions, in place of `engine`.",
+        default_factory=dict, description="By model and benchmark, the engine of all conditions."
     )
     allow_mixed_engines: bool = Field(
         False,

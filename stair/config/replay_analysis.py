@@ -19,38 +19,26 @@ class Whitening(Strict):
     """The second coordinate view of neighborhoods."""
 
     dimension: Positive = Field(128, description="Dimensions of the Gaussian projection that is whitened.")
-    rho: Annotated[float, Field(gt=0)] = Field(
-        1e-3, description="Share of the covariance's mean diagonal entry that is added to its diagonal."
-    )
+    rho: Annotated[float, Field(gt=0)] = Field(1e-3, description="The ridge, relative to the diagonal's mean.")
 
 
 class ReplayAnalysis(Strict):
     """Statistics of the problem coverage at full depth (appendices A.2, A.3 and A.6)."""
 
     seed: Text = Field("replay-analysis", description="Names folds, projections, shuffles and resamples.")
-    reported_layer: Annotated[int, Field(ge=0)] = Field(
-        19, description="The layer whose numbers the text gives: zero-based, full attention."
-    )
+    reported_layer: Annotated[int, Field(ge=0)] = Field(19, description="The layer whose numbers the text gives.")
     neighborhoods: Sizes = Field(
         (8, 16, 32),
         description="Sizes of neighborhoods. The first is measured at every layer, all of them at the reported layer.",
     )
-    folds: Annotated[int, Field(ge=2)] = Field(
-        4, description="Equal folds of a group's current problems; candidates are the problems of all other folds."
-    )
-    history_pairs: Annotated[int, Field(ge=2)] = Field(
-        8, description="Pairs of histories: that many at evenly spaced lengths, each with a partner."
-    )
+    folds: Annotated[int, Field(ge=2)] = Field(4, description="Equal folds of a group's current problems.")
+    history_pairs: Annotated[int, Field(ge=2)] = Field(8, description="Pairs of histories, at evenly spaced lengths.")
     shuffles: Positive = Field(20, description="Shuffles of anchors, over which the control is averaged.")
-    exclude_fixed_points: bool = Field(
-        False, description="Whether a shuffle of anchors must give every anchor another problem's neighborhood."
-    )
+    exclude_fixed_points: bool = Field(False, description="Whether no anchor may keep its own neighborhood.")
     whitening: Whitening = Field(Whitening(), description="Projection and ridge of the whitened coordinates.")
-    read_dimension: Positive = Field(
-        64, description="Dimensions of the Gaussian projection of block inputs and reads in the read prediction."
-    )
+    read_dimension: Positive = Field(64, description="Dimensions of the projection in the read prediction.")
     resamples: Annotated[int, Field(ge=100)] = Field(
-        1000, description="Resamples of whole source blocks behind each interval."
+        1000, description="Resamples of source blocks behind each interval."
     )
 
     def contradictions(self, problems: int) -> Iterator[str]:

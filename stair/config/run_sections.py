@@ -32,9 +32,7 @@ class RunSections(Strict):
     run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
     results: Text = Field("results", description="The folder that holds all runs.")
     hub: Hub = Field(default_factory=Hub, description="Models and data sets from the hub.")
-    reuse: Texts = Field(
-        (), description="Runs, by name or folder, whose finished work is taken where it is the same as this run's."
-    )
+    reuse: Texts = Field((), description="Runs, by name or folder, whose equal finished work is copied.")
     expensive: bool = Field(True, description="Whether `make reproduce` asks for GO=1 before it starts this run.")
     note: str | None = Field(None, description="A sentence below every table of this run.")
     select: Select = Field(
@@ -45,9 +43,7 @@ class RunSections(Strict):
     models: Annotated[dict[Key, Model], AfterValidator(labels_differ)] = Field(
         min_length=1, description="The backbones."
     )
-    prompts: dict[Key, Annotated[str, AfterValidator(_with_placeholder)]] = Field(
-        description="User messages; {problem} is replaced by the problem's text."
-    )
+    prompts: dict[Key, Annotated[str, AfterValidator(_with_placeholder)]] = Field(description="User messages.")
     training_pool: TrainingPool = Field(description="The training problems.")
     benchmarks: Annotated[dict[Key, Benchmark], AfterValidator(labels_differ)] = Field(
         min_length=1, description="The evaluation sets."
@@ -66,13 +62,11 @@ class RunSections(Strict):
     controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
-    claims: ClaimBounds = Field(
-        default_factory=ClaimBounds, description="Bounds of the paper's claims that the paper states without a number."
-    )
+    claims: ClaimBounds = Field(default_factory=ClaimBounds, description="Bounds of claims without a number.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
     sglang: SGLangEngine = Field(default_factory=SGLangEngine, description="The SGLang engine.")
     expected_seconds: dict[str, float] = Field(
-        default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
+        default_factory=dict, description="Seconds of a job by rule, for the time left."
     )
 
     def shared_t1(self) -> Self:

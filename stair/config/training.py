@@ -73,9 +73,7 @@ class Adapter(Strict):
         min_length=1,
         description="Projections that are adapted, in all layers.",
     )
-    warmup_updates: int = Field(
-        ge=0, description="Updates of linear warm-up; a cosine takes the learning rate from there to zero."
-    )
+    warmup_updates: int = Field(ge=0, description="Updates of linear warm-up; then a cosine to zero.")
     optimizer: Optimizer = Field(description="The optimiser's settings; its learning rate is the schedule's peak.")
 
 
@@ -86,9 +84,7 @@ class Controller(Strict):
         description="What it is: reflected reads of the bank, scales that read no bank, an adapter, or an adapter with reads."
     )
     models: Keys | None = Field(None, description="The models it is trained for; null is all.")
-    layers: Layers | None = Field(
-        None, description="Controlled layers, counted from zero; each must be full attention. Null for lora."
-    )
+    layers: Layers | None = Field(None, description="Controlled layers with full attention, from 0. Null for lora.")
     smoothing: float = Field(1e-6, ge=1e-12, lt=1, description="Epsilon of the reference distribution (Eq. 6).")
     seed: Text = Field(description="Names the initial values and the order of sessions.")
     optimizer: Optimizer | None = Field(None, description="The optimiser of normals or scales. Null for lora.")
@@ -134,16 +130,9 @@ class Training(Strict):
     epochs: Positive = Field(1, description="Passes over the training sessions.")
     cross_entropy: float = Field(1.0, ge=0, description="Coefficient of the cross entropy.")
     kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (Eq. 10).")
-    validation_sessions: int = Field(
-        ge=0, description="Validation sessions, and as many training sessions, whose loss is measured before and after."
-    )
+    validation_sessions: int = Field(ge=0, description="Sessions of each kind whose loss is measured.")
     validation_every: Positive | None = Field(
-        None,
-        description="Updates from one measurement of the validation loss to the next; null: before and after alone.",
+        None, description="Updates between measurements; null: before and after alone."
     )
-    checkpoint_activations: bool = Field(
-        True, description="Whether layers are run again in the backward pass, which saves memory. Changes no result."
-    )
-    workers: Positive = Field(
-        1, description="Processes that share an update's sessions, one GPU each. Changes rounding."
-    )
+    checkpoint_activations: bool = Field(True, description="Whether the backward pass runs layers again.")
+    workers: Positive = Field(1, description="Processes that share an update, one GPU each.")
