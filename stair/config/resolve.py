@@ -188,7 +188,12 @@ def validate(values: Mapping[str, Any], source: str) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{source}: " + "; ".join(_explain(item) for item in _causes(error.errors()))) from None
+        raise ConfigError(f"{source}: {explained(error)}") from None
+
+
+def explained(error: ValidationError, model: type[BaseModel] = Config) -> str:
+    """Every wrong key of a mapping for this typed model, with the reason, in one line."""
+    return "; ".join(_explain(item, model) for item in _causes(error.errors()))
 
 
 def _causes(errors: Sequence[Any]) -> list[Any]:
@@ -204,11 +209,11 @@ def _causes(errors: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _explain(item: Mapping[str, Any]) -> str:
+def _explain(item: Mapping[str, Any], model: type[BaseModel]) -> str:
     place = [str(part) for part in item["loc"] if part != "[key]"]
     where, message = ".".join(place), item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        near = get_close_matches(place[-1], _keys_at(place[:-1]), n=1, cutoff=0.7)
+        near = get_close_matches(place[-1], _keys_at(place[:-1], model), n=1, cutoff=0.7)
         return f"unknown key '{where}'{f' (did you mean {near[0]!r}?)' if near else ''}"
     if item["type"] == "missing":
         return f"'{where}' is missing"
@@ -221,9 +226,9 @@ def _explain(item: Mapping[str, Any]) -> str:
     return f"'{where}': {message[0].lower()}{message[1:]} (given: {item['input']!r})"
 
 
-def _keys_at(place: Sequence[str]) -> list[str]:
-    """The keys that the configuration knows at a place."""
-    kinds: list[type[BaseModel]] = [Config]
+def _keys_at(place: Sequence[str], model: type[BaseModel]) -> list[str]:
+    """The keys that a typed model knows at a place."""
+    kinds = [model]
     for name in place:
         below = [kind.model_fields[name].annotation for kind in kinds if name in kind.model_fields]
         # The name of an entry and a number in a list lead nowhere.
