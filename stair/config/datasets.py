@@ -68,6 +68,11 @@ class Dataset(Strict):
             )
         return self
 
+    @property
+    def _problems(self) -> dict[str, int | None]:
+        """The configured numbers of problems, by their keys."""
+        return {"tiny": self.tiny, "subset.problems": None if self.subset is None else self.subset.problems}
+
 
 class Benchmark(Dataset):
     """An evaluation set."""
@@ -84,11 +89,7 @@ class Benchmark(Dataset):
     def _choices(self) -> Self:
         if self.kind == "choice" and not self.columns.wrong_choices:
             raise ValueError("kind choice needs columns.wrong_choices, the columns of the wrong options")
-        for key, problems in (
-            ("tiny", self.tiny),
-            ("rows", self.rows),
-            ("subset", self.subset and self.subset.problems),
-        ):
+        for key, problems in {**self._problems, "rows": self.rows}.items():
             if problems is not None and problems < TURNS:
                 raise ValueError(f"{key}: a session needs {TURNS} distinct problems, not {problems}")
         return self
@@ -110,7 +111,7 @@ class TrainingPool(Dataset):
     def _enough_problems(self) -> Self:
         if 0 < self.validation_problems < TURNS:
             raise ValueError(f"validation_problems: a validation session needs {TURNS} distinct problems, or none")
-        for key, problems in (("tiny", self.tiny), ("subset", self.subset and self.subset.problems)):
+        for key, problems in self._problems.items():
             if problems is not None and problems < self.validation_problems + TURNS:
                 raise ValueError(
                     f"{key}: {problems} problems are too few for {self.validation_problems} validation problems and "

@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
         self.deep_construct = True  # sees the alias within itself
         return super().construct_document(node)
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merge keys (`<<`) are resolved: a key of the mapping itself may be one of a merged mapping too.
         node = super().compose_mapping_node(anchor)
         keys = set()

@@ -30,7 +30,7 @@ from stair.records.start_command import record_start
 class SettingsError(WorkflowError):
     """An error of a user's settings. Snakemake shows its message alone, because it finds no place in the code."""
 
-    __traceback__ = property(lambda self: None)  # type: ignore[assignment]
+    __traceback__ = property(lambda self: None)
 
 
 @dataclass(frozen=True, eq=False)

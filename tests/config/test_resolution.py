@@ -220,7 +220,11 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("conditions/native/label", "STAIR", "'conditions': stair.label is that of native too ('STAIR')"),
     ("controls/conditions/native/label", "STAIR", "'controls.conditions': stair.label is that of native"),
     ("training_pool/path", "pool.jsonl", "'training_pool': give exactly one of repository, path and tiny"),
-    ("training_pool/subset", {"problems": 131}, "'training_pool': subset: 131 problems are too few for 128 validation"),
+    (
+        "training_pool/subset",
+        {"problems": 131},
+        "'training_pool': subset.problems: 131 problems are too few for 128 validation",
+    ),
     ("training_pool/validation_problems", 3, "a validation session needs 4 distinct problems, or none"),
     ("benchmarks/math500", {"repository": None, "tiny": 8, "file": None}, "'benchmarks.math500': tiny needs `file`"),
     ("benchmarks/math500", {"repository": None, "tiny": 3}, "tiny: a session needs 4 distinct problems, not 3"),
