@@ -7,7 +7,6 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from stair.config.field_types import Identities, Key, Keys, Positive, Strict, Text, Texts
-from stair.core import TURNS
 
 GENERATED = ("math500", "aime2025", "amc23", "gpqa_diamond")
 """The benchmarks for which problems can be generated (`tiny`), in the schemas of their files."""
@@ -69,8 +68,8 @@ class Dataset(Strict):
         return self
 
     @property
-    def _problems(self) -> dict[str, int | None]:
-        """The configured numbers of problems, by their keys."""
+    def counts(self) -> dict[str, int | None]:
+        """The numbers of problems that the configuration gives, by their keys."""
         return {"tiny": self.tiny, "subset.problems": None if self.subset is None else self.subset.problems}
 
 
@@ -85,13 +84,15 @@ class Benchmark(Dataset):
     rows: Positive | None = Field(None, description="How many rows the data set must have; null accepts any.")
     mathematical: bool = Field(True, description="Whether it enters the pooled mathematical comparison.")
 
+    @property
+    def counts(self) -> dict[str, int | None]:
+        """The numbers of problems that the configuration gives, by their keys."""
+        return super().counts | {"rows": self.rows}
+
     @model_validator(mode="after")
     def _choices(self) -> Self:
         if self.kind == "choice" and not self.columns.wrong_choices:
             raise ValueError("kind choice needs columns.wrong_choices, the columns of the wrong options")
-        for key, problems in {**self._problems, "rows": self.rows}.items():
-            if problems is not None and problems < TURNS:
-                raise ValueError(f"{key}: a session needs {TURNS} distinct problems, not {problems}")
         return self
 
 
@@ -106,18 +107,6 @@ class TrainingPool(Dataset):
     exclude_more: dict[Key, Keys] = Field(default_factory=dict, description="Further benchmarks to exclude, by model.")
     validation_problems: int = Field(ge=0, description="Problems held out for validation.")
     seed: Text = Field("validation", description="Names the split.")
-
-    @model_validator(mode="after")
-    def _enough_problems(self) -> Self:
-        if 0 < self.validation_problems < TURNS:
-            raise ValueError(f"validation_problems: a validation session needs {TURNS} distinct problems, or none")
-        for key, problems in self._problems.items():
-            if problems is not None and problems < self.validation_problems + TURNS:
-                raise ValueError(
-                    f"{key}: {problems} problems are too few for {self.validation_problems} validation problems and "
-                    f"sessions of {TURNS} distinct ones"
-                )
-        return self
 
     def excluded_for(self, model: str) -> list[str]:
         """The benchmarks whose problems a model must not be trained on."""

@@ -31,7 +31,7 @@ class Config(RunSections):
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
         check_names(self.model_dump(mode="json"))
-        _check_generated(self)
+        _check_problems(self)
         for key, condition in self.conditions.items():
             if condition.turns == 2:
                 raise ValueError(
@@ -53,12 +53,27 @@ class Config(RunSections):
         return self
 
 
-def _check_generated(run: RunSections) -> None:
+def _check_problems(run: RunSections) -> None:
+    """Checks that problems can be generated, and that all numbers of problems suffice for sessions."""
     for key, benchmark in run.benchmarks.items():
         if benchmark.tiny is not None and key not in GENERATED:
             raise ValueError(
                 f"benchmarks.{key}.tiny: there are generated problems for {', '.join(GENERATED)} alone; give `path` or "
                 "`repository`"
+            )
+        for count, problems in benchmark.counts.items():
+            if problems is not None and problems < TURNS:
+                raise ValueError(f"benchmarks.{key}.{count}: a session needs {TURNS} distinct problems, not {problems}")
+    pool = run.training_pool
+    if 0 < pool.validation_problems < TURNS:
+        raise ValueError(
+            f"training_pool.validation_problems: a validation session needs {TURNS} distinct problems, or none"
+        )
+    for count, problems in pool.counts.items():
+        if problems is not None and problems < pool.validation_problems + TURNS:
+            raise ValueError(
+                f"training_pool.{count}: {problems} problems are too few for {pool.validation_problems} validation "
+                f"problems and sessions of {TURNS} distinct ones"
             )
 
 
