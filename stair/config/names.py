@@ -110,8 +110,8 @@ def selected(values: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict
                 values[where] = None
             elif name in names.get(kind, ()) and name not in gone[kind]:
                 raise ValueError(
-                    f"select.{kind} names '{name}', whose {key} {item[key]!r} is not selected; select it too, or take "
-                    f"'{name}' out"
+                    f"select.{kind} names '{name}', whose key {key} names nothing that is selected ({item[key]!r}); "
+                    f"select it too, or take '{name}' out"
                 )
             elif name in entries_of(values, kind):
                 gone[kind].add(name)

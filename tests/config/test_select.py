@@ -94,12 +94,12 @@ def test_a_synthetic_study_needs_no_saved_turns() -> None:
         (
             {"models": [HYBRID], "controllers": ["stair", "lora"]},
             {},
-            f"select.controllers names 'lora', whose models ['{INSTRUCT}'] is not selected; select it too",
+            f"select.controllers names 'lora', whose key models names nothing that is selected (['{INSTRUCT}'])",
         ),
         (
             {"conditions": ["native", "stair"]},
             {},
-            "select.conditions names 'native', whose first_turn 'vanilla' is not selected",
+            "select.conditions names 'native', whose key first_turn names nothing that is selected ('vanilla')",
         ),
         # A single name, and the panels of a figure, are the run's to choose.
         ({"models": [HYBRID]}, {}, f"transitions.model names the model '{INSTRUCT}'"),
@@ -144,5 +144,5 @@ def test_an_overlay_adds_to_the_selection_of_the_one_that_it_extends(tmp_path: P
 
 def test_an_added_entry_that_cannot_stay_is_an_error(tmp_path: Path) -> None:
     lower = "extends: tiny\nselect: {controllers: [bank_free], conditions: [vanilla, native]}\n"
-    with pytest.raises(ConfigError, match="'mine', whose controller 'stair' is not selected"):
+    with pytest.raises(ConfigError, match="'mine', whose key controller names nothing that is selected"):
         overlays(tmp_path, lower, "conditions: {mine: {label: Mine, first_turn: vanilla, controller: stair}}\n")
