@@ -24,7 +24,7 @@ _NAMING = {
     "repeats": ("conditions",),
     "prompt": ("prompts",),
 }
-"""The kinds of the names under a key. The second one is that of the names within a mapping by the first."""
+"""What the names under a key are: a name, a list, or the keys of a mapping. A second kind is that of names below those keys."""
 
 _SECTIONS = ("training_pool", "rollouts", "evaluation", "transitions", "overview", "replay", "runtime", "controls")
 _STUDIES = ("replay", "runtime", "controls")
