@@ -105,7 +105,10 @@ def plan(
 
 @commands.command()
 def schema() -> None:
-    """Print the configuration's JSON schema (the content of workflow/schemas/config.schema.yaml)."""
-    from stair.config.schema import schema_text
+    """Print the configuration's JSON schema, for reference and for editors."""
+    import json
 
-    print(schema_text(), end="")
+    from stair.config.model import Config
+
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
+    print(json.dumps(schema, indent=2, ensure_ascii=False))

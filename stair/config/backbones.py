@@ -17,12 +17,8 @@ class Sampling(Strict):
     top_p: Share = Field(1.0, description="Nucleus mass.")
     top_k: int = Field(0, ge=0, description="How many of the most probable tokens stay; 0 keeps all.")
     min_p: float = Field(0.0, ge=0, lt=1, description="Least probability, as a share of the most probable token's.")
-    presence_penalty: float = Field(
-        0.0, description="Subtracted from the logits of tokens already generated in this response."
-    )
-    repetition_penalty: float = Field(
-        1.0, gt=0, description="Divides (or multiplies, when negative) logits of tokens seen."
-    )
+    presence_penalty: float = Field(0.0, description="Subtracted from the logits of generated tokens.")
+    repetition_penalty: float = Field(1.0, gt=0, description="Divides positive logits of seen tokens.")
     max_new_tokens: Positive = Field(description="Output limit: newly generated tokens of one response.")
 
 
@@ -41,10 +37,8 @@ class SamplingChange(Strict):
 class TinyBackbone(Strict):
     """A small model of a real architecture that the workflow trains itself; it stands for the model that it is listed as."""
 
-    architecture: str = Field(
-        description="Architecture, with Transformers' own classes: a file of stair/models/architectures."
-    )
-    layers: int = Field(ge=1, description="Transformer blocks.")
+    architecture: str = Field(description="A file of stair/models/architectures.")
+    layers: int = Field(ge=12, description="Transformer blocks.")
     hidden_size: Positive = Field(description="Width of the residual stream.")
     heads: Positive = Field(description="Query heads.")
     kv_heads: Positive = Field(description="Key/value heads.")
@@ -59,6 +53,15 @@ class TinyBackbone(Strict):
         description="Names of seeds, tried in order until accuracies lie within bounds; the last is kept in any case.",
     )
 
+    @model_validator(mode="after")
+    def _sizes_agree(self) -> Self:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+        turned = 8 if self.architecture == "qwen3_5" else 2  # RoPE turns pairs; Qwen3.5's, a quarter of the channels
+        if self.head_dim % turned:
+            raise ValueError(f"head_dim ({self.head_dim}) must be a multiple of {turned}, for the rotary embedding")
+        return self
+
     @property
     def full_attention_layers(self) -> tuple[int, ...]:
         """The layers with full attention, from 0: every fourth of Qwen3.5, all of others."""
@@ -72,29 +75,20 @@ class Model(Strict):
     label: str = Field(description="The name in tables and figures.")
     repository: str | None = Field(None, description="The model's repository on the hub.")
     revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
-    path: str | None = Field(
-        None,
-        description="A local model folder, in place of the repository; relative to the current folder, else to the project's.",
-    )
-    tiny: TinyBackbone | None = Field(
-        None, description="A small backbone to train here, in place of a repository or folder."
-    )
+    path: str | None = Field(None, description="A local model folder, in place of the repository.")
+    tiny: TinyBackbone | None = Field(None, description="A small backbone to train, in place of both.")
     template_sha256: str | None = Field(
         None,
         pattern=r"^[0-9a-f]{64}$",
         description="SHA-256 of the chat template that the model must have; null takes the one of the first preflight.",
     )
     thinking: bool = Field(description="Thinking mode: responses open with reasoning that ends at `</think>`.")
-    dtype: Literal["bfloat16", "float32", "float64"] = Field(
-        "bfloat16", description="Working precision of the backbone."
-    )
-    rollout_engine: EngineName | None = Field(
-        None, description="The engine of its training responses; null takes `rollouts.engine`."
-    )
+    dtype: Literal["bfloat16", "float32", "float64"] = Field("bfloat16", description="Working precision.")
+    rollout_engine: EngineName | None = Field(None, description="The engine of its rollouts; null: `rollouts.engine`.")
     rollout_sampling: Sampling = Field(description="Sampling of the training responses (appendix C.1).")
     evaluation_sampling: Sampling = Field(description="Sampling at evaluation (appendix C.2).")
     evaluation_changes: dict[Key, SamplingChange] = Field(
-        default_factory=dict, description="What a benchmark changes in the evaluation sampling, by benchmark."
+        default_factory=dict, description="Changed sampling by benchmark."
     )
 
     @model_validator(mode="after")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from stair.config.evaluation import Condition, MissingResponse, expanded
-from stair.config.field_types import Key, Keys, Positive, Strict, Text
+from stair.config.evaluation import Condition, MissingResponses, expanded
+from stair.config.field_types import Key, Keys, Shards, Strict, Text, labels_differ
 
 T1 = "t1"
 """The condition that generates the shared T1 by the native path."""
@@ -20,13 +20,11 @@ class Controls(Strict):
     models: Keys = Field(min_length=1, description="The models.")
     benchmark: Key = Field(description="The benchmark, whose evaluation sessions give the pairs of T1 and T2.")
     seed: Text = Field("shared-t1", description="The study's name; enters the seeds of its T1 and T2 responses.")
-    shards: Positive = Field(1, description="How many jobs share one condition. Changes no result.")
-    conditions: dict[Key, Condition] = Field(
+    shards: Shards = Field(1, description="How many jobs share one condition. Changes no result.")
+    conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)] = Field(
         description="`t1`, and the conditions that answer T2 after its responses. turns and first_turn are filled in."
     )
-    missing: Annotated[tuple[MissingResponse, ...], Field(strict=False)] = Field(
-        (), description="As evaluation.missing, for this study."
-    )
+    missing: MissingResponses = Field((), description="As evaluation.missing, for this study.")
 
     @field_validator("conditions", mode="before")
     @classmethod
@@ -52,4 +50,11 @@ class Controls(Strict):
                     f"conditions.{key} has turns {item.turns} and first_turn {item.first_turn}; in this study they are "
                     f"{expected[0]} and {expected[1]}, and can be left out"
                 )
+            for name, studied in (("models", self.models), ("benchmarks", (self.benchmark,))):
+                own = getattr(item, name)
+                if own is not None and not set(own) & set(studied):
+                    raise ValueError(
+                        f"conditions.{key}.{name} is {list(own)}, and the study has {list(studied)}, so the condition "
+                        "would run nowhere; remove the key, or leave the condition out with `select`"
+                    )
         return self

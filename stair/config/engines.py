@@ -22,20 +22,15 @@ class TransformersEngine(Strict):
     """Whether it is a server of its own, with an environment of its own."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="Where it computes; auto takes a GPU if there is one."
+        "auto", description="Where it computes; auto: a GPU if there is one."
     )
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
         "sdpa",
         description="Native attention's implementation; auto takes FlashAttention2 where it is installed and the model "
         "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
     )
-    batch_width: Positive = Field(
-        description="Rows of a decoding batch, always all computed: a row never depends on its neighbours."
-    )
-    prefill_width: Positive = Field(
-        1,
-        description="Prompts that are processed together, padded to whole blocks; 1 pads nothing and suits long ones.",
-    )
+    batch_width: Positive = Field(description="Rows of a decoding batch, always all computed.")
+    prefill_width: Positive = Field(1, description="Prompts that are processed together, padded to whole blocks.")
     prefill_chunk: Positive = Field(
         8192,
         multiple_of=64,  # Gated DeltaNet's own blocks
@@ -74,17 +69,11 @@ class SGLangEngine(Strict):
         "fa3", description="Attention backend; one with a deterministic mode. On a CPU: torch_native."
     )
     tensor_parallel: Positive = Field(1, description="GPUs that share the model.")
-    memory_fraction: Share | None = Field(
-        None, description="Share of GPU memory for weights and cache; null leaves it to SGLang."
-    )
-    cache_tokens: Positive | None = Field(
-        None, description="Size of the key/value cache in tokens; null leaves it to SGLang."
-    )
+    memory_fraction: Share | None = Field(None, description="Share of GPU memory; null: SGLang decides.")
+    cache_tokens: Positive | None = Field(None, description="Tokens of the cache; null: SGLang decides.")
     concurrency: Positive = Field(256, description="Requests that a job has under way. Changes no result.")
     start_seconds: float = Field(3600, gt=0, description="How long a server may take to load.")
-    stall_seconds: float = Field(
-        300, gt=0, description="How long a server may give no sign of life before it is ended."
-    )
+    stall_seconds: float = Field(300, gt=0, description="The longest time without a sign of life.")
     arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")
 
     @property

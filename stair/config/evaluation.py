@@ -1,14 +1,14 @@
-"""The conditions of continuous evaluation, and where tables and figures look."""
+"""The conditions of continuous evaluation, and the models and benchmark of a table and a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Key, Keys, Positive, Strict, Text
+from stair.config.field_types import Key, Keys, Positive, Shards, Strict, Text, once
 from stair.core import TURNS, ConditionName, ReadVariant
 
 
@@ -16,13 +16,8 @@ class Condition(Strict):
     """A way to answer the benchmark: with which history, with which read."""
 
     label: str = Field(description="The name in tables and figures.")
-    turns: Literal[1, 2, 4] = Field(
-        4,
-        description="Turns of a session; 1 answers every problem without history. 2 in the study with a shared T1 history.",
-    )
-    first_turn: Key | None = Field(
-        None, description="The condition whose saved T1 responses are reused; null generates its own."
-    )
+    turns: Literal[1, 2, 4] = Field(4, description="Turns of a session; 1: no history; 2: the study with a shared T1.")
+    first_turn: Key | None = Field(None, description="The condition whose T1 is reused; null: its own.")
     controller: Key | None = Field(None, description="The controller that reads the bank; null reads none.")
     variant: ReadVariant = Field(
         "differential",
@@ -36,8 +31,7 @@ class Condition(Strict):
     )
     seed: int | None = Field(None, ge=0, description="The test-time seed of what is randomised.")
     prefix: Positive | None = Field(
-        None,
-        description="How many of the bank's first entries are readable; null is all. A shorter bank is read in full.",
+        None, description="The number of the bank's first entries that are readable; null: all."
     )
     family: Key | None = Field(
         None,
@@ -61,10 +55,8 @@ class Condition(Strict):
         description="The condition that this one repeats: their paired differences are noise, and no response is "
         "reused between them.",
     )
-    batch_width: Positive | None = Field(
-        None, description="Rows of this condition's decoding batches, in place of transformers.batch_width."
-    )
-    shards: Positive | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
+    batch_width: Positive | None = Field(None, description="In place of transformers.batch_width.")
+    shards: Shards | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
     models: Keys | None = Field(None, description="The models it is run for; null is all.")
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
 
@@ -72,6 +64,8 @@ class Condition(Strict):
     def _parts(self) -> Self:
         if (self.randomised is None) != (self.seed is None):
             raise ValueError("randomised needs a seed, and a seed something that is randomised")
+        if self.turns == 1 and (self.controller is not None or self.first_turn is not None):
+            raise ValueError("it has one turn, so it can have no controller and reuse no first turn")
         return self
 
     def name(self, key: str) -> ConditionName:
@@ -117,7 +111,7 @@ def _check_list(where: str, numbers: Any) -> None:
     if not isinstance(numbers, list | tuple) or not all(type(number) is int for number in numbers):
         raise ValueError(f"{where} is {numbers!r}; expected a list of whole numbers, such as [1, 2, 3]")
     if not numbers:
-        raise ValueError(f"{where} is empty; name a number, or set the condition to null")
+        raise ValueError(f"{where} is empty; name a number, or leave the condition out with `select`")
     if len(set(numbers)) != len(numbers):
         raise ValueError(f"{where} lists a number twice: {list(numbers)}; keep one of the two")
 
@@ -162,23 +156,29 @@ class MissingResponse(Strict):
     reason: Text = Field(description="The error, one line; the tables' notes give it.")
 
 
+def _named_once(gaps: tuple[MissingResponse, ...]) -> tuple[MissingResponse, ...]:
+    return once(gaps, lambda gap: f"{gap.session}, sample {gap.sample} of {gap.model}/{gap.benchmark}/{gap.condition}")
+
+
+MissingResponses = Annotated[tuple[MissingResponse, ...], Field(strict=False), AfterValidator(_named_once)]
+
+
 class Evaluation(Strict):
     """Continuous evaluation."""
 
-    samples: Positive = Field(4, description="Trajectories of a session.")
+    samples: Positive = Field(4, le=1000, description="Trajectories of a session.")
     seed: Text = Field("evaluation", description="The study's name; enters every response's seed.")
     engine: EngineName = Field("transformers", description="The engine that generates responses.")
     engine_changes: dict[Key, dict[Key, EngineName]] = Field(
-        default_factory=dict,
-        description="By model and benchmark: the engine of that whole comparison, all conditions, in place of `engine`.",
+        default_factory=dict, description="By model and benchmark, the engine of all conditions."
     )
     allow_mixed_engines: bool = Field(
         False,
         description="Whether the conditions of a model and benchmark may come from unequal engines, versions, attention paths, "
         "precisions or devices; the tables then say so.",
     )
-    shards: Positive = Field(description="How many jobs share one condition. Changes no result.")
-    missing: Annotated[tuple[MissingResponse, ...], Field(strict=False)] = Field(
+    shards: Shards = Field(description="How many jobs share one condition. Changes no result.")
+    missing: MissingResponses = Field(
         (),
         description="Responses that no attempt could generate: each is left out, by name, with all later turns of its "
         "trajectory, and every score that needs one is not reported. Where a log has one nevertheless, it is used.",

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Hashable, Mapping
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def once(items: tuple[Any, ...], of: Callable[[Any], Hashable] = lambda item: item) -> tuple[Any, ...]:
+    """The items, if no two have one name; raises ValueError otherwise."""
+    names = [of(item) for item in items]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise ValueError(f"lists {name!r} twice; keep one")
+    return items
+
+
+def labels_differ(items: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entries, if no two have one label; raises ValueError otherwise."""
+    labels: dict[str, str] = {}
+    for key, item in items.items():
+        if (first := labels.setdefault(item.label, key)) != key:
+            raise ValueError(
+                f"{key}.label is that of {first} too ('{item.label}'); tables and figures need labels that differ"
+            )
+    return items
+
 
 Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 """A key that names files: lower case letters, digits, dot, dash, underscore."""
@@ -13,8 +35,9 @@ Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
-Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
-Keys = Annotated[tuple[Key, ...], Field(strict=False)]
+Shards = Annotated[int, Field(ge=1, le=10_000)]
+Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1), AfterValidator(once)]
+Keys = Annotated[tuple[Key, ...], Field(strict=False), AfterValidator(once)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 Identity = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A data set's name for one of its problems; YAML may spell it as a number."""

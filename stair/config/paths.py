@@ -265,7 +265,7 @@ class RunPaths:
         if dataset.path is not None:
             return _local(dataset.path)
         if dataset.tiny is not None:
-            return self.raw(name, Path(dataset.file or ".jsonl").suffix)
+            return self.raw(name, Path(dataset.file or "").suffix)
         assert dataset.repository is not None
         return _cached(config, "datasets", dataset.repository, dataset.revision) / (dataset.file or "")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
-from stair.config.field_types import Key, Keys, Layers, Positive, Strict, Text
+from stair.config.field_types import Key, Keys, Layers, Positive, Shards, Strict, Text
 from stair.config.replay_analysis import ReplayAnalysis
 
 
@@ -22,9 +22,7 @@ class SourceSizes(Strict):
     """Where a group's histories come from."""
 
     sessions: Positive = Field(description="Sessions that a group's histories come from.")
-    source_problems: Positive = Field(
-        description="Distinct problems in the turns of these sessions' longest histories."
-    )
+    source_problems: Positive = Field(description="Distinct problems of these sessions' longest histories.")
 
 
 class BlockSizes(SourceSizes):
@@ -37,9 +35,7 @@ class ReplayGroup(Strict):
     """One of the two groups, which share no current problem and no source problem."""
 
     history_coverage: SourceSizes = Field(description="The sources of all the group's histories.")
-    problem_coverage: BlockSizes = Field(
-        description="The sources of the histories in the problem coverage, a part of them."
-    )
+    problem_coverage: BlockSizes = Field(description="The sources of the problem coverage, a part of them.")
 
 
 class Replay(Strict):
@@ -52,20 +48,14 @@ class Replay(Strict):
         description="Layers whose historical reads are measured, at the full depth in the problem coverage: full attention, "
         "zero-based, not the last."
     )
-    shards: Positive = Field(1, description="Jobs that share one model's histories. Changes no result.")
+    shards: Shards = Field(1, description="Jobs that share one model's histories. Changes no result.")
     seed: Text = Field("replay", description="Names every choice and order of the design.")
-    depth: Annotated[int, Field(ge=1, le=3)] = Field(
-        3, description="Completed turns of the longest histories; every shorter prefix is a history too."
-    )
+    depth: Annotated[int, Field(ge=1, le=3)] = Field(3, description="Completed turns of the longest histories.")
     batch_problems: Positive = Field(16, description="Current problems of a batch, which share one history.")
     history_coverage: CrossedSizes = Field(description="Few current problems with many histories.")
-    problem_coverage: CrossedSizes = Field(
-        description="More current problems, among them those of the history coverage, with some of its histories."
-    )
+    problem_coverage: CrossedSizes = Field(description="More current problems, with some of its histories.")
     groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)] = Field(description="The two groups.")
-    analysis: ReplayAnalysis | None = Field(
-        None, description="What is computed from the measurements; null is nothing."
-    )
+    analysis: ReplayAnalysis | None = Field(None, description="The statistics; null: none.")
 
     def sizes(self) -> Sizes:
         """The sizes as the library takes them.
@@ -91,10 +81,6 @@ class Replay(Strict):
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> Self:
-        if len(set(self.layers)) != len(self.layers):
-            raise ValueError(f"layers lists a layer twice: {list(self.layers)}")
-        if len(set(self.models)) != len(self.models):
-            raise ValueError(f"models lists a model twice: {list(self.models)}")
         self.sizes()
         return self
 

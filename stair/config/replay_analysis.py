@@ -5,52 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from stair.config.field_types import Positive, Strict, Text
+from stair.config.field_types import Positive, Strict, Text, once
 
 REPLAY_PARTS = ("attention", "geometry", "read_prediction")
 """The parts of the analysis, a file each."""
 
-Sizes = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1)]
+Sizes = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1), AfterValidator(once)]
 
 
 class Whitening(Strict):
     """The second coordinate view of neighborhoods."""
 
     dimension: Positive = Field(128, description="Dimensions of the Gaussian projection that is whitened.")
-    rho: Annotated[float, Field(gt=0)] = Field(
-        1e-3, description="Share of the covariance's mean diagonal entry that is added to its diagonal."
-    )
+    rho: Annotated[float, Field(gt=0)] = Field(1e-3, description="The ridge, relative to the diagonal's mean.")
 
 
 class ReplayAnalysis(Strict):
     """Statistics of the problem coverage at full depth (appendices A.2, A.3 and A.6)."""
 
     seed: Text = Field("replay-analysis", description="Names folds, projections, shuffles and resamples.")
-    reported_layer: Annotated[int, Field(ge=0)] = Field(
-        19, description="The layer whose numbers the text gives: zero-based, full attention."
-    )
+    reported_layer: Annotated[int, Field(ge=0)] = Field(19, description="The layer whose numbers the text gives.")
     neighborhoods: Sizes = Field(
         (8, 16, 32),
         description="Sizes of neighborhoods. The first is measured at every layer, all of them at the reported layer.",
     )
-    folds: Annotated[int, Field(ge=2)] = Field(
-        4, description="Equal folds of a group's current problems; candidates are the problems of all other folds."
-    )
-    history_pairs: Annotated[int, Field(ge=2)] = Field(
-        8, description="Pairs of histories: that many at evenly spaced lengths, each with a partner."
-    )
+    folds: Annotated[int, Field(ge=2)] = Field(4, description="Equal folds of a group's current problems.")
+    history_pairs: Annotated[int, Field(ge=2)] = Field(8, description="Pairs of histories, at evenly spaced lengths.")
     shuffles: Positive = Field(20, description="Shuffles of anchors, over which the control is averaged.")
-    exclude_fixed_points: bool = Field(
-        False, description="Whether a shuffle of anchors must give every anchor another problem's neighborhood."
-    )
+    exclude_fixed_points: bool = Field(False, description="Whether no anchor may keep its own neighborhood.")
     whitening: Whitening = Field(Whitening(), description="Projection and ridge of the whitened coordinates.")
-    read_dimension: Positive = Field(
-        64, description="Dimensions of the Gaussian projection of block inputs and reads in the read prediction."
-    )
+    read_dimension: Positive = Field(64, description="Dimensions of the projection in the read prediction.")
     resamples: Annotated[int, Field(ge=100)] = Field(
-        1000, description="Resamples of whole source blocks behind each interval."
+        1000, description="Resamples of source blocks behind each interval."
     )
 
     def contradictions(self, problems: int) -> Iterator[str]:
@@ -62,5 +50,3 @@ class ReplayAnalysis(Strict):
             yield f"neighborhoods: {most} is more than the {problems - size} candidates of a fold"
         elif self.exclude_fixed_points and size == 1:
             yield "exclude_fixed_points: a fold of one anchor has no other anchor"
-        if len(set(self.neighborhoods)) < len(self.neighborhoods):
-            yield f"neighborhoods: {list(self.neighborhoods)} names a size twice"

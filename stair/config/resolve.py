@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from stair.config.model import Config
+from stair.config.names import Select, reject_null_entries, selected, selection
 
 RESOLVED = "config.resolved.yaml"
 """The resolved configuration's name in a run's folder; every stage reads this file and no other."""
@@ -38,21 +39,22 @@ class _Loader(yaml.SafeLoader):
         self.deep_construct = True  # sees the alias within itself
         return super().construct_document(node)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Before merge keys (`<<`) are resolved: a key of the mapping itself may be one of a merged mapping too.
+        node = super().compose_mapping_node(anchor)
         keys = set()
-        for key_node, _ in node.value:
-            line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode):
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"a key must be a name, not a list or a mapping (line {line})", key_node.start_mark
+                    None, None, f"a key must be a name, not a list or a mapping (line {line})", key.start_mark
                 )
-            key = self.construct_object(key_node, deep=True)
-            if key in keys:
+            if key.value in keys:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key '{key}' stands twice (line {line})", key_node.start_mark
+                    None, None, f"the key '{key.value}' stands twice (line {line})", key.start_mark
                 )
-            keys.add(key)
-        return super().construct_mapping(node, deep=deep)
+            keys.add(key.value)
+        return node
 
 
 _Loader.add_implicit_resolver(
@@ -103,10 +105,9 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in change.items():
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = merge(merged[key], value)
         elif isinstance(value, Mapping):
-            merged[key] = merge({}, value)
+            below = merged.get(key)
+            merged[key] = merge(below if isinstance(below, Mapping) else {}, value)
         else:
             merged[key] = value
     return merged
@@ -127,114 +128,23 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     run = overrides.get("run", base.get("run"))
     if not isinstance(run, str):
         raise ConfigError("run must name a run (an overlay in workflow/runs) or the path of an overlay file")
-    values = merge(merge(base, _overlay(root, run)), overrides)
+    layers = [base, *_overlays(root, run), overrides]
+    values: dict[str, Any] = {}
+    for layer in layers:
+        values = merge(values, layer)
     values["run"] = Path(run).stem
-    values = _without_removed(values, base)
-    return validate(values, f"the configuration of run '{values['run']}'")
+    source = f"the configuration of run '{values['run']}'"
+    try:
+        for layer in layers:
+            reject_null_entries(layer)
+        values = selected(values, selection(layers))
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    return validate(values, source).model_copy(update={"select": Select()})  # it has been applied
 
 
-def _without_removed(values: dict[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Removes the names of entries that null removed, and controllers and conditions of removed models or benchmarks alone.
-
-    A name that was never configured stays, and validation rejects it.
-    """
-    values = _without_mentions(values, _removed("models", values, base), _removed("benchmarks", values, base))
-    before = values.get("controllers") or {}
-    values["controllers"] = _remaining(before, set(), values, base)
-    dropped = set(before) - set(values["controllers"])
-    values["conditions"] = _remaining(values.get("conditions") or {}, dropped, values, base)
-    saved = {"benchmarks": "benchmark", "conditions": "condition", "controllers": "controller"}
-    for section in ("replay", "runtime", "controls"):
-        if isinstance(study := values.get(section), Mapping):
-            values[section] = _study_of_present(study, saved, values, base)
-    controls = values.get("controls")
-    if isinstance(controls, Mapping) and isinstance(conditions := controls.get("conditions"), Mapping):
-        # The study is there by default: it must not keep an overlay from removing a controller.
-        dropped |= _removed("controllers", values, base)
-        values["controls"] = {**controls, "conditions": _remaining(conditions, dropped, values, base)}
-    return values
-
-
-def _without_mentions(values: Mapping[str, Any], models: set[str], benchmarks: set[str]) -> dict[str, Any]:
-    """Values in which the settings of one model or benchmark, and the lists of several, no longer name the removed ones.
-
-    A list of models that would be empty stays, and so does a single name: the run has to choose another.
-    """
-    values = dict(values)
-    if isinstance(present := values.get("models"), Mapping):
-        values["models"] = {key: _within(item, "evaluation_changes", benchmarks) for key, item in present.items()}
-    pool = _within(values.get("training_pool"), "exclude_benchmarks", benchmarks)
-    if isinstance(pool, Mapping) and isinstance(more := pool.get("exclude_more"), Mapping):
-        pool = {**pool, "exclude_more": {key: _dropped(names, benchmarks) for key, names in more.items()}}
-    values["training_pool"] = _within(pool, "exclude_more", models)
-    evaluation = values.get("evaluation")
-    if isinstance(evaluation, Mapping) and isinstance(changes := evaluation.get("engine_changes"), Mapping):
-        evaluation = {
-            **evaluation,
-            "engine_changes": {key: _dropped(item, benchmarks) for key, item in changes.items()},
-        }
-    values["evaluation"] = _within(evaluation, "engine_changes", models)
-    if isinstance(overview := values.get("overview"), Mapping):
-        values["overview"] = _only_present(overview, "models", models) or overview
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _within(item: Any, key: str, removed: set[str]) -> Any:
-    """The item with the removed names dropped from the list or mapping under its key."""
-    if not isinstance(item, Mapping) or item.get(key) is None:
-        return item
-    return {**item, key: _dropped(item[key], removed)}
-
-
-def _dropped(names: Any, removed: set[str]) -> Any:
-    """A list or mapping without the removed names; anything else as it is."""
-    if isinstance(names, Mapping):
-        return {key: value for key, value in names.items() if key not in removed}
-    if isinstance(names, list):
-        return [name for name in names if not (isinstance(name, str) and name in removed)]
-    return names
-
-
-def _removed(kind: str, values: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
-    return set(base.get(kind) or {}) - set(values.get(kind) or {})
-
-
-def _remaining(
-    items: Mapping[str, Any], dropped: set[str], values: Mapping[str, Any], base: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Controllers or conditions without those for removed names alone, and without those of `dropped` controllers."""
-    remaining = {}
-    for key, item in items.items():
-        for kind in ("models", "benchmarks"):
-            item = _only_present(item, kind, _removed(kind, values, base))
-        if item is not None and not (isinstance(item, Mapping) and item.get("controller") in dropped):
-            remaining[key] = item
-    return remaining
-
-
-def _study_of_present(
-    study: Mapping[str, Any], saved: Mapping[str, str], values: Mapping[str, Any], base: Mapping[str, Any]
-) -> Any:
-    """A study without the removed models; None where none is left, or where what its saved turns are of was removed."""
-    # A synthetic study has no saved turns.
-    if study.get("synthetic") is None and any(
-        study.get(single) in _removed(kind, values, base) for kind, single in saved.items()
-    ):
-        return None
-    return _only_present(study, "models", _removed("models", values, base))
-
-
-def _only_present(item: Any, kind: str, removed: set[str]) -> Any:
-    """The item without the removed names in its list; None if the list would be empty."""
-    names = item.get(kind) if isinstance(item, Mapping) else None
-    if not isinstance(names, list) or not removed & {str(name) for name in names}:
-        return item
-    remaining = [name for name in names if name not in removed]
-    return {**item, kind: remaining} if remaining else None
-
-
-def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:
-    """An overlay, merged over the overlays that it extends."""
+def _overlays(root: Path, run: str, depth: int = 0) -> list[dict[str, Any]]:
+    """An overlay, after the overlays that it extends."""
     path = Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
     if not path.is_file():
         if (own := Path(f"{run}.yaml")).is_file():
@@ -248,21 +158,10 @@ def _overlay(root: Path, run: str, depth: int = 0) -> dict[str, Any]:
         raise ConfigError(f"{path}: an overlay cannot set 'run', because its file names the run; remove the key")
     extends = values.pop("extends", None)
     if extends is None:
-        return values
+        return [values]
     if not isinstance(extends, str):
         raise ConfigError(f"{path}: 'extends' must name one run")
-    # Removing a key must reach config.yaml, so nulls of the lower overlay stay nulls unless the upper one sets them.
-    return _stack(_overlay(root, extends, depth + 1), values)
-
-
-def _stack(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    stacked = dict(lower)
-    for key, value in upper.items():
-        if isinstance(value, Mapping) and isinstance(stacked.get(key), Mapping):
-            stacked[key] = _stack(stacked[key], value)
-        else:
-            stacked[key] = value
-    return stacked
+    return [*_overlays(root, extends, depth + 1), values]
 
 
 def typed(value: Any) -> Any:
@@ -289,7 +188,12 @@ def validate(values: Mapping[str, Any], source: str) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{source}: " + "; ".join(_explain(item) for item in _causes(error.errors()))) from None
+        raise ConfigError(f"{source}: {explained(error)}") from None
+
+
+def explained(error: ValidationError, model: type[BaseModel] = Config) -> str:
+    """Every wrong key of a mapping for this typed model, with the reason, in one line."""
+    return "; ".join(_explain(item, model) for item in _causes(error.errors()))
 
 
 def _causes(errors: Sequence[Any]) -> list[Any]:
@@ -305,51 +209,39 @@ def _causes(errors: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _explain(item: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in item["loc"] if part != "[key]")
-    message = item["msg"].removeprefix("Value error, ")
+def _explain(item: Mapping[str, Any], model: type[BaseModel]) -> str:
+    place = [str(part) for part in item["loc"] if part != "[key]"]
+    where, message = ".".join(place), item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        key, names = str(item["loc"][-1]), _names_at([str(part) for part in item["loc"][:-1]])
-        near = get_close_matches(key, names, n=1, cutoff=0.7)
+        near = get_close_matches(place[-1], _keys_at(place[:-1], model), n=1, cutoff=0.7)
         return f"unknown key '{where}'{f' (did you mean {near[0]!r}?)' if near else ''}"
-    if item["type"] == "tuple_type":
-        message = "must be a list"
     if item["type"] == "missing":
         return f"'{where}' is missing"
+    if item["type"] == "tuple_type":
+        message = "must be a list"
     if not where:
         return message
-    return (
-        f"'{where}': {message[0].lower()}{message[1:]} (given: {item['input']!r})"
-        if _short(item)
-        else f"'{where}': {message}"
-    )
+    if isinstance(item["input"], Mapping | list):
+        return f"'{where}': {message}"
+    return f"'{where}': {message[0].lower()}{message[1:]} (given: {item['input']!r})"
 
 
-def _names_at(place: Sequence[str]) -> list[str]:
-    """The keys that the configuration knows at a place."""
-    schema = Config.model_json_schema()
-
-    def kinds(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """The mappings that a part of the schema allows."""
-        if "$ref" in part:
-            part = schema["$defs"][part["$ref"].rpartition("/")[2]]
-        inner = [*part.get("anyOf", ()), *part.get("oneOf", ())]
-        return [kind for each in inner for kind in kinds(each)] if inner else [part]
-
-    at = kinds(schema)
+def _keys_at(place: Sequence[str], model: type[BaseModel]) -> list[str]:
+    """The keys that a typed model knows at a place."""
+    kinds = [model]
     for name in place:
-        below = [kind["properties"][name] for kind in at if name in kind.get("properties", ())]
-        below = below or [each for kind in at for each in kind.get("patternProperties", {}).values()]
-        below = below or [
-            kind[of] for kind in at for of in ("additionalProperties", "items") if isinstance(kind.get(of), dict)
-        ]
-        # pydantic also names the kind of which a mapping is, which is no key.
-        at = [kind for each in below for kind in kinds(each)] or at
-    return [name for kind in at for name in kind.get("properties", ())]
+        below = [kind.model_fields[name].annotation for kind in kinds if name in kind.model_fields]
+        # The name of an entry and a number in a list lead nowhere.
+        kinds = [kind for each in below for kind in _models_in(each)] or kinds
+    return [name for kind in kinds for name in kind.model_fields]
 
 
-def _short(item: Mapping[str, Any]) -> bool:
-    return not isinstance(item["input"], Mapping | list)
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The typed models that an annotation contains."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def dump(config: Config) -> str:

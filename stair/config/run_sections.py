@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from stair.config.backbones import Model
 from stair.config.claim_bounds import ClaimBounds
@@ -12,12 +12,18 @@ from stair.config.controls import Controls
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
 from stair.config.evaluation import Condition, Evaluation, Overview, Transitions
-from stair.config.field_types import Key, Strict, Text, Texts
+from stair.config.field_types import Key, Strict, Text, Texts, labels_differ
+from stair.config.names import Select
 from stair.config.replay import Replay
 from stair.config.runtime import Runtime
-from stair.config.sessions import Rollouts, Sessions
-from stair.config.training import Controller, Training
-from stair.core import ReadSpecification
+from stair.config.training import Controller, Rollouts, Sessions, Training
+from stair.core import PLACEHOLDER, ReadSpecification
+
+
+def _with_placeholder(prompt: str) -> str:
+    if prompt.count(PLACEHOLDER) != 1:
+        raise ValueError(f"must hold {PLACEHOLDER} exactly once")
+    return prompt
 
 
 class RunSections(Strict):
@@ -26,20 +32,29 @@ class RunSections(Strict):
     run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
     results: Text = Field("results", description="The folder that holds all runs.")
     hub: Hub = Field(default_factory=Hub, description="Models and data sets from the hub.")
-    reuse: Texts = Field(
-        (), description="Runs, by name or folder, whose finished work is taken where it is the same as this run's."
-    )
+    reuse: Texts = Field((), description="Runs, by name or folder, whose equal finished work is copied.")
     expensive: bool = Field(True, description="Whether `make reproduce` asks for GO=1 before it starts this run.")
     note: str | None = Field(None, description="A sentence below every table of this run.")
-    models: dict[Key, Model] = Field(min_length=1, description="The backbones.")
-    prompts: dict[Key, str] = Field(description="User messages; {problem} is replaced by the problem's text.")
+    select: Select = Field(
+        default_factory=Select,
+        exclude=True,
+        description="The entries that this run keeps. A resolved configuration has these alone.",
+    )
+    models: Annotated[dict[Key, Model], AfterValidator(labels_differ)] = Field(
+        min_length=1, description="The backbones."
+    )
+    prompts: dict[Key, Annotated[str, AfterValidator(_with_placeholder)]] = Field(description="User messages.")
     training_pool: TrainingPool = Field(description="The training problems.")
-    benchmarks: dict[Key, Benchmark] = Field(min_length=1, description="The evaluation sets.")
+    benchmarks: Annotated[dict[Key, Benchmark], AfterValidator(labels_differ)] = Field(
+        min_length=1, description="The evaluation sets."
+    )
     rollouts: Rollouts = Field(description="Training responses.")
     sessions: Sessions = Field(default_factory=Sessions, description="Orders of sessions.")
     controllers: dict[Key, Controller] = Field(description="What is trained.")
     training: Training = Field(description="Settings that all controllers share.")
-    conditions: dict[Key, Condition] = Field(description="What is evaluated; none in a run that only measures.")
+    conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)] = Field(
+        description="What is evaluated; none in a run that only measures."
+    )
     evaluation: Evaluation = Field(description="Continuous evaluation.")
     # Optional, so that runs that were resolved before it existed are still read.
     replay: Replay | None = Field(None, description="The crossed replay; null is none.")
@@ -47,13 +62,11 @@ class RunSections(Strict):
     controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
     transitions: Transitions = Field(description="Where answer transitions are counted.")
     overview: Overview = Field(description="Figure overview.")
-    claims: ClaimBounds = Field(
-        default_factory=ClaimBounds, description="Bounds of the paper's claims that the paper states without a number."
-    )
+    claims: ClaimBounds = Field(default_factory=ClaimBounds, description="Bounds of claims without a number.")
     transformers: TransformersEngine = Field(description="The Transformers engine.")
     sglang: SGLangEngine = Field(default_factory=SGLangEngine, description="The SGLang engine.")
     expected_seconds: dict[str, float] = Field(
-        default_factory=dict, description="About how long a job of each rule takes, for the ETA only."
+        default_factory=dict, description="Seconds of a job by rule, for the time left."
     )
 
     def shared_t1(self) -> Self:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from stair.config.field_types import Key, Keys, Positive, Strict, Text
+from stair.config.field_types import Key, Keys, Positive, Strict, Text, once
 
 Variant = Literal["fast-serial", "fast-overlapped", "printed-serial", "printed-overlapped"]
 """How the bank is read (the fast path, or the equations as printed) and brought to the device."""
@@ -28,9 +28,7 @@ class Synthetic(Strict):
     most_entries: Positive = Field(description="Length of the longest bank; lengths are even around the median.")
     prompt_tokens: Positive = Field(description="Tokens of the visible T2 prompt.")
     question_tokens: Positive = Field(description="Tokens of its control span, the last ones.")
-    on_cpu: ReducedSizes = Field(
-        default_factory=ReducedSizes, description="The sizes on a CPU, where the model's shape is reduced too."
-    )
+    on_cpu: ReducedSizes = Field(default_factory=ReducedSizes, description="The sizes on a CPU.")
 
     @model_validator(mode="after")
     def _lengths_agree(self) -> Self:
@@ -63,9 +61,7 @@ class Runtime(Strict):
     controller: Key = Field("stair", description="The controller that reads the bank; its kind is stair.")
     seed: Text = Field("runtime", description="Names the order of histories, from which the first ones are measured.")
     histories: Positive = Field(16, description="Histories.")
-    longer_than: Annotated[int, Field(ge=0)] = Field(
-        32_768, description="Entries that a history's bank must exceed. The paper says 32K."
-    )
+    longer_than: Annotated[int, Field(ge=0)] = Field(32_768, description="Entries that a history's bank must exceed.")
     prefixes: Annotated[tuple[Positive, ...], Field(strict=False)] | Literal["quartiles"] = Field(
         (2048, 8192, 32_768),
         description="Lengths of the bank prefixes, a row each; `quartiles` takes those of the measured banks.",
@@ -73,17 +69,15 @@ class Runtime(Strict):
     tokens: Positive = Field(256, description="Tokens that every measurement decodes; end tokens are ignored.")
     warmups: Annotated[int, Field(ge=0)] = Field(1, description="Repetitions before the timed ones.")
     repetitions: Positive = Field(3, description="Timed repetitions of each history and row.")
-    variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1)] = Field(
+    variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1), AfterValidator(once)] = Field(
         ("fast-serial", "fast-overlapped", "printed-serial"),
-        description="Reads and transfers; the first one stands beside the paper's numbers.",
+        description="Reads and transfers; tables compare the first with the paper.",
     )
     curve: Annotated[tuple[Positive, ...], Field(strict=False)] = Field(
-        (), description="Lengths of the random banks of figure bank_cost; none draws no figure."
+        (), description="Lengths of the random banks of figure bank_cost."
     )
     growth: Growth | None = Field(None, description="Turns of random states that fill a bank; null measures none.")
-    synthetic: Synthetic | None = Field(
-        None, description="Random weights and tokens in place of a trained model and saved histories; null is none."
-    )
+    synthetic: Synthetic | None = Field(None, description="Random weights and tokens; null: saved histories.")
 
     @model_validator(mode="after")
     def _lists_ascend(self) -> Self:
@@ -91,8 +85,6 @@ class Runtime(Strict):
             lengths = getattr(self, name)
             if lengths != "quartiles" and any(later <= earlier for earlier, later in pairwise(lengths)):
                 raise ValueError(f"{name} must ascend without repeats, not {list(lengths)}")
-        if len(set(self.variants)) != len(self.variants):
-            raise ValueError(f"variants lists one twice: {list(self.variants)} (there are: {', '.join(VARIANTS)})")
         return self
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from stair.config.field_types import Positive, Strict, Text, Texts
 from stair.config.paths import anchored
-from stair.config.resolve import ConfigError, read_yaml
+from stair.config.resolve import ConfigError, explained, read_yaml
 
 SITE = "site.yaml"
 _RESOLUTION_SECONDS = 60
@@ -74,10 +74,4 @@ def read_site(project: Path) -> Site:
     try:
         return Site.model_validate(read_yaml(path))
     except ValidationError as error:
-        wrong = "; ".join(
-            f"'{'.'.join(map(str, item['loc']))}': {item['msg']}"
-            if item["loc"]
-            else item["msg"].removeprefix("Value error, ")
-            for item in error.errors()
-        )
-        raise ConfigError(f"{path}: {wrong}") from None
+        raise ConfigError(f"{path}: {explained(error, Site)}") from None

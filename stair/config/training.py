@@ -1,12 +1,46 @@
-"""The settings of the training and of each controller."""
+"""Training responses, the orders of sessions, the controllers and their training."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from stair.config.field_types import Keys, Layers, Positive, Strict, Text, Texts
+from stair.config.engines import EngineName
+from stair.config.field_types import Key, Keys, Layers, Positive, Shards, Strict, Text, Texts, once
+
+
+class MissingRollout(Strict):
+    """A training response that no attempt could generate."""
+
+    model: Key = Field(description="The model's key.")
+    record: Text = Field(description="The source record; the shard that failed names it.")
+    sample: int = Field(ge=0, le=3, description="The sample, from 0.")
+    reason: Text = Field(description="The error, one line.")
+
+
+def _named_once(gaps: tuple[MissingRollout, ...]) -> tuple[MissingRollout, ...]:
+    return once(gaps, lambda gap: f"{gap.record}, sample {gap.sample} of {gap.model}")
+
+
+class Rollouts(Strict):
+    """Training responses."""
+
+    samples: Literal[4] = Field(4, description="Responses to a source record: one for each of the four turn columns.")
+    engine: EngineName = Field("transformers", description="The engine that generates them; a model can have another.")
+    shards: Shards = Field(description="How many jobs share a model's rollouts. Changes no result.")
+    seed: Text = Field("rollouts", description="Enters every sample's seed.")
+    missing: Annotated[tuple[MissingRollout, ...], Field(strict=False), AfterValidator(_named_once)] = Field(
+        (),
+        description="Training responses that no attempt could generate: each is left out, by name, and its record is in no "
+        "session. Where a log has one nevertheless, it is used.",
+    )
+
+
+class Sessions(Strict):
+    """Four-turn sessions for training and the evaluation's schedule."""
+
+    seed: Text = Field("sessions", description="Names every order that is drawn.")
 
 
 class Optimizer(Strict):
@@ -39,9 +73,7 @@ class Adapter(Strict):
         min_length=1,
         description="Projections that are adapted, in all layers.",
     )
-    warmup_updates: int = Field(
-        ge=0, description="Updates of linear warm-up; a cosine takes the learning rate from there to zero."
-    )
+    warmup_updates: int = Field(ge=0, description="Updates of linear warm-up; then a cosine to zero.")
     optimizer: Optimizer = Field(description="The optimiser's settings; its learning rate is the schedule's peak.")
 
 
@@ -52,10 +84,8 @@ class Controller(Strict):
         description="What it is: reflected reads of the bank, scales that read no bank, an adapter, or an adapter with reads."
     )
     models: Keys | None = Field(None, description="The models it is trained for; null is all.")
-    layers: Layers | None = Field(
-        None, description="Controlled layers, counted from zero; each must be full attention. Null for lora."
-    )
-    smoothing: float = Field(1e-6, gt=0, lt=1, description="Epsilon of the reference distribution (Eq. 6).")
+    layers: Layers | None = Field(None, description="Controlled layers with full attention, from 0. Null for lora.")
+    smoothing: float = Field(1e-6, ge=1e-12, lt=1, description="Epsilon of the reference distribution (Eq. 6).")
     seed: Text = Field(description="Names the initial values and the order of sessions.")
     optimizer: Optimizer | None = Field(None, description="The optimiser of normals or scales. Null for lora.")
     adapter: Adapter | None = Field(None, description="The adapter of lora and lora_stair.")
@@ -100,16 +130,9 @@ class Training(Strict):
     epochs: Positive = Field(1, description="Passes over the training sessions.")
     cross_entropy: float = Field(1.0, ge=0, description="Coefficient of the cross entropy.")
     kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (Eq. 10).")
-    validation_sessions: int = Field(
-        ge=0, description="Validation sessions, and as many training sessions, whose loss is measured before and after."
-    )
+    validation_sessions: int = Field(ge=0, description="Sessions of each kind whose loss is measured.")
     validation_every: Positive | None = Field(
-        None,
-        description="Updates from one measurement of the validation loss to the next; null: before and after alone.",
+        None, description="Updates between measurements; null: before and after alone."
     )
-    checkpoint_activations: bool = Field(
-        True, description="Whether layers are run again in the backward pass, which saves memory. Changes no result."
-    )
-    workers: Positive = Field(
-        1, description="Processes that share an update's sessions, one GPU each. Changes rounding."
-    )
+    checkpoint_activations: bool = Field(True, description="Whether the backward pass runs layers again.")
+    workers: Positive = Field(1, description="Processes that share an update, one GPU each.")

@@ -27,6 +27,12 @@ from stair.records.leases import HeldError
 from stair.records.start_command import record_start
 
 
+class SettingsError(WorkflowError):
+    """An error of a user's settings. Snakemake shows its message alone, because it finds no place in the code."""
+
+    __traceback__ = property(lambda self: None)
+
+
 @dataclass(frozen=True, eq=False)
 class DrivenRun(Run):
     """The run that this process drives."""
@@ -91,7 +97,7 @@ def open_run(workflow: Any) -> DrivenRun:
     """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
 
     Raises:
-        WorkflowError: with one line that names the key, file or column.
+        SettingsError: with one line that names the key, file or column.
     """
     global current
     # Slurm warns every process of a job before its time limit. The commands stop; Snakemake waits for them.
@@ -103,7 +109,7 @@ def open_run(workflow: Any) -> DrivenRun:
         paths = RunPaths.of(config)
         check_inputs(config, paths)
     except ConfigError as error:
-        raise WorkflowError(str(error)) from None
+        raise SettingsError(str(error)) from None
     hint_at_stale_lock(paths)
     if not workflow.remote_exec:  # a cluster's job reads the rules, too
         put_in_order(paths.folder)

@@ -28,7 +28,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     Raises:
         ConfigError: one line that names the key and the file, column or layer.
     """
-    _check_sizes(config, paths)
+    _check_results(paths)
     _check_reuse(config, paths)
     check_fetched(config, paths)
     # The jobs of an unpacked archive may need no model.
@@ -87,24 +87,11 @@ def _check_reuse(config: Config, paths: RunPaths) -> None:
             raise ConfigError(f"reuse: '{run}' is this run itself")
 
 
-def _check_sizes(config: Config, paths: RunPaths) -> None:
-    """Checks the sizes of generated data sets, and the folder of the results."""
+def _check_results(paths: RunPaths) -> None:
+    """Checks that the folder of the results can be one."""
     for part in (paths.folder, *paths.folder.parents):
         if part.exists() and not part.is_dir():
             raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be created")
-    for key, benchmark in config.benchmarks.items():
-        if benchmark.tiny is not None and benchmark.tiny < TURNS:
-            raise ConfigError(f"benchmarks.{key}.tiny: a session needs {TURNS} distinct problems, not {benchmark.tiny}")
-    pool = config.training_pool
-    if pool.tiny is not None and pool.tiny < pool.validation_problems + TURNS:
-        raise ConfigError(
-            f"training_pool.tiny: {pool.tiny} problems are too few for {pool.validation_problems} validation problems and "
-            f"sessions of {TURNS} distinct ones"
-        )
-    if 0 < pool.validation_problems < TURNS:
-        raise ConfigError(
-            f"training_pool.validation_problems: a validation session needs {TURNS} distinct problems, or none"
-        )
 
 
 def _check_template(config: Config, paths: RunPaths, model: str) -> None:

@@ -95,7 +95,7 @@ def test_an_intervention_is_part_of_its_rules_settings_and_of_no_other(config: C
         ({"first_turn": "vanilla", "prefix": 5}, "sets prefix and reads no bank"),
         ({**READS, "randomised": "values", "seeds": [1, 1]}, "conditions.odd.seeds lists a number twice"),
         ({**READS, "variant": "reflected"}, "'differential', 'direct' or 'zero'"),
-        ({**READS, "variant": "direct", "label": "STAIR"}, r"odd\.label is that of conditions\.stair too"),
+        ({**READS, "variant": "direct", "label": "STAIR"}, r"odd\.label is that of stair too"),
     ],
 )
 def test_a_family_that_cannot_be_is_refused(entry: dict[str, Any], problem: str) -> None:
@@ -104,7 +104,9 @@ def test_a_family_that_cannot_be_is_refused(entry: dict[str, Any], problem: str)
 
 
 def test_smoothing_that_no_read_takes_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"conditions\.stair: smoothing lies from 1e-12 to 1, not 1e-13"):
+    with pytest.raises(
+        ConfigError, match=r"'controllers\.stair\.smoothing': input should be greater than or equal to 0"
+    ):
         resolve(ROOT, {"run": "paper", "controllers": {"stair": {"smoothing": 1e-13}}})
 
 

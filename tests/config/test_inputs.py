@@ -54,12 +54,10 @@ def model_folder(folder: Path, model_type: str, layers: int = 16) -> Path:
 
 def at(folder: Path, *numbers: int) -> dict[str, Any]:
     """One model, which lies in a local folder, with a controller at these layers."""
-    others = {"qwen3.5-4b": None, "qwen3.5-9b": None}
     return {
-        "models": {MODEL: {"tiny": None, "path": str(folder)}, **others},
-        "training_pool": {"exclude_more": None},
-        "controllers": {"bank_free": None} | (layers(*numbers)["controllers"] if numbers else {}),
-        "overview": {"models": [MODEL]},
+        "select": {"models": [MODEL]},
+        "models": {MODEL: {"tiny": None, "path": str(folder)}},
+        **(layers(*numbers) if numbers else {}),
     }
 
 
@@ -97,8 +95,8 @@ def test_a_replayed_layer_without_reads(tmp_path: Path) -> None:
     assert "replay.layers: layer 4 of qwen3-4b-instruct is not full attention (those are [3, 7, 11, 15])" in message
     message = refused(**at(hybrid, 3), replay={"layers": [3], "analysis": {"reported_layer": 8}})
     assert "replay.analysis.reported_layer: layer 8 of qwen3-4b-instruct is not full attention" in message
-    assert "layers lists a layer twice: [3, 3]" in refused_resolution(replay={"layers": [3, 3]})
-    assert "models lists a model twice" in refused_resolution(replay={"models": [MODEL, MODEL]})
+    assert "'replay.layers': lists 3 twice" in refused_resolution(replay={"layers": [3, 3]})
+    assert f"'replay.models': lists '{MODEL}' twice" in refused_resolution(replay={"models": [MODEL, MODEL]})
 
 
 def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:

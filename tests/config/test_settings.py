@@ -258,7 +258,7 @@ EXTRA = {
     "columns": {"id": "id", "problem": "p", "answer": "a"},
     "kind": "integer",
     "prompt": "math",
-    "rows": 3,
+    "rows": 5,
 }
 SHOWN = {name: ("table", {"table": name}) for name in ("in_text", "replay_design", "bank_runtime", "intervals")} | {
     "card": ("response_card", {"model": INSTRUCT}),

@@ -380,19 +380,16 @@ def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
     overlay = {
         "results": "results",
         "hub": {"cache": "cache", "lock": "revisions.lock"},
-        "models": {"qwen3-4b-instruct": None, "qwen3.5-4b": None, "qwen3.5-9b": None, "m": model},
-        "training_pool": {**source, "exclude_benchmarks": None, "exclude_more": None},
-        "benchmarks": {
-            "math500": None, "aime2025": None, "amc23": None, "gpqa_diamond": None, "b": {**source, "label": "B"},
-        },
-        "controllers": dict.fromkeys(resolve(ROOT, {"run": "paper"}).controllers),
-        "conditions": dict.fromkeys(resolve(ROOT, {"run": "paper"}).conditions)
-        | {"vanilla": {"label": "Vanilla", "turns": 1}},
+        "select": {"models": ["m"], "benchmarks": ["b"], "controllers": [], "conditions": ["vanilla"]},
+        "models": {"m": model},
+        "training_pool": source,
+        "benchmarks": {"b": {**source, "label": "B"}},
         "overview": {"models": ["m"]},
         "transitions": {"model": "m", "benchmark": "b"},
         **dict.fromkeys(("replay", "controls", "runtime")),
     }  # fmt: skip
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(overlay))
+    overlay["select"]["benchmarks"].append("closed")
     overlay["benchmarks"]["closed"] = {"repository": "lab/closed", "file": "closed.jsonl", "label": "Closed"}
     (tmp_path / "more.yaml").write_text(yaml.safe_dump(overlay))
     there = surroundings(hub, tmp_path)

@@ -103,7 +103,7 @@ def test_every_figure_has_a_builder() -> None:
 
 
 def test_a_run_without_lora_has_no_tables_of_it(config: Config) -> None:
-    without = resolve(ROOT, {"run": "paper", "conditions": {"lora": None, "lora_stair": None}})
+    without = resolve(ROOT, {"run": "paper", "select": {"conditions": ["vanilla", "native", "stair"]}})
     assert tables_of(config).keys() - tables_of(without).keys() == {"lora_comparison", "lora_turns"}
 
 

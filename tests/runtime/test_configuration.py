@@ -35,12 +35,9 @@ def test_a_run_that_was_resolved_before_the_study_existed_is_still_read() -> Non
     "removed",
     [
         {"runtime": None},
-        {"benchmarks": {"math500": None}, "training_pool": {"exclude_benchmarks": []}, "transitions": {"benchmark": "amc23"}},
-        {
-            "models": {"qwen3.5-4b": None},
-            "overview": {"models": ["qwen3-4b-instruct"]},
-        },
-        {"controllers": {"stair": None}, "conditions": {"stair": None, "stair_null": None}},
+        {"select": {"benchmarks": ["aime2025", "amc23"]}, "transitions": {"benchmark": "amc23"}},
+        {"select": {"models": ["qwen3-4b-instruct"]}},
+        {"select": {"controllers": ["bank_free"]}},
     ],
     ids=["null", "benchmark", "model", "controller"],
 )  # fmt: skip
@@ -86,7 +83,7 @@ def test_shapes_only_measures() -> None:
         ({"prefixes": [0]}, "greater than or equal to 1"),
         ({"curve": [1024, 1024]}, "curve must ascend without repeats"),
         ({"variants": []}, "at least 1 item"),
-        ({"variants": ["fast-serial", "fast-serial"]}, "variants lists one twice"),
+        ({"variants": ["fast-serial", "fast-serial"]}, "'runtime.variants': lists 'fast-serial' twice"),
         ({"variants": ["slow-serial"]}, "fast-serial"),
         ({"repetitions": 0}, "greater than or equal to 1"),
         ({"tokens": 0}, "greater than or equal to 1"),
@@ -109,9 +106,8 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
 
 
 def test_a_run_needs_conditions_unless_it_only_measures() -> None:
-    none = dict.fromkeys(resolve(ROOT, {"run": "paper"}).conditions)
     with pytest.raises(ConfigError, match="conditions is empty; name one"):
-        resolve(ROOT, {"run": "paper", "conditions": none, "replay": None, "runtime": None})
+        resolve(ROOT, {"run": "paper", "select": {"conditions": []}})
     # The study with a shared T1 history needs data and responses.
     with pytest.raises(ConfigError, match="conditions is empty; name one, or remove all controllers and the section"):
         resolve(

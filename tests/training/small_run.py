@@ -39,13 +39,8 @@ def make_run(
     (folder / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": stop}))
     settings = {
         "run": "tiny",
-        "models": {
-            MODEL: {"tiny": None, "path": str(folder / "model")},
-            "qwen3.5-4b": None,
-            "qwen3.5-9b": None,
-        },
-        "training_pool": {"exclude_more": None},
-        "overview": {"models": [MODEL]},
+        "select": {"models": [MODEL]},
+        "models": {MODEL: {"tiny": None, "path": str(folder / "model")}},
         "controllers": {
             "stair": _LAYERS,
             "bank_free": _LAYERS | {"models": [MODEL]},

@@ -296,5 +296,5 @@ def test_a_mistake_is_one_readable_line_before_any_work(tmp_path: Path, change: 
         assert done.returncode != 0
         lines = [line for line in done.stderr.splitlines() if all(word in line for word in words)]
         assert len(lines) == 1, done.stderr
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr and 'File "' not in done.stderr
         assert not (tmp_path / "results").exists()

@@ -67,7 +67,8 @@ def test_another_temperature_at_evaluation_generates_those_responses_alone(copie
 
 def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(copied_run: Path) -> None:
     both = copied_run / "both.yaml"
-    text = SMOKE.read_text().replace("aime2025: null", "aime2025: {tiny: 5, rows: 5}")
+    text = SMOKE.read_text().replace("benchmarks: [math500]", "benchmarks: [math500, aime2025]")
+    text = text.replace("benchmarks:\n", "benchmarks:\n  aime2025: {tiny: 5, rows: 5}\n")
     # With another benchmark the pool has other problems, for which the run's split is not made.
     text = text.replace("tiny: 12", "tiny: 20").replace("seed: smoke", "seed: validation")
     both.write_text(text + "\nreuse: [smoke]\n")
@@ -103,8 +104,8 @@ def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(co
 
 def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(copied_run: Path) -> None:
     overlay = copied_run / "fewer.yaml"
-    removed = "conditions: {stair: null}\ncontrollers: {stair: null, lora: null, lora_stair: null}\n"
-    overlay.write_text(f"extends: {SMOKE}\nreuse: [smoke]\n{removed}")
+    kept = "{controllers: [bank_free], conditions: [vanilla, native], controls: [t1, native, bank_free]}"
+    overlay.write_text(f"extends: {SMOKE}\nreuse: [smoke]\nselect: {kept}\n")
     run_in(copied_run, "stair", "reproduce", "--run", str(overlay))
     tables = copied_run / "results" / "fewer" / "tables"
     for suffix in (".md", ".tex", ".csv"):

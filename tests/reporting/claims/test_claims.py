@@ -221,7 +221,7 @@ def test_what_the_study_with_a_shared_t1_lacks_is_named() -> None:
 
 
 def test_pooled_claims_need_the_papers_benchmarks() -> None:
-    config = resolve(ROOT, {"run": "paper", "training_pool": {"exclude_more": None}, **WITHOUT_AMC23})
+    config = resolve(ROOT, {"run": "paper", **WITHOUT_AMC23})
     parts = parts_of(read_claims()[6], evidence(config, None))
     assert {part.effect for part in parts} == {Gap("the run has no benchmark amc23")}
 

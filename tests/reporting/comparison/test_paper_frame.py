@@ -207,7 +207,7 @@ def test_redrawn_rows_differ_in_five_percent_before_the_false_discovery_step() -
     [
         (WITHOUT_AMC23, "pooled over math500, aime2025; the paper pools math500, aime2025, amc23"),
         (
-            {"models": {"qwen3.5-9b": None}},
+            {"select": {"models": ["qwen3-4b-instruct", "qwen3.5-4b"]}},
             "pooled over qwen3-4b-instruct, qwen3.5-4b; the paper pools qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b",
         ),
         ({}, None),
@@ -217,7 +217,7 @@ def test_redrawn_rows_differ_in_five_percent_before_the_false_discovery_step() -
 def test_pooled_numbers_over_other_models_or_benchmarks_have_no_verdict(
     changes: dict[str, object], reason: str | None
 ) -> None:
-    config = resolve(ROOT, {"run": "paper", "training_pool": {"exclude_more": None}, **changes})
+    config = resolve(ROOT, {"run": "paper", **changes})
     pooled = Place("tab:history-correctness-summary", "", "", "Native", "T2-T4", "T1 correct", "accuracy", "%")
     assert RunFacts(config, Responses({}, 4, {})).other_problems(pooled) == reason
 
