@@ -155,7 +155,7 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     from stair.method import readout
     from stair.sessions.renderer import Renderer
     from stair.stages.runtime.shapes import random_model
-    from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+    from stair.stages.training.teacher_forcing import RecordedTurn, SessionReplay
     from stair.stages.training.student import Student
     from stair.stages.training.turn_memory import Turn, turn_memory
     from stair.tiny.tokenizer import train_tokenizer

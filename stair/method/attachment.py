@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from stair.method.control import Receipt, RowControl
+from stair.method.read import Receipt, RowControl
 from stair.method.differential import Backend
 from stair.method.readout import RowReadout
 from stair.method.rope import Rotary

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from stair.method.control import Receipt, RowControl
+from stair.method.read import Receipt, RowControl
 from stair.method.controllers import BankFree
 from stair.method.differential import Backend, differential_read
 from stair.method.interventions import permuted_order

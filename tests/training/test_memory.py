@@ -9,7 +9,7 @@ from benchmarks.training import peak_of_tensors
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.sessions.renderer import Renderer
 from stair.stages.training.objective import ObjectiveParts
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 from stair.stages.training.turn_memory import Turn, turn_memory
 from tests.conftest import random_model
 from tests.training.training_cases import replaying, session, student_of

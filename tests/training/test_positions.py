@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.sessions.renderer import Exchange, Renderer
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 from tests.conftest import random_model
 from tests.training.training_cases import KINDS, gradient_of, kept, replaying, session, student_of, training
 

@@ -14,7 +14,7 @@ from stair.sessions.renderer import Renderer
 from stair.stages.training import activations
 from stair.stages.training.loop import UpdateRecord
 from stair.stages.training.objective import ObjectiveParts
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 from tests.conftest import LAYERS
 from tests.training.training_cases import (
     KINDS,

@@ -17,7 +17,7 @@ from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.training.loop import Training
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.optimizers import Optimizers
-from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+from stair.stages.training.teacher_forcing import RecordedTurn, SessionReplay
 from stair.stages.training.student import Student
 from tests.conftest import LAYERS
 

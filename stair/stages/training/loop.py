@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.optimizers import Optimizers, gradients, set_gradients
-from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+from stair.stages.training.teacher_forcing import RecordedTurn, SessionReplay
 from stair.stages.training.workers import Workers
 
 Session = Sequence[RecordedTurn]

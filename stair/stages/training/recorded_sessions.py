@@ -16,7 +16,7 @@ from stair.records.rows import SourceRecord, TrainingTurn
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 
 Item = TypeVar("Item")
 

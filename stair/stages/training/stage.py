@@ -22,7 +22,7 @@ from stair.stages.training.loop import Measurement, Session, Training, UpdateRec
 from stair.stages.training.measured import change_lines, changes
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
-from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+from stair.stages.training.teacher_forcing import RecordedTurn, SessionReplay
 from stair.stages.training.settings import training as training_settings
 from stair.stages.training.student import Student
 from stair.stages.training.workers import Workers, local_device

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.method.attachment import Attachment
-from stair.method.control import Receipt, RowControl
+from stair.method.read import Receipt, RowControl
 from stair.method.segment import Segment
 
 
