@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 def capture_length(response_ids: Sequence[int], *, end_of_thinking: int | None, stop_ids: Collection[int]) -> int:
     """Return how many leading tokens of a response have states that belong in the bank.
 
-    The token that was sampled last has no state: no forward pass has processed it, and a replay feeds the tokens before it.
+    The token that was sampled last has no state: no forward pass has processed it, and none does in a reconstruction.
 
     response_ids     the generated tokens, a final stop token included where there is one
     end_of_thinking  the id of `</think>` for a thinking model: capture ends before the last one, and without any takes all

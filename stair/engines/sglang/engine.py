@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stair.core import EngineIdentity
-from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
+from stair.engines.base import Capabilities, Completion, Reconstruction, Request, Usage
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.launch import Launch
 from stair.engines.sglang.server import ServerFailed
@@ -40,7 +40,7 @@ class SGLangEngine:
         ValueError: there is no such environment, or the model cannot be run there.
     """
 
-    replays_at_once = 1
+    reconstructions_at_once = 1
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class SGLangEngine:
         """Adds a request to the run under way."""
         self._submitted.append(request)
 
-    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
+    def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
         """The server gives no states away."""
         raise ValueError(
-            f"replay {replays[0].key[:12]}: the SGLang engine captures no states; take the Transformers engine"
+            f"reconstruction {reconstructions[0].key[:12]}: the SGLang engine captures no states; take the Transformers engine"
         )
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:

@@ -187,7 +187,7 @@ class Batch:
             self._capture.prepare(max(len(row.ids) - 1 for row in rows))
             forward, kind = self._capturing_forward, (*kind[:2], self._capture.capacity)
         if self._graph.prepare(kind, forward, ids, mask):
-            logits = self._graph.replay(ids, mask)
+            logits = self._graph.launch(ids, mask)
         else:
             self._cache.begin()
             logits = forward(ids, mask)

@@ -1,7 +1,11 @@
-"""Passes of whole sequences through the model: several rows together, in chunks, with the auxiliary branch, with capture."""
+"""Passes of whole sequences through the model: several rows together, in chunks, with reads and capture.
+
+`reconstruct_states` makes bank states from saved tokens with such passes (appendices B.1 and C.4).
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,9 +14,9 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
-from stair.engines.base import Read
+from stair.engines.base import Reconstruction
 from stair.engines.transformers.layer_masks import layer_masks
-from stair.method import Attachment, Receipt, RowControl
+from stair.method import Attachment, Read, Receipt, Segment, capture_length
 
 PAD_BLOCK = 32
 """Sequences that are processed together are padded on the left to whole blocks of this many tokens.
@@ -89,10 +93,9 @@ class Passes:
                     stack.callback(read.bank.release)  # the device copy serves this pass only, also one that breaks off
             if any(reads):
                 assert self.attachment is not None, "a read needs controlled layers"
-                controls = [None if read is None else row_control(read) for read in reads]
-                controls += [None] * (self.width - len(rows))
+                of_all_rows = [*reads, *[None] * (self.width - len(rows))]
                 first = positions[:, : self.chunk]
-                receipts = stack.enter_context(self.attachment.controlling(controls, first))
+                receipts = stack.enter_context(self.attachment.controlling(of_all_rows, first))
             for start in range(0, columns, self.chunk):
                 chunk = slice(start, min(start + self.chunk, columns))
                 if start and any(reads):
@@ -146,11 +149,57 @@ def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> Any:
     return layer_masks(model, additive[:, None], real[:, chunk])
 
 
-def row_control(read: Read) -> RowControl:
-    """A request's read as the method's hooks take it."""
-    return RowControl(
-        controller=read.controller,
-        bank=read.bank,
-        span=read.span,
-        specification=read.specification,
-    )
+def reconstruct_states(passes: Passes, reconstructions: Sequence[Reconstruction], context: int) -> list[Segment]:
+    """The states that decoding would have captured, from passes over prompts and saved responses.
+
+    A response that was generated with a read is processed with the same read.
+    """
+    together: dict[int, list[int]] = defaultdict(list)
+    sequences = [_sequence(each, context) for each in reconstructions]
+    for number, sequence in enumerate(sequences):
+        together[passes.columns(len(sequence))].append(number)
+    segments_by_number: dict[int, Segment] = {}
+    for numbers in together.values():
+        for start in range(0, len(numbers), passes.width):
+            part = numbers[start : start + passes.width]
+            segments = _captured(passes, [reconstructions[n] for n in part], [sequences[n] for n in part])
+            segments_by_number.update(zip(part, segments, strict=True))
+    return [segments_by_number[number] for number in range(len(reconstructions))]
+
+
+def _sequence(each: Reconstruction, context: int) -> tuple[int, ...]:
+    """The processed tokens: the token drawn last has no state, as in decoding."""
+    if len(each.prompt_ids) >= context:  # nothing was generated, and nothing can be processed
+        return each.prompt_ids[:1]
+    return (*each.prompt_ids, *each.response_ids[:-1])
+
+
+def _captured(
+    passes: Passes, reconstructions: Sequence[Reconstruction], sequences: Sequence[tuple[int, ...]]
+) -> list[Segment]:
+    """The segments of sequences of equal columns, in one pass."""
+    columns = passes.columns(len(sequences[0]))
+    wanted = []
+    for each, sequence in zip(reconstructions, sequences, strict=True):
+        length = capture_length(each.response_ids, end_of_thinking=each.capture.end_of_thinking, stop_ids=each.stop_ids)
+        start = columns - len(sequence) + len(each.prompt_ids)
+        wanted.append(slice(start, start + length))
+    layers = reconstructions[0].capture.layers
+    # Of each row and layer: keys and values of the captured columns, chunk after chunk.
+    kept: list[list[list[tuple[torch.Tensor, torch.Tensor]]]] = [[[] for _ in layers] for _ in reconstructions]
+
+    def sink(index: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        for row, span in enumerate(wanted):
+            here = slice(max(span.start - first, 0), max(span.stop - first, 0))
+            # [tokens, kv_heads, head_dim] to [kv_heads, tokens, head_dim]
+            part = (keys[row, here].transpose(0, 1).cpu(), values[row, here].transpose(0, 1).cpu())
+            kept[row][index].append(part)
+
+    passes.run(sequences, [each.read for each in reconstructions], keep=False, sink=sink)
+    segments = []
+    for row in kept:
+        keys, values = (
+            torch.stack([torch.cat([chunk[part] for chunk in of_layer], dim=1) for of_layer in row]) for part in (0, 1)
+        )
+        segments.append(Segment(layers, keys, values))
+    return segments

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 
 from stair.core import ReadSpecification
-from stair.engines.base import Capture, Read, Replay, Request, SamplingSettings
+from stair.engines.base import Capture, Reconstruction, Request, SamplingSettings
 from stair.engines.transformers.batch import Batch
-from stair.engines.transformers.passes import Pass, Passes
+from stair.engines.transformers.passes import Pass, Passes, reconstruct_states
 from stair.engines.transformers.prefill import Prefilled
-from stair.engines.transformers.replay_passes import replay_states
-from stair.method import Attachment, Bank, Reflector, Segment
+from stair.method import Attachment, Bank, Read, Reflector, Segment
 from stair.method.differential import Backend
 from stair.stages.runtime.measured_histories import History
 from stair.stages.runtime.prefix_bank import PrefixBank
@@ -92,17 +91,17 @@ class Measurer:
         self.memory = self._watch.memory
 
     def construct(self, history: History) -> Segment:
-        """Return the bank of a history's T1 turn by exact-token replay, on the host (appendix B.1).
+        """Return the bank of a history's T1 turn, reconstructed from its saved tokens, on the host (appendix C.4).
 
         Raises:
-            ValueError: the replay gives another number of entries than the response's ids say.
+            ValueError: the bank has another number of entries than the response's ids say.
         """
         capture = Capture(self._layers, self._method.end_of_thinking)
-        replay = Replay(history.name, history.first_prompt, history.response, self._method.stop_ids, capture)
-        (segment,) = replay_states(self._passes["fast"], [replay], self._facts.context)
+        saved = Reconstruction(history.name, history.first_prompt, history.response, self._method.stop_ids, capture)
+        (segment,) = reconstruct_states(self._passes["fast"], [saved], self._facts.context)
         if segment.tokens != history.entries:
             raise ValueError(
-                f"{history.name}: exact-token replay gives {segment.tokens} entries, expected {history.entries}"
+                f"{history.name}: the reconstruction gives {segment.tokens} entries, expected {history.entries}"
             )
         return segment
 

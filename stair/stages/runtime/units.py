@@ -22,7 +22,7 @@ class Unit:
     """One measurement with all its repetitions.
 
     Attributes:
-        part: `construction` of a history's bank by exact-token replay; a `row` of the table; a point of the `curve`
+        part: `construction` of a history's bank from saved tokens; a `row` of the table; a point of the `curve`
             over random banks; a turn of a bank's `growth`.
         history: its name; the first one's where banks are random.
         row: `native`, `prefix-<entries>`, `full`, `entries-<entries>` or `turn-<number>`; empty for a construction.

@@ -15,7 +15,7 @@ _DESCRIPTIONS = {
     "lora_stair": "a LoRA adapter that acts on every token, and reflector normals of STAIR, trained jointly",
 }
 _READ = """```python
-from stair.method import Attachment, Bank, RowControl, load_controller
+from stair.method import Attachment, Bank, Read, load_controller
 
 controller = load_controller("{folder}")
 ```

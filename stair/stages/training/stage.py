@@ -22,9 +22,9 @@ from stair.stages.training.loop import Measurement, Session, Training, UpdateRec
 from stair.stages.training.measured import change_lines, changes
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
-from stair.stages.training.teacher_forcing import RecordedTurn, SessionReplay
 from stair.stages.training.settings import training as training_settings
 from stair.stages.training.student import Student
+from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
 from stair.stages.training.workers import Workers, local_device
 
 Sessions = dict[str, list[RecordedTurn]]
@@ -59,7 +59,7 @@ def run(
 
     network = backbone.network(local_device(config.transformers.device))
     student = Student.new(network, settings, model)
-    replay = SessionReplay(
+    forcing = TeacherForcing(
         student=student,
         renderer=backbone.renderer,
         cross_entropy=config.training.cross_entropy,
@@ -67,7 +67,7 @@ def run(
         checkpoint_activations=config.training.checkpoint_activations,
     )
     optimizers = Optimizers(student, settings, len(updates))
-    training = Training(replay, optimizers, workers)
+    training = Training(forcing, optimizers, workers)
     training_run = _TrainingRun(config, paths, model, controller, training, measured, backbone.revision)
     training_run.run(updates)
     if workers.first:

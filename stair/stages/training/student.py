@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.core import SMOOTHING, ReadSpecification
-from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
+from stair.method import Attachment, Bank, BankFree, Read, Reflector
 from stair.method.storage import share
 from stair.models.architecture import describe
 from stair.records.seeds import seed_of
@@ -97,8 +97,8 @@ class Student:
         if self.controller is None or self.attachment is None:
             yield
             return
-        control = RowControl(self.controller, bank, span, ReadSpecification(smoothing=self.smoothing))
-        with self.attachment.controlling([control], positions):
+        read = Read(bank, self.controller, span, ReadSpecification(smoothing=self.smoothing))
+        with self.attachment.controlling([read], positions):
             yield
 
     def save(self, folder: Path, base: str, **metadata: str) -> None:
