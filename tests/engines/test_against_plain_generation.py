@@ -85,7 +85,7 @@ def test_states_kept_while_decoding_are_those_of_exact_token_replay(
         each = requests[completion.key]
         if each.capture is None or completion.bank is None:
             continue
-        (reconstructed,) = one.reconstruction(
+        (reconstructed,) = one.reconstruct(
             [Reconstruction(each.key, each.prompt_ids, completion.response_ids, each.stop_ids, each.capture, each.read)]
         )
         assert reconstructed.keys.shape == completion.bank.keys.shape
