@@ -112,9 +112,9 @@ def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hi
     from stair.records.schemas import REPLAY_CELLS
     from stair.records.tables import write_table
     from stair.records.tensor_files import TensorFiles
+    from stair.stages.replay.batch_files import Shapes, shared_histories
     from stair.stages.replay.design.crossed import crossed_design
-    from stair.stages.replay.plan import history_rows
-    from stair.stages.replay.units import Shapes, shared_histories
+    from stair.stages.replay.design.design_tables import history_rows
     from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 
     sessions: dict[str, list[str]] = {}

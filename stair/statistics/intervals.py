@@ -18,7 +18,7 @@ from stair.statistics.small_samples import spread_factor
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
-"""The level of every interval here and in `paired`, `reruns`, `replication` and `effects`."""
+"""The level of every interval here and in `paired`, `sampling_noise`, `printed_comparison` and `effects`."""
 RESAMPLES = 4_000
 ROUNDING = 1e-9
 """Two scores at most this far apart are equal: means of thirds differ by the order of their sum."""

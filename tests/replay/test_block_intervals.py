@@ -7,7 +7,7 @@ import pytest
 
 from stair.stages.replay.analysis.block_intervals import BlockResamples, centered_interval
 from stair.stages.replay.analysis.decomposition import decompose
-from stair.stages.replay.analysis.resampled_cells import InteractionEnergies, weighted_medians
+from stair.stages.replay.analysis.resampled_interaction import InteractionEnergies, weighted_medians
 from tests.replay import naive_analysis as naive
 
 

@@ -22,7 +22,7 @@ from stair.stages.replay.analysis.history_pairs import history_pairs
 from stair.stages.replay.analysis.increments import READS, SHUFFLED, increment_statistics
 from stair.stages.replay.analysis.permutations import named_permutation
 from stair.stages.replay.analysis.projection import gaussian_projection, project
-from stair.stages.replay.analysis.statistic import Statistic, read_statistics, write_statistics
+from stair.stages.replay.analysis.statistics_table import Statistic, read_statistics, write_statistics
 from stair.stages.replay.measurement.categories import CATEGORIES
 from tests.replay import naive_analysis as naive
 from tests.replay.small_run import ROOT

@@ -18,7 +18,7 @@ from stair.method import Attachment, Bank, Read, Reflector, Segment
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.stages.runtime.measure import Measurer
 from stair.stages.runtime.prefix_bank import PrefixBank
-from stair.stages.runtime.units import Unit
+from stair.stages.runtime.study_units import Unit
 from tests.conftest import LAYERS, TOKENS
 from tests.runtime.runtime_cases import METHOD, history, measurer
 

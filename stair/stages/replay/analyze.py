@@ -11,7 +11,7 @@ from stair.records.schemas import REPLAY_HISTORIES
 from stair.records.tables import rows_as
 from stair.stages.replay.analysis import attention_masses, geometry, increments
 from stair.stages.replay.analysis.crossing import Crossing
-from stair.stages.replay.analysis.statistic import write_statistics
+from stair.stages.replay.analysis.statistics_table import write_statistics
 from stair.stages.replay.states import ReplayStates
 from stair.stages.replay.study import check_reported_layer
 

@@ -9,10 +9,10 @@ import numpy as np
 from torch import Tensor
 
 from stair.models.prefix import Prefix
+from stair.stages.replay.batch_files import Shapes, Unit
 from stair.stages.replay.measurement.probe import Measured, Probe
 from stair.stages.replay.measurement.turns import Turns
 from stair.stages.replay.prompts import Prompts, SourceTokens
-from stair.stages.replay.units import Shapes, Unit
 
 
 class Replayer:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stair.config.replay import Replay
+from stair.stages.replay.batch_files import Shapes, Unit, shared_histories
 from stair.stages.replay.design.crossed import Coverage, Design, Group
 from stair.stages.replay.design.histories import History
-from stair.stages.replay.units import Shapes, Unit, shared_histories
 
 
 def planned_units(settings: Replay) -> list[Unit]:

@@ -16,11 +16,11 @@ from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HIST
 from stair.records.shards import Shard, ShardWork, withdraw_markers
 from stair.records.tables import rows_as, write_table
 from stair.records.tensor_files import gigabytes
+from stair.stages.replay.batch_files import Unit, shared_histories
 from stair.stages.replay.design.crossed import crossed_design
+from stair.stages.replay.design.design_tables import history_rows, problem_rows
 from stair.stages.replay.design.histories import History
-from stair.stages.replay.plan import history_rows, problem_rows
 from stair.stages.replay.study import ReplayStudy, Work
-from stair.stages.replay.units import Unit, shared_histories
 
 
 def design(config: Config, paths: RunPaths, model: str) -> None:

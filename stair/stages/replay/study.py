@@ -15,11 +15,11 @@ from stair.models.architecture import Architecture
 from stair.records.keys import PROTOCOL_VERSION, digest_of, ids_digest
 from stair.records.tensor_files import TensorFiles
 from stair.sessions.backbone import Backbone
+from stair.stages.replay.batch_files import Shapes, SharedHistory, Unit, shared_histories
 from stair.stages.replay.design.crossed import Design
+from stair.stages.replay.design.design_tables import read_design
 from stair.stages.replay.measurement.layers import check_attention_layer, check_measured_layers
-from stair.stages.replay.plan import read_design
 from stair.stages.replay.prompts import Prompts, SourceTokens
-from stair.stages.replay.units import Shapes, SharedHistory, Unit, shared_histories
 
 
 @dataclass(frozen=True)

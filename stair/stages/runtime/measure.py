@@ -19,7 +19,7 @@ from stair.method.differential import Backend
 from stair.stages.runtime.measured_histories import History
 from stair.stages.runtime.prefix_bank import PrefixBank
 from stair.stages.runtime.stopwatch import Stopwatch
-from stair.stages.runtime.units import Unit
+from stair.stages.runtime.study_units import Unit
 
 BACKENDS: dict[str, Backend] = {"fast": "auto", "printed": "naive"}
 """The backend of `differential_read` by a variant's read."""

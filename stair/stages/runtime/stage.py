@@ -15,7 +15,7 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.stages.runtime.measured_histories import History
 from stair.stages.runtime.repetitions import Line, write_lines
 from stair.stages.runtime.study import Study, open_study
-from stair.stages.runtime.units import Unit
+from stair.stages.runtime.study_units import Unit
 
 
 def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:

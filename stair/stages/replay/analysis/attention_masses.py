@@ -10,8 +10,8 @@ from stair.config.replay_analysis import ReplayAnalysis
 from stair.models.architecture import Architecture
 from stair.stages.replay.analysis.crossing import Crossing, Crossings
 from stair.stages.replay.analysis.masses import history_masses, median_masses
-from stair.stages.replay.analysis.resampled_cells import weighted_medians
-from stair.stages.replay.analysis.statistic import Statistic
+from stair.stages.replay.analysis.resampled_interaction import weighted_medians
+from stair.stages.replay.analysis.statistics_table import Statistic
 from stair.stages.replay.measurement.categories import CATEGORIES
 
 PRINTED = "assistant"

@@ -20,8 +20,12 @@ from stair.stages.replay.analysis.folds import AnchorShuffles, Fold, problem_fol
 from stair.stages.replay.analysis.history_pairs import history_pairs
 from stair.stages.replay.analysis.neighborhoods import Overlaps, Pairs, Table, neighbor_table, overlaps
 from stair.stages.replay.analysis.projection import gaussian_projection, project
-from stair.stages.replay.analysis.resampled_cells import InteractionEnergies, ResampledInteraction, weighted_medians
-from stair.stages.replay.analysis.statistic import Quantity, Statistic
+from stair.stages.replay.analysis.resampled_interaction import (
+    InteractionEnergies,
+    ResampledInteraction,
+    weighted_medians,
+)
+from stair.stages.replay.analysis.statistics_table import Quantity, Statistic
 from stair.stages.replay.analysis.whitening import whitened
 
 Floats = npt.NDArray[np.float64]

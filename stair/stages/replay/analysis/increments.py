@@ -24,7 +24,7 @@ from stair.stages.replay.analysis.read_prediction import (
     read_increment,
     shuffled_reads,
 )
-from stair.stages.replay.analysis.statistic import Statistic
+from stair.stages.replay.analysis.statistics_table import Statistic
 from stair.stages.replay.measurement.categories import CATEGORIES
 
 Floats = npt.NDArray[np.float64]

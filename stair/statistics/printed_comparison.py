@@ -5,9 +5,9 @@ run. The paper prints no per-problem rates, so the variance of both runs is esti
 are independent and identically distributed, and so is every sum over a session's turns: the variance of a
 number that is a sum over responses comes from the spread among the samples of each session, without bias, whatever
 depends on what within a session. Pass@k is one draw for each problem; its variance comes from the distribution of
-success rates (`reruns.pass_noise`).
+success rates (`sampling_noise.pass_noise`).
 
-`reruns` gives wider intervals on purpose, for use without a table of comparisons around them; those here reject one
+`sampling_noise` gives wider intervals on purpose, for use without a table of comparisons around them; those here reject one
 truth in 5% of comparisons.
 """
 
@@ -26,7 +26,7 @@ from stair.statistics.conditioning import CONDITIONS, GROUPS, group_cell
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.intervals import LEVEL, ROUNDING, Floats
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
-from stair.statistics.reruns import pass_variances
+from stair.statistics.sampling_noise import pass_variances
 from stair.statistics.shared_t1_metrics import FULL, NATIVE, TURN, NameOf
 from stair.statistics.transitions import TRANSITIONS
 
