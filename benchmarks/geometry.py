@@ -51,7 +51,7 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     from stair.stages.replay.analysis.attention_masses import attention_statistics
     from stair.stages.replay.analysis.crossing import Crossing
     from stair.stages.replay.analysis.geometry import geometry_statistics
-    from stair.stages.replay.analysis.increments import increment_statistics
+    from stair.stages.replay.analysis.read_prediction import increment_statistics
     from stair.stages.replay.states import ReplayStates
 
     replay = resolve(ROOT, {"run": "paper"}).replay

@@ -23,10 +23,9 @@ from stair.models.architecture import describe
 from stair.models.prefix import Prefix
 from stair.models.published import CONFIGS
 from stair.stages.replay.measurement.categories import Turn
-from stair.stages.replay.measurement.probe import Probe
-from stair.stages.replay.measurement.turns import Turns
-from stair.stages.training.activations import checkpointed
+from stair.stages.replay.measurement.probe import Probe, Turns
 from stair.stages.training.objective import response_objective
+from stair.stages.training.teacher_forcing import checkpointed
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LAYERS = (3,)

@@ -12,8 +12,7 @@ from transformers import PreTrainedModel
 from stair.engines.transformers import TransformersEngine
 from stair.models.prefix import Prefix
 from stair.sessions.renderer import Renderer
-from stair.stages.replay.measurement.probe import Probe
-from stair.stages.replay.measurement.turns import Turns
+from stair.stages.replay.measurement.probe import Probe, Turns
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import request, various
 from tests.flash_attention import flash_model, use_flash_attention

@@ -16,8 +16,7 @@ from stair.core import ReadSpecification
 from stair.engines.transformers.passes import Passes
 from stair.method import Attachment, Bank, Read, Reflector, Segment
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
-from stair.stages.runtime.measure import Measurer
-from stair.stages.runtime.prefix_bank import PrefixBank
+from stair.stages.runtime.measure import Measurer, PrefixBank
 from stair.stages.runtime.study_units import Unit
 from tests.conftest import LAYERS, TOKENS
 from tests.runtime.runtime_cases import METHOD, history, measurer

@@ -11,7 +11,7 @@ from stair.engines.base import Completion, FinishReason, Request, Usage
 from stair.engines.sampling import BatchSampler, unsound
 from stair.engines.transformers.decode_capture import DecodeCapture
 from stair.engines.transformers.flash_step import stepping
-from stair.engines.transformers.layer_masks import layer_masks
+from stair.engines.transformers.passes import layer_masks
 from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
 from stair.engines.transformers.step_graph import StepGraph

@@ -12,11 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from stair.engines.base import Reconstruction
-from stair.engines.transformers.layer_masks import layer_masks
 from stair.method import Attachment, Read, Receipt, Segment, capture_length
+
+
+def layer_masks(model: Any, full: Tensor, linear: Tensor | None) -> Tensor | dict[str, Tensor | None]:
+    """Return the mask of full attention, or one mask by kind of layer where the model has kinds of layers."""
+    if getattr(model.config, "layer_types", None) is None:
+        return full
+    return {"full_attention": full, "linear_attention": linear}
+
 
 PAD_BLOCK = 32
 """Sequences that are processed together are padded on the left to whole blocks of this many tokens.

@@ -9,7 +9,7 @@ from stair.models.model_folder import read_architecture
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
 from stair.records.tables import rows_as
-from stair.stages.replay.analysis import attention_masses, geometry, increments
+from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.statistics_table import write_statistics
 from stair.stages.replay.states import ReplayStates
@@ -41,4 +41,6 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
     print(f"{model}: {count:,} statistics in {output}")
 
 
-PARTS = dict(zip(REPLAY_PARTS, (attention_masses.of_replay, geometry.of_replay, increments.of_replay), strict=True))
+PARTS = dict(
+    zip(REPLAY_PARTS, (attention_masses.of_replay, geometry.of_replay, read_prediction.of_replay), strict=True)
+)

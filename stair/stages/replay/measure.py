@@ -10,8 +10,7 @@ from torch import Tensor
 
 from stair.models.prefix import Prefix
 from stair.stages.replay.batch_files import Shapes, Unit
-from stair.stages.replay.measurement.probe import Measured, Probe
-from stair.stages.replay.measurement.turns import Turns
+from stair.stages.replay.measurement.probe import Measured, Probe, Turns
 from stair.stages.replay.prompts import Prompts, SourceTokens
 
 

@@ -16,10 +16,33 @@ from stair.engines.transformers.passes import Pass, Passes, reconstruct_states
 from stair.engines.transformers.prefill import Prefilled
 from stair.method import Attachment, Bank, Read, Reflector, Segment
 from stair.method.differential import Backend
-from stair.stages.runtime.measured_histories import History
-from stair.stages.runtime.prefix_bank import PrefixBank
 from stair.stages.runtime.stopwatch import Stopwatch
-from stair.stages.runtime.study_units import Unit
+from stair.stages.runtime.study_units import History, Unit
+
+
+class PrefixBank(Bank):
+    """The first `limit` entries of some segments, on the host, in copies of their own.
+
+    `tokens` stays the length M of the whole bank: the current query keeps position M + p. The read is that of the whole bank
+    with `ReadSpecification.limit`; the transfer and the memory are those of the prefix.
+    """
+
+    def __init__(self, layers: Sequence[int], segments: Sequence[Segment], limit: int) -> None:
+        super().__init__(layers)
+        self._length = sum(segment.tokens for segment in segments)
+        left = limit
+        for segment in segments:
+            count = min(left, segment.tokens)
+            if count:
+                keys, values = (states[:, :, :count].cpu().contiguous() for states in (segment.keys, segment.values))
+                self.append(Segment(segment.layers, keys, values))
+            left -= count
+
+    @property
+    def tokens(self) -> int:
+        """M, the entries of the whole bank."""
+        return self._length
+
 
 BACKENDS: dict[str, Backend] = {"fast": "auto", "printed": "naive"}
 """The backend of `differential_read` by a variant's read."""

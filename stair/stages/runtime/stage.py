@@ -12,10 +12,9 @@ from stair.records import interruption
 from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.stages.runtime.measured_histories import History
 from stair.stages.runtime.repetitions import Line, write_lines
 from stair.stages.runtime.study import Study, open_study
-from stair.stages.runtime.study_units import Unit
+from stair.stages.runtime.study_units import History, Unit
 
 
 def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
 from stair.stages.training.card import card
 from stair.stages.training.checkpoint import Checkpoint, Checkpoints
-from stair.stages.training.curve import CURVE, write_curve
+from stair.stages.training.curve import CURVE, change_lines, changes, write_curve
 from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
-from stair.stages.training.objective_change import change_lines, changes
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
 from stair.stages.training.settings import training as training_settings

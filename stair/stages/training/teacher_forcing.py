@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from stair.method import Bank, Segment, capture_length
 from stair.models.architecture import describe
@@ -16,9 +18,33 @@ from stair.models.prefix import Prefix
 from stair.sessions.positions import beyond_context
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
-from stair.stages.training.activations import checkpointed
 from stair.stages.training.objective import ObjectiveParts, response_objective
 from stair.stages.training.student import Student, last_hidden
+
+
+@contextmanager
+def checkpointed(model: Any, enabled: bool = True) -> Iterator[None]:
+    """Checkpoints every decoder layer in the forward passes inside that record a graph.
+
+    Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer
+    joins the graph, and drops the cache. Layers before the first trained one keep nothing.
+    """
+    layers = model.get_decoder().layers if enabled else []
+
+    def run(forward: Any, *args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        return checkpoint(partial(forward, **kwargs), *args, use_reentrant=False, preserve_rng_state=False)
+
+    try:
+        for layer in layers:
+            layer.forward = partial(run, layer.forward)
+        yield
+    finally:
+        for layer in layers:
+            with suppress(AttributeError):  # restores the class's forward
+                del layer.forward
+
 
 Timer = Callable[[str], AbstractContextManager[None]]
 """A context around each part of the work, for measurements of time and memory."""

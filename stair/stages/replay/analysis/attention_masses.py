@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+
 from stair.config.replay import Replay
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.models.architecture import Architecture
+from stair.stages.replay.analysis.block_intervals import weighted_medians
 from stair.stages.replay.analysis.crossing import Crossing, Crossings
-from stair.stages.replay.analysis.masses import history_masses, median_masses
-from stair.stages.replay.analysis.resampled_interaction import weighted_medians
 from stair.stages.replay.analysis.statistics_table import Statistic
 from stair.stages.replay.measurement.categories import CATEGORIES
+
+Floats = npt.NDArray[np.float64]
+
+
+def history_masses(masses: npt.NDArray[np.floating]) -> Floats:
+    """The median over current problems within each history.
+
+    Args:
+        masses: [problems, histories, ..., categories], FP32 or FP64.
+
+    Returns:
+        FP64 [histories, ..., categories]. Each layer and category has a median of its own.
+    """
+    return np.asarray(np.median(masses.astype(np.float64), axis=0))
+
+
+def median_masses(by_history: Floats) -> Floats:
+    """The median over histories of `history_masses` [histories, ...]; the categories of a layer need not sum to one."""
+    return np.asarray(np.median(by_history, axis=0))
+
 
 PRINTED = "assistant"
 """The category whose masses the text gives."""

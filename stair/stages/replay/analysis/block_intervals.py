@@ -105,6 +105,11 @@ def centered_interval(
     )
 
 
+def weighted_medians(values: Floats, copies: Ints) -> Floats:
+    """[resamples] medians of values [..., histories] over all cells of each resample, copies [resamples, histories]."""
+    return np.array([np.median(np.repeat(values, times, axis=-1)) for times in copies])
+
+
 def no_interval(blocks: int) -> Ends:
     """The absence of an interval, with its reason."""
     counted = "1 source block" if blocks == 1 else f"{blocks} source blocks"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.analysis.block_intervals import BlockResamples
-from stair.stages.replay.analysis.displacement import displacement
+from stair.stages.replay.analysis.decomposition import displacement
 from stair.stages.replay.states import CoverageName, ReplayStates
 
 Floats = npt.NDArray[np.float64]

@@ -12,21 +12,30 @@ import numpy.typing as npt
 from stair.config.replay import Replay
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.models.architecture import Architecture
-from stair.stages.replay.analysis.block_intervals import BlockResamples
+from stair.stages.replay.analysis.block_intervals import BlockResamples, weighted_medians
 from stair.stages.replay.analysis.crossing import Crossing, Crossings
-from stair.stages.replay.analysis.decomposition import VIEWS, Decomposition, decompose
-from stair.stages.replay.analysis.displacement import displacement_norms, median_displacement
-from stair.stages.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
-from stair.stages.replay.analysis.history_pairs import history_pairs
-from stair.stages.replay.analysis.neighborhoods import Overlaps, Pairs, Table, neighbor_table, overlaps
-from stair.stages.replay.analysis.projection import gaussian_projection, project
-from stair.stages.replay.analysis.resampled_interaction import (
-    InteractionEnergies,
-    ResampledInteraction,
-    weighted_medians,
+from stair.stages.replay.analysis.decomposition import (
+    VIEWS,
+    Decomposition,
+    decompose,
+    displacement_norms,
+    median_displacement,
 )
+from stair.stages.replay.analysis.neighborhoods import (
+    AnchorShuffles,
+    Fold,
+    Overlaps,
+    Pairs,
+    Table,
+    history_pairs,
+    neighbor_table,
+    overlaps,
+    problem_folds,
+    whitened,
+)
+from stair.stages.replay.analysis.random_by_name import gaussian_projection, project
+from stair.stages.replay.analysis.resampled_interaction import InteractionEnergies, ResampledInteraction
 from stair.stages.replay.analysis.statistics_table import Quantity, Statistic
-from stair.stages.replay.analysis.whitening import whitened
 
 Floats = npt.NDArray[np.float64]
 

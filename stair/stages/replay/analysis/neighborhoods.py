@@ -4,14 +4,168 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from stair.stages.replay.analysis.folds import AnchorShuffles, Fold
-from stair.stages.replay.analysis.permutations import Ints
+from stair.records.seeds import hash_order
+from stair.stages.replay.analysis.random_by_name import Ints, named_permutation
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Current problems by index, both parts sorted by name."""
+
+    anchors: Ints
+    candidates: Ints
+    """The problems of all other folds."""
+
+
+def problem_folds(problems: Sequence[str], *seed: str | int, count: int) -> tuple[Fold, ...]:
+    """Equal parts of the problems' hash order, quarters in the paper; every problem is an anchor once.
+
+    Args:
+        problems: distinct names, in the order of the arrays.
+        seed: names the order.
+        count: number of folds.
+
+    Raises:
+        ValueError: the number of folds does not divide the number of problems.
+    """
+    size, rest = divmod(len(problems), count)
+    if rest or not size:
+        raise ValueError(f"{len(problems)} current problems have no {count} equal folds; take a multiple of {count}")
+    place = {name: index for index, name in enumerate(problems)}
+    order = hash_order(problems, *seed)
+    folds = []
+    for start in range(0, len(order), size):
+        anchors = set(order[start : start + size])
+        inside, outside = sorted(anchors), sorted(set(order) - anchors)
+        folds.append(Fold(*(np.array([place[name] for name in names], np.int64) for names in (inside, outside))))
+    return tuple(folds)
+
+
+class AnchorShuffles:
+    """The Question-identity shuffle: each anchor's second neighborhood is that of another anchor of its fold.
+
+    A permutation depends on its seed, the two histories' names and the fold's problems, not on layer, view or size.
+
+    Args:
+        problems: names of current problems, in the order of the arrays.
+        histories: names of histories, in the order of the arrays.
+        folds: folds of the problems.
+        seeds: one shuffle for each.
+        exclude_fixed: whether every anchor must get another one.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[str],
+        histories: Sequence[str],
+        folds: Sequence[Fold],
+        seeds: Sequence[str],
+        *,
+        exclude_fixed: bool = False,
+    ) -> None:
+        self._problems, self._histories, self._folds = problems, histories, folds
+        self.seeds, self._exclude_fixed = tuple(seeds), exclude_fixed
+        self.of_pair = cache(self._of_pair)
+
+    def _of_pair(self, first: int, second: int) -> npt.NDArray[np.int64]:
+        """[seeds, problems] the index of the problem whose neighborhood under `second` replaces each problem's own."""
+        indices = np.empty((len(self.seeds), len(self._problems)), np.int64)
+        for fold in self._folds:
+            names = [self._problems[index] for index in fold.anchors]
+            for row, seed in zip(indices, self.seeds, strict=True):
+                between = self._histories[first], self._histories[second]
+                row[fold.anchors] = fold.anchors[
+                    named_permutation(names, seed, *between, exclude_fixed=self._exclude_fixed)
+                ]
+        return indices
+
+
+def history_pairs(
+    lengths: Sequence[int],
+    blocks: Sequence[int],
+    names: Sequence[str],
+    *,
+    pairs: int,
+    copies: Sequence[int] | None = None,
+) -> tuple[tuple[int, int], ...]:
+    """Histories at evenly spaced positions of the order by length, each with the closest in length from another block.
+
+    Histories of equal length are ordered by name. Positions are rounded, halves to even. Of two equally close histories
+    the shorter one is taken, then the first by name. A pair that occurs twice counts twice.
+
+    Args:
+        lengths: [histories] tokens of the whole prefix at the depth in question.
+        blocks: [histories] labels of the source blocks.
+        names: [histories] distinct names.
+        pairs: number of pairs, at least two.
+        copies: [histories] how often a resample contains each history; None for once. Copies keep their block.
+
+    Returns:
+        As many pairs (first, second) of indices.
+
+    Raises:
+        ValueError: all histories are of one block.
+    """
+    copies = [1] * len(lengths) if copies is None else copies
+    order = sorted((index for index, times in enumerate(copies) if times), key=lambda i: (lengths[i], names[i]))
+    if len({blocks[index] for index in order}) < 2:
+        raise ValueError("a history needs a partner from another source block, and all histories are of one block")
+    members = [index for index in order for _ in range(copies[index])]
+    chosen = [members[round(position * (len(members) - 1) / (pairs - 1))] for position in range(pairs)]
+    return tuple(
+        (
+            first,
+            min(
+                (index for index in order if blocks[index] != blocks[first]),
+                key=lambda i: (abs(lengths[i] - lengths[first]), lengths[i], names[i]),
+            ),
+        )
+        for first in chosen
+    )
+
 
 Floats = npt.NDArray[np.float64]
+
+
+def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float) -> tuple[Floats, ...]:
+    """Coordinates by (Sigma + r I)^(-1/2), r = rho tr(Sigma) / d, from a fold's candidates under all histories.
+
+    Sigma's normaliser scales all distances alike, so it changes no neighborhood; here it is the number of cells.
+
+    Args:
+        projected: FP64 [problems, histories, d] projected coordinates under all histories of the group.
+        folds: the folds of the problems.
+        rho: the ridge, relative to the mean of Sigma's diagonal.
+
+    Returns:
+        FP64 [problems, histories, d] for each fold, anchors and candidates alike.
+
+    Raises:
+        ValueError: the candidates do not vary.
+    """
+    return tuple(_whiten(projected, fold, rho) for fold in folds)
+
+
+def _whiten(projected: Floats, fold: Fold, rho: float) -> Floats:
+    width = projected.shape[-1]
+    cells = projected[fold.candidates].reshape(-1, width)
+    mean = cells.mean(axis=0)
+    centered = cells - mean
+    covariance = centered.T @ centered / len(cells)
+    ridge = rho * np.trace(covariance) / width
+    if not ridge > 0:
+        raise ValueError("the candidates' coordinates do not vary, so they cannot be whitened")
+    values, vectors = np.linalg.eigh(covariance)
+    # Rounding can leave a null direction below zero.
+    transform = (vectors / np.sqrt(np.maximum(values, 0) + ridge)) @ vectors.T
+    return np.asarray((projected - mean) @ transform)
+
+
 Pairs = Sequence[tuple[int, int]]
 Table = dict[int, Ints]
 """By history: [problems, count] each problem's nearest candidates, the nearest first."""

@@ -15,16 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stair.stages.replay.analysis.folds import Fold
-from stair.stages.replay.analysis.neighborhoods import first_by_distance
-from stair.stages.replay.analysis.permutations import Ints
+from stair.stages.replay.analysis.neighborhoods import Fold, first_by_distance
+from stair.stages.replay.analysis.random_by_name import Ints
 
 Floats = npt.NDArray[np.float64]
-
-
-def weighted_medians(values: Floats, copies: Ints) -> Floats:
-    """[resamples] medians of values [..., histories] over all cells of each resample, copies [resamples, histories]."""
-    return np.array([np.median(np.repeat(values, times, axis=-1)) for times in copies])
 
 
 class InteractionEnergies:

@@ -1,4 +1,4 @@
-"""Permutations that are functions of names: the order in which the names come does not matter."""
+"""Permutations and projections that are functions of names alone (appendices A.3 and A.6)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stair.records.seeds import hash_order
+from stair.statistics.named_random import named_generator
 
 Ints = npt.NDArray[np.int64]
 
@@ -37,3 +38,19 @@ def named_permutation(names: Sequence[str], *seed: str | int, exclude_fixed: boo
             break
     target = dict(zip(ordered, drawn, strict=True))
     return np.array([place[target[name]] for name in names], np.int64)
+
+
+Floats = npt.NDArray[np.float64]
+
+
+def gaussian_projection(width: int, hidden: int, *seed: str | int) -> Floats:
+    """P: FP64 [width, hidden], independent N(0, 1 / width); a function of the seed and both sizes.
+
+    Whitening and standardisation undo its scale.
+    """
+    return named_generator(*seed, width, hidden).standard_normal((width, hidden)) / np.sqrt(width)
+
+
+def project(projection: Floats, values: npt.NDArray[np.floating]) -> Floats:
+    """P v for [..., hidden] values, FP64 [..., width]."""
+    return np.asarray(values.astype(np.float64, copy=False) @ projection.T)
