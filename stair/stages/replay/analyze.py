@@ -17,13 +17,7 @@ from stair.stages.replay.study import check_reported_layer
 
 
 def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
-    """Computes one part of a model's statistics and writes `replay/MODEL/PART.parquet`.
-
-    Args:
-        config: the run.
-        paths: its files.
-        model: the model's key.
-        part: `attention`, `geometry` or `read_prediction`.
+    """Computes one `part` of a model's statistics: `replay/MODEL/PART.parquet`, PART `attention`, `geometry`, `read_prediction`.
 
     Raises:
         ValueError: there is no such part, the model lacks the reported layer, or the replay is not measured or damaged.

@@ -20,13 +20,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def history_masses(masses: npt.NDArray[np.floating]) -> Floats:
-    """The median over current problems within each history.
+    """The median over current problems within each history; each layer and category has a median of its own.
 
-    Args:
-        masses: [problems, histories, ..., categories], FP32 or FP64.
-
-    Returns:
-        FP64 [histories, ..., categories]. Each layer and category has a median of its own.
+    [problems, histories, ..., categories], FP32 or FP64, to FP64 [histories, ..., categories].
     """
     return np.asarray(np.median(masses.astype(np.float64), axis=0))
 
@@ -53,11 +49,8 @@ def attention_statistics(
 ) -> Iterator[Statistic]:
     """Each category's mass, in percent, at every full-attention layer.
 
-    Args:
-        crossing: one group's cells.
-        layers: the full-attention layers, zero-based, in the order in which masses are stored.
-        printed: layers whose mass on earlier assistant bodies gets an interval.
-        settings: the analysis's keys.
+    `layers` are zero-based, in the order in which masses are stored. At the layers of `printed`, the mass on earlier
+    assistant bodies gets an interval.
     """
     resamples = crossing.resamples(settings.resamples, settings.seed)
     for place, layer in enumerate(layers):

@@ -13,17 +13,11 @@ Floats = npt.NDArray[np.float64]
 
 
 def displacement(states: npt.NDArray[np.floating], references: npt.NDArray[np.floating]) -> Floats:
-    """d(x, H) = h(x | H) - h(x | no history).
+    """d(x, H) = h(x | H) - h(x | no history), FP64 [problems, histories, hidden].
 
     Args:
         states: [problems, histories, hidden] one layer's pooled states, FP32 or FP64.
-        references: [problems, hidden] the same without history.
-
-    Returns:
-        FP64 [problems, histories, hidden].
-
-    Raises:
-        ValueError: the shapes differ.
+        references: [problems, hidden] the same without history; ValueError if the shapes differ.
     """
     if states.ndim != 3 or references.shape != (states.shape[0], states.shape[2]):
         raise ValueError(f"states {states.shape} and references {references.shape} are not of the same problems")
@@ -95,11 +89,7 @@ class Decomposition:
 
 
 def decompose(displacements: Floats) -> Decomposition:
-    """Decompose the displacement of all cells of a balanced design.
-
-    Args:
-        displacements: FP64 [problems, histories, hidden], every problem under every history.
-    """
+    """Decompose FP64 displacements [problems, histories, hidden] of a balanced design: every problem under every history."""
     by_problem, by_history = displacements.mean(axis=1), displacements.mean(axis=0)
     mean = by_problem.mean(axis=0)
     problems, histories = by_problem - mean, by_history - mean

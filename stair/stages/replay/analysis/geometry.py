@@ -106,12 +106,7 @@ class Geometry:
     def resampled_overlaps(self, parts: Decomposition, view: str, sizes: Sequence[int]) -> Floats:
         """[matched and shuffled, sizes, resamples with pairs] overlaps in percent, each with its resample's own pairs.
 
-        Raw displacement has matched ones only.
-
-        Args:
-            parts: the decomposition of all cells.
-            view: one of `RESAMPLED`.
-            sizes: the neighborhoods' sizes.
+        `parts` decomposes all cells; `view` is one of `RESAMPLED`. Raw displacement has matched overlaps only.
         """
         rows, shuffles = [], self._shuffles(0) if view == "raw" else self.shuffles
         for pairs, table in self._resampled_tables(parts, view, max(sizes)):
@@ -163,14 +158,9 @@ def of_replay(crossings: Crossings, architecture: Architecture, replay: Replay) 
 
 
 def geometry_statistics(crossing: Crossing, layers: int, settings: ReplayAnalysis) -> Iterator[Statistic]:
-    """The crossing's sizes, then norm, energies and overlaps of every layer.
+    """One group's sizes, then norm, energies and overlaps of each of the model's `layers` blocks.
 
     All views and sizes are measured at the reported layer; the interaction and the first size at every layer.
-
-    Args:
-        crossing: one group's cells.
-        layers: the model's number of blocks.
-        settings: the analysis's keys.
     """
     geometry = Geometry(crossing, settings)
     for name, count in (

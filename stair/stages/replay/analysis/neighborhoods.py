@@ -25,13 +25,8 @@ class Fold:
 def problem_folds(problems: Sequence[str], *seed: str | int, count: int) -> tuple[Fold, ...]:
     """Equal parts of the problems' hash order, quarters in the paper; every problem is an anchor once.
 
-    Args:
-        problems: distinct names, in the order of the arrays.
-        seed: names the order.
-        count: number of folds.
-
-    Raises:
-        ValueError: the number of folds does not divide the number of problems.
+    `problems` are distinct names in the order of the arrays; `seed` names the order.
+    Raises ValueError unless `count` divides the number of problems.
     """
     size, rest = divmod(len(problems), count)
     if rest or not size:
@@ -50,13 +45,8 @@ class AnchorShuffles:
     """The Question-identity shuffle: each anchor's second neighborhood is that of another anchor of its fold.
 
     A permutation depends on its seed, the two histories' names and the fold's problems, not on layer, view or size.
-
-    Args:
-        problems: names of current problems, in the order of the arrays.
-        histories: names of histories, in the order of the arrays.
-        folds: folds of the problems.
-        seeds: one shuffle for each.
-        exclude_fixed: whether every anchor must get another one.
+    `problems` and `histories` are names in the order of the arrays. Each of `seeds` gives one shuffle. With `exclude_fixed`,
+    every anchor gets another one.
     """
 
     def __init__(
@@ -99,14 +89,14 @@ def history_pairs(
     the shorter one is taken, then the first by name. A pair that occurs twice counts twice.
 
     Args:
-        lengths: [histories] tokens of the whole prefix at the depth in question.
+        lengths: [histories] tokens of the whole prefix.
         blocks: [histories] labels of the source blocks.
         names: [histories] distinct names.
         pairs: number of pairs, at least two.
         copies: [histories] how often a resample contains each history; None for once. Copies keep their block.
 
     Returns:
-        As many pairs (first, second) of indices.
+        Indices (first, second) of each pair.
 
     Raises:
         ValueError: all histories are of one block.
@@ -135,10 +125,10 @@ Floats = npt.NDArray[np.float64]
 def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float) -> tuple[Floats, ...]:
     """Coordinates by (Sigma + r I)^(-1/2), r = rho tr(Sigma) / d, from a fold's candidates under all histories.
 
-    Sigma's normaliser scales all distances alike, so it changes no neighborhood; here it is the number of cells.
+    Sigma's normaliser, here the number of cells, scales all distances alike: it changes no neighborhood.
 
     Args:
-        projected: FP64 [problems, histories, d] projected coordinates under all histories of the group.
+        projected: FP64 [problems, histories, d] projected coordinates of the group.
         folds: the folds of the problems.
         rho: the ridge, relative to the mean of Sigma's diagonal.
 
@@ -173,10 +163,7 @@ Table = dict[int, Ints]
 
 @dataclass(frozen=True)
 class Overlaps:
-    """Shares of common neighbors, in [0, 1] (Eq. 16).
-
-    The folds are of one size, so a mean over problems is the mean over anchors and folds.
-    """
+    """Shares of common neighbors, in [0, 1] (Eq. 16). Folds have one size: a mean over problems is one over anchors and folds."""
 
     matched: Floats
     """[sizes, pairs, problems]"""
@@ -201,15 +188,12 @@ def nearest(points: Floats, fold: Fold, count: int) -> Ints:
     that anchor's distances are computed again from differences.
 
     Args:
-        points: FP64 [problems, width] the coordinates of all problems under one history.
+        points: FP64 [problems, width] coordinates under one history.
         fold: the fold.
-        count: the largest neighborhood.
+        count: the size of the neighborhood; ValueError if the fold has fewer candidates.
 
     Returns:
         int64 [anchors, count] indices of problems, the nearest first.
-
-    Raises:
-        ValueError: the fold has fewer candidates.
     """
     candidates = points[fold.candidates]
     middle = candidates.mean(axis=0)
@@ -233,16 +217,10 @@ def first_by_distance(distances: Floats, fold: Fold, count: int) -> Ints:
 def neighbor_table(
     coordinates: Floats | Sequence[Floats], folds: Sequence[Fold], histories: Iterable[int], count: int
 ) -> Table:
-    """The neighborhoods of all problems under each of some histories.
+    """The neighborhoods of `count` problems of all problems under each of some histories.
 
-    Args:
-        coordinates: FP64 [problems, histories, width]; a sequence has the coordinates of each fold (whitening).
-        folds: the folds of the problems.
-        histories: indices of histories.
-        count: the largest neighborhood.
-
-    Raises:
-        ValueError: a fold has fewer candidates.
+    `coordinates` are FP64 [problems, histories, width]; a sequence has the coordinates of each fold (whitening).
+    Raises ValueError if a fold has fewer candidates.
     """
     of_folds = [coordinates] * len(folds) if isinstance(coordinates, np.ndarray) else coordinates
     table = {}
@@ -254,13 +232,10 @@ def neighbor_table(
 
 
 def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequence[int]) -> Overlaps:
-    """The cross-history overlap of all pairs, matched and shuffled.
+    """The cross-history overlap of all pairs, matched and shuffled, for neighborhoods of each of `sizes`.
 
-    Args:
-        table: the neighborhoods under every history of the pairs, of at least the largest size.
-        pairs: the pairs of histories; repeats count.
-        shuffles: the shuffles of anchors, which replace the second history's only.
-        sizes: the neighborhoods' sizes k.
+    `table` has the neighborhoods under every history of the pairs, of at least the largest size. Shuffles replace the second
+    history's anchors. Repeated pairs count.
     """
     most = max(sizes)
     near, others = (np.stack([table[pair[side]][:, :most] for pair in pairs]) for side in (0, 1))

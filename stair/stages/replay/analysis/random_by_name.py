@@ -15,18 +15,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def named_permutation(names: Sequence[str], *seed: str | int, exclude_fixed: bool = False) -> Ints:
-    """A uniform permutation of distinct names.
+    """A uniform permutation of distinct names: int64 [names], the index of the name that replaces each name.
 
-    Args:
-        names: distinct names.
-        seed: names the permutation.
-        exclude_fixed: draw until no name stays at its place.
-
-    Returns:
-        int64 [names]: the index of the name that replaces each name.
-
-    Raises:
-        ValueError: a single name cannot move.
+    `seed` names the permutation. With `exclude_fixed` it is drawn until no name stays at its place; ValueError for a single
+    name, which cannot move.
     """
     if exclude_fixed and len(names) == 1:
         raise ValueError(f"the only name {names[0]} cannot move: a permutation without fixed points needs two")
@@ -44,10 +36,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def gaussian_projection(width: int, hidden: int, *seed: str | int) -> Floats:
-    """P: FP64 [width, hidden], independent N(0, 1 / width); a function of the seed and both sizes.
-
-    Whitening and standardisation undo its scale.
-    """
+    """P: FP64 [width, hidden], independent N(0, 1 / width); a function of the seed and both sizes."""
     return named_generator(*seed, width, hidden).standard_normal((width, hidden)) / np.sqrt(width)
 
 

@@ -34,8 +34,7 @@ def base_features(
         inputs: [problems, histories, hidden] the block's pooled inputs u.
         references: [problems, hidden] the same without history.
         lengths: [histories] tokens of the whole prefix.
-        masses: [problems, histories, 4] attention masses by `stair.stages.replay.measurement.categories.CATEGORIES`; the
-            current turn's is left out.
+        masses: [problems, histories, 4] attention masses; the last one, the current turn's, is left out.
 
     Returns:
         FP64 [problems, histories, 2 width + 4]; 132 features at the paper's width of 64.
@@ -62,16 +61,10 @@ def shuffled_reads(
     histories: Sequence[str],
     *seed: str | int,
 ) -> Measured:
-    """Reads permuted across histories within each problem, or across problems within each history.
+    """Reads [problems, histories, width] of one group, permuted across histories within each problem, or the reverse.
 
-    Each problem, or history, has a permutation of its own. Only cells of the given group take part.
-
-    Args:
-        reads: [problems, histories, width] of one group, projected or not.
-        across: what is permuted.
-        problems: distinct names, in the order of the arrays.
-        histories: distinct names, in the order of the arrays.
-        seed: names the shuffle.
+    Each problem, or history, has a permutation of its own, named by `seed`. `problems` and `histories` are distinct names in
+    the order of the arrays.
     """
     if across == "histories":
         order = np.stack([named_permutation(histories, *seed, across, problem) for problem in problems])
@@ -84,7 +77,7 @@ def shuffled_reads(
 class Moments:
     """Sums over the cells of each source block: what ridge regression and its scores need, for any weights of blocks.
 
-    Features and targets are taken relative to an offset that both groups share, for precision; scores do not depend on it.
+    Features and targets are relative to an offset that both groups share, for precision; scores do not depend on it.
     """
 
     blocks: Ints
@@ -128,7 +121,7 @@ class Offset:
 
 
 def moments(features: Floats, targets: Floats, blocks: Sequence[int], offset: Offset) -> Moments:
-    """The moments of one group.
+    """The moments of one group, relative to `offset`.
 
     Args:
         features: FP64 [problems, histories, features], the base features first.
@@ -168,17 +161,9 @@ class Increment:
 def read_increment(fit: Moments, test: Moments, base: int) -> Increment:
     """Fit on one group, score on the other.
 
-    Ridge regression with standardized features: mean and deviation of the fit group, the penalty equals the number of its
-    cells, the intercept is not penalized. A feature that is constant in the fit group is ignored. TSS is about the test
-    group's mean. Sums run over all outputs.
-
-    Args:
-        fit: moments of the fit group.
-        test: moments of the test group.
-        base: number of base features, which come first.
-
-    Raises:
-        ValueError: the targets of the test group do not vary.
+    Ridge regression with features standardized by the fit group. The penalty is the number of its cells; the intercept is not
+    penalized. Features that are constant in the fit group are ignored. TSS is about the test group's mean. Sums run over all
+    outputs. The first `base` features are the base ones. Raises ValueError if the targets of the test group do not vary.
     """
     fit, test = fit.weighted(), test.weighted()
     total = float(test.squares[0] - np.vdot(test.products[0, 0], test.products[0, 0]) / test.counts[0])
@@ -290,7 +275,7 @@ def increment_statistics(
     """Base R2 and increments of both directions: the assistant read at every layer, all features at the first one.
 
     Args:
-        crossings: the cells of groups 1 and 2.
+        crossings: groups 1 and 2.
         measured: layers with reads, in the order in which these are stored.
         full_attention: layers with masses, in the order in which these are stored.
         layers: the model's number of blocks.
@@ -332,10 +317,7 @@ def _of_feature(groups: Sequence[LayerReads], of: str) -> Iterator[Statistic]:
 def _interval(
     groups: Sequence[LayerReads], sums: Sequence[Moments], fit: int, test: int, increment: float, base: int
 ) -> Ends:
-    """The interval of one direction's increment; both groups are resampled.
-
-    A cell keeps the read, shuffled or not, that it has in the whole group.
-    """
+    """The interval of one direction's increment; both groups are resampled. A cell keeps its read, shuffled or not."""
     settings = groups[0].settings
     resamples = [group.crossing.resamples(settings.resamples, settings.seed) for group in groups]
     blocks = min(each.count for each in resamples)

@@ -146,8 +146,7 @@ def crossed_design(
 ) -> Design:
     """The design of a schedule, a function of names: the order in which sessions and samples come does not matter.
 
-    Sessions are chosen first, then their paths, then current problems, which may be any problem of the schedule but their
-    own group's sources.
+    Sessions are chosen first, then their paths, then current problems: any of the schedule but their own group's sources.
 
     Args:
         sessions: each session's problems, in the order of turns.
@@ -246,18 +245,10 @@ def _pieces(items: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
 def choose_problems(
     problems: Collection[str], sources: Sequence[Collection[str]], count: int, *seed: str | int
 ) -> list[tuple[str, ...]]:
-    """`count` current problems for each of two groups, none in both and none that is a source of its own group.
+    """`count` current problems for each of two groups, in an order by hash; none in both, none a source of its own group.
 
     Problems that are nobody's source are used up before the other group's sources, and shared equally where these suffice.
-
-    Args:
-        problems: all that can be current.
-        sources: each group's source problems, which are disjoint.
-        count: current problems of a group.
-        seed: names the choice and the order.
-
-    Returns:
-        Each group's current problems in an order by hash.
+    `sources` are each group's source problems, which are disjoint. `seed` names the choice and the order.
     """
     first, second = (set(pool) for pool in sources)
     free = hash_order({*problems} - first - second, *seed, "free")[: 2 * count]

@@ -22,9 +22,7 @@ def choose_groups(paths: Paths, sizes: Sizes, *seed: str | int) -> list[list[str
     """Both groups' sessions, with exact numbers of source problems and none of these in both.
 
     The groups are searched together: the sessions that one group leaves may not suffice for the other.
-
-    Raises:
-        ValueError: no such groups were found; the message has the numbers of the closest.
+    Raises ValueError if no such groups are found; the message has the numbers of the closest.
     """
     sources = _sources(paths)
     wanted = [group.history_coverage for group in sizes.groups]
@@ -53,14 +51,8 @@ def choose_groups(paths: Paths, sizes: Sizes, *seed: str | int) -> list[list[str
 def choose_part(paths: Paths, group: GroupSizes, histories: int, *seed: str | int) -> list[str]:
     """The sessions of a group that the problem coverage takes, with exact numbers of source problems and blocks.
 
-    Args:
-        paths: the group's histories by session.
-        group: the numbers.
-        histories: how many histories the problem coverage has.
-        seed: names the choice.
-
-    Raises:
-        ValueError: no such part was found; the message has the numbers of the closest.
+    `paths` has the group's histories by session; the problem coverage needs `histories` of them.
+    Raises ValueError if no such part is found; the message has the numbers of the closest.
     """
     sources, wanted = _sources(paths), group.problem_coverage
 
@@ -117,16 +109,10 @@ _TEMPERATURE = 0.3
 def swap_search(
     start: Sequence[Sequence[T]], misses: Callable[[list[list[T]]], int], swaps: int, chance: random.Random
 ) -> tuple[int, list[list[T]]]:
-    """Exchanges items between boxes until nothing is missed.
+    """Exchanges items between boxes until `misses` is zero, at most `swaps` times.
 
-    Args:
-        start: the items of each box. The last box holds the items that are not chosen.
-        misses: by how much boxes miss the aim; the search ends at zero.
-        swaps: how many exchanges are tried.
-        chance: draws the exchanges.
-
-    Returns:
-        The fewest misses that were reached, and the boxes that have them. Every box keeps its size.
+    The last box of `start` holds the items that are not chosen. `chance` draws the exchanges.
+    Returns the fewest misses that were reached, and the boxes that have them. Every box keeps its size.
     """
     boxes = [list(box) for box in start]
     current = fewest = misses(boxes)
