@@ -27,7 +27,7 @@ class Attachment:
 
     Hooks exist only while `controlling` or `capturing` is open; the model's code and weights are never touched.
     `backend` is the one of `differential_read`. Attach after peft has wrapped the model, or the LoRA terms are missed.
-    Raises ValueError for an architecture that is unknown and for layers that cannot be controlled.
+    Raises ValueError for an unknown architecture and for layers that cannot be controlled.
     """
 
     def __init__(self, model: nn.Module, layers: Sequence[int], *, backend: Backend = "auto") -> None:
@@ -161,10 +161,9 @@ class Attachment:
     def capturing(self, sink: Sink) -> Iterator[None]:
         """Call `sink(index_in_layers, keys, values)` at every forward inside, for every controlled layer.
 
-        Keys are taken before RoPE, and after key normalisation where the architecture has one. Values are taken after
-        projection. Both are [batch, tokens, kv_heads, head_dim], not copied and not detached. Recomputation under
-        activation checkpointing calls again.
-        Raises ValueError when a capture is already open.
+        Keys are those before RoPE, after key normalisation where the architecture has one; values those after projection. Both
+        are [batch, tokens, kv_heads, head_dim], not copied and not detached. Recomputation under activation checkpointing calls
+        again. Raises ValueError when a capture is already open.
         """
         if "capture" in self._handles:
             raise ValueError("this attachment is capturing already; close the other context first")

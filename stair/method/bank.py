@@ -17,9 +17,8 @@ from stair.method.segment import Segment
 class Resident:
     """Rotated keys and values of each layer of a bank, on `device` in `dtype`.
 
-    On a CUDA device the work is queued on a stream of its own, layer by layer, and a layer's reader waits for that layer
-    only: host-to-device transfer runs beside the layers that come before. Copies from pinned memory (`Segment.pin`) do
-    not hold up the host either.
+    On CUDA the work is queued on a stream of its own, layer by layer, and a layer's reader waits for that layer only: the
+    transfer runs beside the layers before it. Copies from pinned memory (`Segment.pin`) do not hold up the host.
     """
 
     def __init__(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> None:
@@ -170,7 +169,7 @@ class Bank:
     def load(cls, layers: Sequence[int], folder: str | Path, digests: Iterable[str]) -> Self:
         """Return the bank of the segments with these digests, as `save` wrote them.
 
-        Raises ValueError for a segment that is missing, damaged, or not what its file's name says.
+        Raises ValueError for a segment that is missing, damaged, or another than its file's name says.
         """
         bank = cls(layers)
         for digest in digests:
@@ -182,10 +181,9 @@ class Bank:
         return bank
 
     def resident(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> Resident:
-        """Return the bank made ready for reading on `device`, brought up to the entries stored now.
+        """Return the bank made ready for reading on `device`, with all entries stored now.
 
-        On CUDA this queues the transfer and returns; so calling it early hides the transfer behind other work. States in host
-        memory are moved to page-locked memory first, once.
+        On CUDA this queues the transfer and returns, so an early call hides the transfer. States in host memory are pinned first.
         """
         assert self.tokens > 0
         if device.type == "cuda":

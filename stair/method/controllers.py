@@ -23,8 +23,7 @@ _CONFIGURATION = (
 class Controller(nn.Module):
     """One parameter [layers, query_heads, head_dim] in float32 over the zero-based controlled `layers`.
 
-    `configuration` is that of the model it belongs to, None where none was saved; `metadata` holds what else was saved
-    beside the weights, as strings.
+    `configuration` is that of its model, None where none was saved; `metadata` is what else was saved, as strings.
     """
 
     kind: ClassVar[str]
@@ -52,8 +51,8 @@ class Controller(nn.Module):
     def save(self, path: str | Path, *, architecture: Architecture | None = None, **metadata: str) -> None:
         """Write the weights as safetensors; its header holds kind, layers, `metadata` and the configuration.
 
-        The configuration is that of `architecture`, the model that the controller belongs to; without one, the
-        configuration that the controller was loaded with. Raises ValueError when the controller does not fit `architecture`.
+        The configuration is that of `architecture`, else the one that the controller was loaded with.
+        Raises ValueError when the controller does not fit `architecture`.
         """
         configuration = self.configuration
         if architecture is not None:
@@ -150,10 +149,10 @@ ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 def load_adapter(model: Any, folder: str | Path) -> Any:
-    """Return `model` with the adapter of a controller's folder, every parameter frozen.
+    """Return `model` with the adapter of a controller's folder, every parameter frozen. Attach controls after this.
 
-    PEFT puts its layers into the model itself; the returned wrapper has `disable_adapter()` for the native model. Attach
-    controls after this. Raises ValueError when the folder holds no adapter or one that does not fit the model.
+    PEFT puts its layers into the model itself; the returned wrapper has `disable_adapter()` for the native model.
+    Raises ValueError when the folder holds no adapter or one that does not fit the model.
     """
     from peft import PeftModel
 

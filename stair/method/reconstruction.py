@@ -45,7 +45,7 @@ def reconstruct(
 def deviation(reconstructed: Segment, expected: Segment) -> float:
     """Return the largest relative Frobenius distance, over layers, of keys and of values from those expected.
 
-    Raises ValueError when the segments do not hold the same tokens of the same layers.
+    Raises ValueError unless both segments have the same tokens of the same layers.
     """
     if (reconstructed.layers, reconstructed.keys.shape) != (expected.layers, expected.keys.shape):
         raise ValueError(

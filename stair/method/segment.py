@@ -17,8 +17,8 @@ from stair.method.storage import digest_tensors, read_tensors, write_tensors
 class Segment:
     """Keys after key normalisation and before RoPE, and values after projection, of `tokens` consecutive tokens.
 
-    `keys` and `values` are [layers, kv_heads, tokens, head_dim] of one dtype, detached here; they must not be written to
-    afterwards. `layers` are the zero-based layers they come from. Raises ValueError for shapes that do not fit.
+    `keys` and `values` are [layers, kv_heads, tokens, head_dim] of one dtype, detached here; do not write to them afterwards.
+    `layers` are the zero-based layers they come from. Raises ValueError for shapes that do not fit.
     """
 
     def __init__(self, layers: Sequence[int], keys: Tensor, values: Tensor) -> None:
@@ -42,11 +42,11 @@ class Segment:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over layers and the dtype, shape and bytes of keys and values; computed when first asked for."""
+        """SHA-256 over layers and the dtype, shape and bytes of keys and values; computed once."""
         return digest_tensors(f"segment {list(self.layers)}", {"keys": self.keys, "values": self.values})
 
     def pin(self) -> None:
-        """Move the states to page-locked host memory, from which a GPU copies beside other work. Does nothing without CUDA."""
+        """Move the states to page-locked host memory, for copies beside other work. Does nothing without CUDA."""
         if torch.cuda.is_available() and not self.keys.is_pinned():
             self.keys, self.values = self.keys.cpu().pin_memory(), self.values.cpu().pin_memory()
 
@@ -73,9 +73,8 @@ class Segment:
 def capture_length(response_ids: Sequence[int], *, end_of_thinking: int | None, stop_ids: Collection[int]) -> int:
     """Return how many leading tokens of a response have states that belong in the bank.
 
-    The token that was sampled last has no state: no forward pass has processed it, and none does in a reconstruction.
-
-    response_ids     the generated tokens, a final stop token included where there is one
+    response_ids     the generated tokens, a final stop token included where there is one; the last token has no state, because
+                     no forward pass has processed it
     end_of_thinking  the id of `</think>` for a thinking model: capture ends before the last one, and without any takes all
                      that was processed. None for an Instruct model: the whole answer body
     stop_ids         end markers; capture ends before the first, in both kinds of model

@@ -34,12 +34,7 @@ class Row:
 
 
 class UnsoundLogits(FloatingPointError):
-    """Logits that became NaN or infinite.
-
-    Args:
-        keys: the requests of their responses.
-        dtype: the precision of the model.
-    """
+    """Logits of the responses `keys` that became NaN or infinite in a model of precision `dtype`."""
 
     def __init__(self, keys: list[str], dtype: torch.dtype) -> None:
         self.keys = keys
@@ -60,14 +55,10 @@ class Parked:
 
 
 class Batch:
-    """A batch of fixed width. Every row is computed at every step, free rows too; a row sees only its own slots.
+    """A batch of fixed `width`. Every row is computed at every step, free rows too; a row sees only its own slots.
 
-    Args:
-        model, attachment: the model and its hooks, None where nothing is captured.
-        facts: the model's architecture.
-        tokens: ids from here on are never drawn.
-        width: rows.
-        block: caches grow in whole blocks of this many positions.
+    `attachment` is None where nothing is captured. Ids from `tokens` on are never drawn. Caches grow in whole blocks of `block`
+    positions.
     """
 
     def __init__(

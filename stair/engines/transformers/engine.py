@@ -29,8 +29,8 @@ class TransformersEngine:
     """Decodes a batch of fixed width; a row that ends is refilled at once.
 
     Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
-    has the same tokens alone and among others. Prompts are prefilled in passes of a fixed width too. When the device runs
-    out of memory, the batch goes on at half its width; responses under way wait on the host for a row.
+    has the same tokens alone and among others. When the device runs out of memory, the batch goes on at half its width;
+    responses under way wait on the host for a row.
 
     Args:
         model: a frozen Transformers model, unmodified or with an adapter's layers in it.
@@ -102,13 +102,10 @@ class TransformersEngine:
         adapter: tuple[Path, str] | None = None,
         **options: Any,
     ) -> TransformersEngine:
-        """Loads a model folder. `device` is auto, cpu or cuda; the other options are the constructor's.
+        """Loads a model folder. `device` is auto, cpu or cuda; `options` are the constructor's.
 
-        `adapter` is the folder of a trained adapter and its digest. PEFT puts its layers into the model; they are not
-        merged, so that its numbers are those of training.
-
-        Raises:
-            ValueError: the folder holds no such model or adapter, or FlashAttention2 is asked for without a GPU.
+        `adapter` is the folder of a trained adapter and its digest. Its layers are not merged, so that its numbers are those of
+        training. Raises ValueError if the folder has no such model or adapter, or FlashAttention2 has no GPU.
         """
         device = device_for(device, attention)
         model: Any = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention)
@@ -137,8 +134,8 @@ class TransformersEngine:
         """Yields completions as responses end; see `Engine.run`.
 
         Raises:
-            ValueError: a request needs what this engine cannot do, or holds an id outside the vocabulary.
-            FloatingPointError: without `failed`: a response's logits became NaN or infinite; it is named.
+            ValueError: a request needs what this engine cannot do, or has an id outside the vocabulary.
+            FloatingPointError: without `failed`: a response's logits are NaN or infinite.
             MemoryError: without `failed`: the device's memory does not suffice for one response.
         """
         source = iter(requests)
@@ -242,11 +239,8 @@ class TransformersEngine:
     def _make_room(self, error: RuntimeError, *, reconstructing: bool = False) -> None:
         """After an out-of-memory error: a narrower batch, or smaller chunks; responses under way move to the host.
 
-        Where neither can shrink further, the one response that does not fit is given up.
-
-        Raises:
-            MemoryError: a reconstruction does not fit, or a response does not and `failed` is not set.
-            RuntimeError: the error is another one.
+        Where neither can shrink further, the one response that does not fit is given up. Raises MemoryError for it if `failed`
+        is not set, and for a reconstruction; other errors are raised again.
         """
         if not _out_of_memory(error):
             raise error

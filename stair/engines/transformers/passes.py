@@ -29,8 +29,7 @@ def layer_masks(model: Any, full: Tensor, linear: Tensor | None) -> Tensor | dic
 PAD_BLOCK = 32
 """Sequences that are processed together are padded on the left to whole blocks of this many tokens.
 
-How much a sequence is padded depends on its own length alone, and a whole block keeps its sums in the same vector lanes
-wherever it lies: so do its numbers.
+A sequence's padding depends on its own length alone. A whole block keeps its sums in the same vector lanes: so its numbers.
 """
 
 ChunkSink = Callable[[int, int, torch.Tensor, torch.Tensor], None]
@@ -57,8 +56,7 @@ class Passes:
     Args:
         model: a frozen Transformers model.
         attachment: its hooks, where reads or captures are asked for.
-        width: rows of every pass. Rows that nothing takes are computed too, so that a sequence's arithmetic depends on
-            nothing else. With a width of one nothing is padded.
+        width: rows of every pass, all computed: a sequence's arithmetic depends on nothing else. A width of one pads nothing.
         chunk: columns that are processed at once; a multiple of `PAD_BLOCK`.
         device: the model's.
     """

@@ -20,13 +20,9 @@ FORWARDS = 3
 class StepGraph:
     """Runs decoding steps; on a GPU it records a step that repeats, and launches the recording from then on.
 
-    A recorded step has the kernels of the step that was recorded, in their order, on the same tensors, so it
-    gives the same bits. Where the memory does not suffice for a recording, steps run as they are. So do all
-    steps of a process in which a recording failed, after one warning.
-
-    Args:
-        usable: whether steps can be recorded at all.
-        recording: is open while a step is recorded.
+    A recorded step has the kernels of the step, in their order, on the same tensors, so it gives the same bits. Where the
+    memory does not suffice for a recording, steps run as they are; so do all steps of a process in which a recording failed,
+    after one warning. `recording` is open while a step is recorded, if steps are `usable` for it at all.
     """
 
     failed: ClassVar[bool] = False

@@ -21,7 +21,7 @@ from stair.stages.runtime.study_units import History, Unit
 
 
 class PrefixBank(Bank):
-    """The first `limit` entries of some segments, on the host, in copies of their own.
+    """The first `limit` entries of some segments, on the host, in copies of their own (appendix C.4).
 
     `tokens` stays the length M of the whole bank: the current query keeps position M + p. The read is that of the whole bank
     with `ReadSpecification.limit`; the transfer and the memory are those of the prefix.
@@ -88,13 +88,7 @@ class Method:
 
 
 class Measurer:
-    """Measures the units of one model.
-
-    Args:
-        model: the frozen backbone.
-        controller: the reflector that reads the banks.
-        method: how.
-    """
+    """Measures the units of one model, the frozen backbone; `controller` is the reflector that reads the banks."""
 
     def __init__(self, model: Any, controller: Reflector, method: Method) -> None:
         self._model, self._method = model, method
@@ -116,8 +110,7 @@ class Measurer:
     def construct(self, history: History) -> Segment:
         """Return the bank of a history's T1 turn, reconstructed from its saved tokens, on the host (appendix C.4).
 
-        Raises:
-            ValueError: the bank has another number of entries than the response's ids say.
+        Raises ValueError if it has another number of entries than the response's ids say.
         """
         capture = Capture(self._layers, self._method.end_of_thinking)
         saved = Reconstruction(history.name, history.first_prompt, history.response, self._method.stop_ids, capture)
@@ -147,13 +140,8 @@ class Measurer:
     def measure(self, unit: Unit, history: History, segments: Sequence[Segment]) -> dict[str, Any]:
         """Return the record of a unit: its repetitions, or the reason why there are none.
 
-        Args:
-            unit: what is measured.
-            history: its T1 turn and T2 prompt.
-            segments: the whole bank on the host; a construction and a native row need none.
-
-        Raises:
-            ValueError: a reading repetition controlled no token, or its readout was zero or no number.
+        `segments` are the whole bank on the host; a construction and a native row need none.
+        Raises ValueError if a reading repetition controls no token, or its readout is zero or no number.
         """
         variant = unit.variant
         tokens = self._method.decode if unit.part == "row" else 0

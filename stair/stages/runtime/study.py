@@ -38,7 +38,6 @@ class Study:
         shape: what is measured in place of a trained model; empty for a trained one.
         benchmark: the histories' benchmark; empty for random tokens.
         histories: those that are measured; fewer than `wanted` leave a gap and are not measured.
-        wanted: how many there have to be.
         sizes: resolved lengths and tokens.
         method: how everything is measured.
         device: the GPU, or the processor.

@@ -45,14 +45,10 @@ def synthetic_lengths(median: int, most: int, count: int) -> list[int]:
 def synthetic_histories(
     lengths: Sequence[int], *, prompt: int, question: int, vocabulary: int, seed: str
 ) -> list[History]:
-    """Return a history of random tokens for each length, a function of the seed's name.
+    """Return a history of random tokens for each length, the entries of its bank; a function of the seed's name.
 
-    Args:
-        lengths: entries of each bank.
-        prompt: tokens of the T2 prompt.
-        question: tokens of its control span, the last ones; the T1 prompt has as many.
-        vocabulary: ids are drawn below it.
-        seed: names the draw.
+    The T2 prompt has `prompt` tokens, the last `question` of which are its control span; the T1 prompt has as many as the span.
+    Ids are drawn below `vocabulary`.
     """
     histories = []
     for number, entries in enumerate(lengths, start=1):

@@ -23,10 +23,7 @@ def write_curve(path: Path, curve: Sequence[UpdateRecord]) -> None:
 
 
 def changes(before: Mapping[str, Measurement | None], after: Mapping[str, Measurement | None]) -> dict[str, Any]:
-    """Means before and after, by the name of the measurement, and the change of the loss with its 95% interval.
-
-    Sessions are the clusters of the bootstrap.
-    """
+    """Means before and after, by the name of the measurement, and the change of the loss with its 95% interval over sessions."""
     objective: dict[str, Any] = {}
     for name, first in before.items():
         last = after[name]

@@ -70,13 +70,7 @@ def session_cost(session: Session) -> float:
 
 
 class Training:
-    """A student under training.
-
-    Args:
-        forcing: processes sessions.
-        optimizers: update the parameters.
-        workers: share the sessions of an update.
-    """
+    """A student under training: `forcing` processes sessions, `workers` share those of an update."""
 
     def __init__(self, forcing: TeacherForcing, optimizers: Optimizers, workers: Workers | None = None) -> None:
         self.forcing, self.optimizers, self.workers = forcing, optimizers, workers or Workers()
@@ -86,8 +80,7 @@ class Training:
     ) -> None:
         """Runs the updates from number `first` on and calls `on_update` after each.
 
-        Raises:
-            FloatingPointError: the loss or gradient of an update is not finite; the update is not applied.
+        Raises FloatingPointError if the loss or gradient of an update is not finite; the update is not applied.
         """
         for number in range(first, len(updates)):
             on_update(self.update(number, updates[number]))

@@ -24,7 +24,7 @@ from stair.stages.training.student import Student, last_hidden
 
 @contextmanager
 def checkpointed(model: Any, enabled: bool = True) -> Iterator[None]:
-    """Checkpoints every decoder layer in the forward passes inside that record a graph.
+    """Checkpoints every decoder layer in the forward passes inside that record a graph: it is recomputed in the backward pass.
 
     Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer
     joins the graph, and drops the cache. Layers before the first trained one keep nothing.
@@ -78,8 +78,8 @@ class TeacherForcing:
         student: the backbone and its trained parts.
         renderer: renders the ordinary history, as at evaluation.
         cross_entropy, kl: coefficients of the objective.
-        reuse_history: whether later turns reuse the native model's keys and values of earlier text, if the architecture has
-            only full attention and, for the student, no adapter changes them.
+        reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
+            attention and, for the student, no adapter changes them.
         checkpoint_activations: whether layers are recomputed in the backward pass, to save memory.
         timer: entered around each part of the work, with its name.
     """
@@ -97,11 +97,9 @@ class TeacherForcing:
     ) -> SessionCounts:
         """Processes a session.
 
-        T1 gives history and bank. T2 to T4 run on the student path, supervised: `supervise` is called with each one's
-        objective while its graph is alive. The bank grows by detached states of the student path and ends with the call.
-
-        Raises:
-            ValueError: the session does not fit the device's memory.
+        T1 gives history and bank. T2 to T4 run on the student path; `supervise` is called with each one's objective while its
+        graph is alive. The bank grows by detached states of the student path and ends with the call.
+        Raises ValueError if the session does not fit the device's memory.
         """
         try:
             return self._run(turns, supervise)

@@ -86,11 +86,6 @@ class Group:
             if whole or number < self._shared_parts
         )
 
-    def batches(self) -> Iterator[Batch]:
-        """All batches, by history."""
-        for history in self.history_coverage.histories:
-            yield from self.batches_of(history)
-
     def reference_batches(self) -> tuple[Batch, ...]:
         """The references without history: one for each current problem."""
         return tuple(Batch(None, number, problems) for number, problems in enumerate(self._parts))
