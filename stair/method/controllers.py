@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from stair.method.storage import digest_tensors, read_tensors, write_tensors
 from stair.models.architecture import Architecture
 
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 # What of an architecture has to be equal: models of other widths may have equal heads.
 _CONFIGURATION = (
     "name", "layers", "hidden_size", "query_heads", "kv_heads", "head_dim", "rotary_dim", "rope_theta", "gated",
@@ -143,9 +144,6 @@ def load_controller(path: str | Path, architecture: Architecture | None = None) 
     if kind == BankFree.kind:
         return BankFree.load(path, architecture)
     return Reflector.load(path, architecture)
-
-
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 def load_adapter(model: Any, folder: str | Path) -> Any:

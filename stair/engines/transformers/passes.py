@@ -18,21 +18,13 @@ from transformers.cache_utils import DynamicCache
 from stair.engines.base import Reconstruction
 from stair.method import Attachment, Read, Receipt, Segment, capture_length
 
-
-def layer_masks(model: Any, full: Tensor, linear: Tensor | None) -> Tensor | dict[str, Tensor | None]:
-    """Return the mask of full attention, or one mask by kind of layer where the model has kinds of layers."""
-    if getattr(model.config, "layer_types", None) is None:
-        return full
-    return {"full_attention": full, "linear_attention": linear}
-
-
 PAD_BLOCK = 32
 """Sequences that are processed together are padded on the left to whole blocks of this many tokens.
 
 A sequence's padding depends on its own length alone. A whole block keeps its sums in the same vector lanes: so its numbers.
 """
 
-ChunkSink = Callable[[int, int, torch.Tensor, torch.Tensor], None]
+ChunkSink = Callable[[int, int, Tensor, Tensor], None]
 """Receives one chunk at one layer: the layer's index, the chunk's first column, keys and values [rows, columns, heads, dim]."""
 
 
@@ -44,7 +36,7 @@ class Pass:
     """States of all rows, where they were to be kept."""
     paddings: tuple[int, ...]
     """Columns before each row's first token."""
-    logits: torch.Tensor
+    logits: Tensor
     """`[rows, vocabulary]`, behind each row's last token."""
     receipts: tuple[Receipt | None, ...]
 
@@ -115,12 +107,12 @@ class Passes:
 
     def _forward(
         self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
+        ids: Tensor,
+        positions: Tensor,
         chunk: slice,
         cache: DynamicCache | None,
         sink: ChunkSink | None,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """One chunk; logits `[rows, vocabulary]` behind its last column."""
         visible = positions[:, : chunk.stop]
         with ExitStack() as stack:
@@ -129,7 +121,7 @@ class Passes:
                 stack.enter_context(
                     self.attachment.capturing(lambda index, keys, values: sink(index, chunk.start, keys, values))
                 )
-            logits: torch.Tensor = self.model(
+            logits: Tensor = self.model(
                 input_ids=ids[:, chunk],
                 attention_mask=_masks(visible, chunk, self.model) if self.width > 1 else torch.ones_like(visible),
                 position_ids=visible[:, chunk].clamp_min(0),
@@ -140,7 +132,7 @@ class Passes:
         return logits
 
 
-def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> Any:
+def _masks(positions: Tensor, chunk: slice, model: Any) -> Any:
     """Masks of one chunk's queries over the columns so far, padding left out.
 
     A padding column sees itself, because a softmax over nothing has no value.
@@ -153,6 +145,13 @@ def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> Any:
     visible = ((queries >= columns) & real[:, None, :]) | (queries == columns)
     additive = torch.zeros(visible.shape, dtype=model.dtype, device=visible.device).masked_fill(~visible, -torch.inf)
     return layer_masks(model, additive[:, None], real[:, chunk])
+
+
+def layer_masks(model: Any, full: Tensor, linear: Tensor | None) -> Tensor | dict[str, Tensor | None]:
+    """Return the mask of full attention, or one mask by kind of layer where the model has kinds of layers."""
+    if getattr(model.config, "layer_types", None) is None:
+        return full
+    return {"full_attention": full, "linear_attention": linear}
 
 
 def reconstruct_states(passes: Passes, reconstructions: Sequence[Reconstruction], context: int) -> list[Segment]:
@@ -192,9 +191,9 @@ def _captured(
         wanted.append(slice(start, start + length))
     layers = reconstructions[0].capture.layers
     # Of each row and layer: keys and values of the captured columns, chunk after chunk.
-    kept: list[list[list[tuple[torch.Tensor, torch.Tensor]]]] = [[[] for _ in layers] for _ in reconstructions]
+    kept: list[list[list[tuple[Tensor, Tensor]]]] = [[[] for _ in layers] for _ in reconstructions]
 
-    def sink(index: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+    def sink(index: int, first: int, keys: Tensor, values: Tensor) -> None:
         for row, span in enumerate(wanted):
             here = slice(max(span.start - first, 0), max(span.stop - first, 0))
             # [tokens, kv_heads, head_dim] to [kv_heads, tokens, head_dim]

@@ -15,7 +15,7 @@ from stair.stages.replay.prompts import Prompts, SourceTokens
 
 
 class Replayer:
-    """Measures a model's batches.
+    """Measures a model's batches behind shared histories.
 
     Args:
         model: the unmodified backbone.
@@ -36,13 +36,8 @@ class Replayer:
     ) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
         """Yields each unit of one history with its tensors, FP32 on the host, in the shapes of `Shapes`.
 
-        Args:
-            sources: the history's prefixes by depth, each of which begins with the one before; the empty one alone for
-                references.
-            units: batches behind this history.
-
-        Raises:
-            ValueError: a tensor contains a number that is not finite; the message names the batch and the tensor.
+        `sources` are the history's prefixes by depth, each of which begins with the one before; the empty one for references.
+        Raises ValueError, with the batch and the tensor, for a number that is not finite.
         """
         prefix, prefixes = Prefix.empty(self._model), []
         for source in sources:

@@ -146,13 +146,10 @@ def _measure(study: ReplayStudy, open_work: list[tuple[Work, list[Unit]]], job: 
 
 
 def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
-    """Writes the index of a model's measurements, after each file has been read and held to its digest. Needs no model.
+    """Writes the index of a model's measurements, each file compared with its digest, without a model; returns manifest facts.
 
-    Returns facts for the manifest.
-
-    Raises:
-        ValueError: batches are missing or damaged. The shards' markers are then withdrawn and an earlier index is removed, so
-            that the workflow's next start measures these batches, and no others.
+    Raises ValueError if batches are missing or damaged. The shards' markers and an earlier index are then removed, so that
+    the workflow's next start measures these batches, and no others.
     """
     study = ReplayStudy(config, paths, model)
     output = paths.replay_cells(model)

@@ -12,6 +12,11 @@ import numpy.typing as npt
 from stair.records.seeds import hash_order
 from stair.stages.replay.analysis.random_by_name import Ints, named_permutation
 
+Floats = npt.NDArray[np.float64]
+Pairs = Sequence[tuple[int, int]]
+Table = dict[int, Ints]
+"""By history: [problems, count] each problem's nearest candidates, the nearest first."""
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -119,9 +124,6 @@ def history_pairs(
     )
 
 
-Floats = npt.NDArray[np.float64]
-
-
 def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float) -> tuple[Floats, ...]:
     """Coordinates by (Sigma + r I)^(-1/2), r = rho tr(Sigma) / d, from a fold's candidates under all histories.
 
@@ -154,11 +156,6 @@ def _whiten(projected: Floats, fold: Fold, rho: float) -> Floats:
     # Rounding can leave a null direction below zero.
     transform = (vectors / np.sqrt(np.maximum(values, 0) + ridge)) @ vectors.T
     return np.asarray((projected - mean) @ transform)
-
-
-Pairs = Sequence[tuple[int, int]]
-Table = dict[int, Ints]
-"""By history: [problems, count] each problem's nearest candidates, the nearest first."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from stair.records.seeds import hash_order
 from stair.statistics.named_random import named_generator
 
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
@@ -30,9 +31,6 @@ def named_permutation(names: Sequence[str], *seed: str | int, exclude_fixed: boo
             break
     target = dict(zip(ordered, drawn, strict=True))
     return np.array([place[target[name]] for name in names], np.int64)
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def gaussian_projection(width: int, hidden: int, *seed: str | int) -> Floats:

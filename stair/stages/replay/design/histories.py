@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from stair.records.seeds import hash_order
 
+T = TypeVar("T", bound=Hashable)
+
 
 @dataclass(frozen=True, order=True)
 class History:
@@ -41,9 +43,6 @@ def spread(histories: Iterable[History], count: int, *seed: str | int) -> tuple[
     )
     chosen = [history for history in chain.from_iterable(rounds) if history is not None][:count]
     return tuple(sorted(chosen))
-
-
-T = TypeVar("T", bound=Hashable)
 
 
 def source_blocks(histories: Iterable[History]) -> tuple[tuple[History, ...], ...]:

@@ -11,8 +11,12 @@ from stair.config.crossed_sizes import GroupSizes, Sizes
 from stair.records.seeds import hash_order, seed_of
 from stair.stages.replay.design.histories import History, joined
 
+T = TypeVar("T")
+
 _SWAPS = 200
 """Swaps tried for each session that can be chosen; the paper's design needs about one."""
+_TEMPERATURE = 0.3
+"""A swap that misses by one more is kept about once in 28: enough to leave a dead end, too rare to lose what was reached."""
 
 Paths = Mapping[str, Collection[History]]
 """The histories of each session."""
@@ -98,12 +102,6 @@ def _cut(items: Sequence[str], *sizes: int) -> list[Sequence[str]]:
 
 def _both(numbers: Iterable[int]) -> str:
     return " and ".join(map(str, numbers))
-
-
-T = TypeVar("T")
-
-_TEMPERATURE = 0.3
-"""A swap that misses by one more is kept about once in 28: enough to leave a dead end, too rare to lose what was reached."""
 
 
 def swap_search(
