@@ -37,9 +37,8 @@ def reconstruct(
 
     with attachment.controlling([read], torch.arange(ids.shape[1])[None]) as receipts, attachment.capturing(keep):
         model(ids, attention_mask=torch.ones_like(ids), use_cache=False, logits_to_keep=1)
-    order = range(len(attachment.layers))
-    keys, values = (torch.stack([states[index][part] for index in order]) for part in (0, 1))
-    return Segment(attachment.layers, keys, values), receipts[0]
+    in_order = [states[index] for index in range(len(attachment.layers))]
+    return Segment.of_layers(attachment.layers, in_order), receipts[0]
 
 
 def deviation(reconstructed: Segment, expected: Segment) -> float:

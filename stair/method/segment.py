@@ -31,6 +31,12 @@ class Segment:
         self.keys = keys.detach()
         self.values = values.detach()
 
+    @classmethod
+    def of_layers(cls, layers: Sequence[int], states: Sequence[tuple[Tensor, Tensor]]) -> Self:
+        """Return the segment of each layer's keys and values, both [kv_heads, tokens, head_dim]."""
+        keys, values = zip(*states, strict=True)
+        return cls(layers, torch.stack(keys), torch.stack(values))
+
     @property
     def tokens(self) -> int:
         return self.keys.shape[2]

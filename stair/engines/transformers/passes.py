@@ -201,10 +201,9 @@ def _captured(
             kept[row][index].append(part)
 
     passes.run(sequences, [each.read for each in reconstructions], keep=False, sink=sink)
-    segments = []
-    for row in kept:
-        keys, values = (
-            torch.stack([torch.cat([chunk[part] for chunk in of_layer], dim=1) for of_layer in row]) for part in (0, 1)
-        )
-        segments.append(Segment(layers, keys, values))
-    return segments
+
+    def joined(chunks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        keys, values = zip(*chunks, strict=True)
+        return torch.cat(keys, dim=1), torch.cat(values, dim=1)
+
+    return [Segment.of_layers(layers, [joined(chunks) for chunks in row]) for row in kept]

@@ -234,5 +234,4 @@ class _Session:
         with self.student.attachment.capturing(sink):
             run = self._native_hidden if native else self._student_hidden
             hidden = run(ids, len(prompt) - 1, known)
-        keys, values = (torch.stack([states[index][part] for index in range(len(bank.layers))]) for part in (0, 1))
-        return hidden, Segment(bank.layers, keys.contiguous(), values.contiguous())
+        return hidden, Segment.of_layers(bank.layers, [states[index] for index in range(len(bank.layers))])
