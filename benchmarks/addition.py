@@ -30,7 +30,7 @@ from torch.nn import functional as F
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from benchmarks.figures import Bar, Figures
-from stair.method import Attachment, Bank, Reflector, RowControl, Segment, differential_read
+from stair.method import Attachment, Bank, Read, Reflector, Segment, differential_read
 from stair.models.published import CONFIGS
 
 MODELS = ("qwen3-4b-instruct", "qwen3.5-4b")
@@ -101,7 +101,7 @@ def measure(name: str, chosen: argparse.Namespace, figures: Figures) -> bool:
     for signal in chosen.signals:
         scaled = (values * (signal / strength)).bfloat16()
         bank = Bank([LAYER], [Segment([LAYER], keys, scaled)])
-        controlled = prefill(model, attachment, ids, RowControl(reflector, bank, span))
+        controlled = prefill(model, attachment, ids, Read(bank, reflector, span))
         z = readout(attachment, native, bank, reflector, span)
         exact_change, wide = z.double() @ weight.double().T, z.float() @ weight.float().T
         exact = before.float() + wide
@@ -131,7 +131,7 @@ def lost(change: Tensor, exact: Tensor) -> float:
     return float((change - exact).norm() / exact.norm())
 
 
-def prefill(model: Any, attachment: Attachment, ids: Tensor, control: RowControl | None) -> Layer:
+def prefill(model: Any, attachment: Attachment, ids: Tensor, control: Read | None) -> Layer:
     """One forward. Hooks of the control come first, so that these see what the layer really has."""
     attention = model.model.layers[LAYER].self_attn
     captured: dict[str, Tensor] = {}

@@ -27,9 +27,9 @@ import torch
 
 from benchmarks.figures import Bar, Figures
 from benchmarks.models import SHAPES, TINY, controlled_layers
-from stair.engines.base import Capture, Read, Request, SamplingSettings
+from stair.engines.base import Capture, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
-from stair.method import Bank, Reflector, Segment
+from stair.method import Bank, Read, Reflector, Segment
 from stair.records.text_tables import csv_table
 from stair.stages.runtime.shapes import random_model
 

@@ -51,7 +51,7 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     from stair.stages.replay.analysis.attention_masses import attention_statistics
     from stair.stages.replay.analysis.crossing import Crossing
     from stair.stages.replay.analysis.geometry import geometry_statistics
-    from stair.stages.replay.analysis.increments import increment_statistics
+    from stair.stages.replay.analysis.read_prediction import increment_statistics
     from stair.stages.replay.states import ReplayStates
 
     replay = resolve(ROOT, {"run": "paper"}).replay
@@ -112,9 +112,9 @@ def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hi
     from stair.records.schemas import REPLAY_CELLS
     from stair.records.tables import write_table
     from stair.records.tensor_files import TensorFiles
+    from stair.stages.replay.batch_files import Shapes, shared_histories
     from stair.stages.replay.design.crossed import crossed_design
-    from stair.stages.replay.plan import history_rows
-    from stair.stages.replay.units import Shapes, shared_histories
+    from stair.stages.replay.design.design_tables import history_rows
     from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 
     sessions: dict[str, list[str]] = {}

@@ -287,7 +287,7 @@ def missed_bars(rows: list[Row], device: str, figures: Figures) -> list[str]:
 
 def prefill(arguments: argparse.Namespace, name: str, figures: Figures) -> None:
     """The prefill that the controlled layers of a model with random weights add for one question."""
-    from stair.method import Attachment, Bank, Reflector, RowControl, Segment
+    from stair.method import Attachment, Bank, Read, Reflector, Segment
 
     device, layers = arguments.device, controlled_layers(name)
     entries, context, question = arguments.prefill_sizes
@@ -298,7 +298,7 @@ def prefill(arguments: argparse.Namespace, name: str, figures: Figures) -> None:
     bank = Bank(layers, [Segment(layers, *states)])
     bank.pin()
     reflector = Reflector.draw(layers, shape.query_heads, shape.head_dim, seed=0).to(device)
-    control = RowControl(reflector, bank, (context - question, context))
+    control = Read(bank, reflector, (context - question, context))
     ids = torch.randint(0, shape.vocabulary, (1, context), device=device)
 
     def native() -> None:

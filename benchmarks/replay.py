@@ -140,10 +140,9 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     from benchmarks.training import peak_of_tensors
     from stair.models.prefix import Prefix
     from stair.models.prefix import run as forward
+    from stair.stages.replay.measurement.batch_memory import CPU_TILE, GPU_TILE, replay_memory
     from stair.stages.replay.measurement.categories import Turn
-    from stair.stages.replay.measurement.memory import CPU_TILE, GPU_TILE, replay_memory
-    from stair.stages.replay.measurement.probe import Probe
-    from stair.stages.replay.measurement.turns import Turns
+    from stair.stages.replay.measurement.probe import Probe, Turns
     from stair.stages.runtime.shapes import random_model
 
     torch.set_num_threads(chosen.threads)

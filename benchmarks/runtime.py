@@ -24,9 +24,8 @@ from stair.method import Reflector, Segment
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
 from stair.stages.runtime.measure import Measurer, Method
-from stair.stages.runtime.measured_histories import synthetic_histories
 from stair.stages.runtime.shapes import controlled_layers, random_model, shape_config
-from stair.stages.runtime.units import FULL, NATIVE, Unit
+from stair.stages.runtime.study_units import FULL, NATIVE, Unit, synthetic_histories
 
 PARTS = ("construction", "transfer", "prefill")
 ADDED_MS, DECODED = 15.0, 100.0

@@ -152,11 +152,11 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
     """A session of four equal turns."""
     import torch
 
-    from stair.method import readout
+    from stair.method.read import RowReadout
     from stair.sessions.renderer import Renderer
     from stair.stages.runtime.shapes import random_model
-    from stair.stages.training.session_replay import RecordedTurn, SessionReplay
     from stair.stages.training.student import Student
+    from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
     from stair.stages.training.turn_memory import Turn, turn_memory
     from stair.tiny.tokenizer import train_tokenizer
 
@@ -189,7 +189,7 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
         yield
         seconds[part] += now() - begun
 
-    plain = readout.RowReadout._read
+    plain = RowReadout._readout
 
     def timed_read(self: Any, index: int, queries: Any) -> Any:
         begun = now()
@@ -197,16 +197,16 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
         reads[0] += now() - begun
         return read_out
 
-    readout.RowReadout._read = timed_read  # type: ignore[method-assign]
-    replay = SessionReplay(student=student, renderer=renderer, checkpoint_activations=True, timer=timer)
+    RowReadout._readout = timed_read  # type: ignore[method-assign]
+    forcing = TeacherForcing(student=student, renderer=renderer, checkpoint_activations=True, timer=timer)
     # What libraries allocate once, and the tables of a first pass, are no part of a turn.
     short = [RecordedTurn(turn.user, turn.response_ids[:64], 1.0) for turn in turns]
-    replay.run(short, lambda turn, parts: parts.loss.backward())
+    forcing.run(short, lambda turn, parts: parts.loss.backward())
     seconds.clear()
     reads[0] = 0.0
-    replay.run(turns, lambda turn, parts: parts.loss.backward())
+    forcing.run(turns, lambda turn, parts: parts.loss.backward())
     reported, read = dict(seconds), reads[0]
-    above = peak_of_tensors(device, lambda: replay.run(turns, lambda turn, parts: parts.loss.backward()))
+    above = peak_of_tensors(device, lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
     visible = 0 if thinking else chosen.tokens  # without a marker nothing of a thinking response is seen again
     longest = Turn(3 * (visible + 25), 25, chosen.tokens, 3 * chosen.tokens)
     trained = sum(each.numel() for named in student.parts().values() for each in named.values())

@@ -1,4 +1,4 @@
-"""Words that every layer shares. Imports nothing of this package."""
+"""The vocabulary of every layer: turns, problems, places, engines, conditions, the read specification."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Problem:
 
 
 class Place(NamedTuple):
-    """Responses of one condition, by the keys of model, benchmark and condition."""
+    """The responses of one condition, by the keys of model, benchmark and condition."""
 
     model: str
     benchmark: str
@@ -55,7 +55,7 @@ class EngineIdentity:
     """The attention path, as the engine calls it."""
     dtype: str
     device: str | None = None
-    """The kind of device, known of an engine that is loaded: rows have it, response keys do not."""
+    """The kind of device, known of a loaded engine: rows have it, response keys do not."""
     arguments: str | None = None
     """Further options of a server that can change a response: response keys have them, rows do not."""
 
@@ -90,7 +90,7 @@ PREFIXED = ("stair_prefix",)
 
 @dataclass(frozen=True)
 class ConditionName:
-    """What names a condition: its family and, in a family of several, its test-time seed or readable entries."""
+    """The name of a condition: its family and, in a family of several, its test-time seed or readable entries."""
 
     family: str
     seed: int | None = None
@@ -103,7 +103,7 @@ class ConditionName:
 
     @property
     def averaged(self) -> str:
-        """The key of what tables show: conditions that differ by their seed alone have one, and are averaged."""
+        """The key in tables: conditions that differ by their seed alone have one, and are averaged."""
         return ConditionName(self.family, prefix=self.prefix).key
 
     @classmethod
@@ -138,7 +138,7 @@ def check_smoothing(smoothing: float) -> None:
 
 @dataclass(frozen=True)
 class ReadSpecification:
-    """How a bank is read (section 3.2, appendix C.4). Which bank, controller and tokens belongs to one request.
+    """How a bank is read (section 3.2, appendix C.4); `stair.method.Read` says which bank, controller and tokens.
 
     Attributes:
         variant: `differential` (Eq. 9), `direct` (the reflected read alone), `zero` (the readout times zero).

@@ -1,5 +1,1 @@
-"""Generation behind one interface."""
-
-from stair.engines.base import Capabilities, Capture, Completion, Engine, Read, Replay, Request, SamplingSettings, Usage
-
-__all__ = ["Capabilities", "Capture", "Completion", "Engine", "Read", "Replay", "Request", "SamplingSettings", "Usage"]
+"""Generation of responses behind one interface (`base.Engine`): Transformers' own models, or an SGLang server."""

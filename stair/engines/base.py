@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from stair.core import EngineIdentity, ReadSpecification
+from stair.core import EngineIdentity
 
 if TYPE_CHECKING:
-    from stair.method import Bank, BankFree, Receipt, Reflector, Segment
+    from stair.method import Read, Receipt, Segment
 
 FinishReason = Literal["stop", "length", "context"]
 Truncation = Literal["sequential", "joint"]
@@ -34,18 +34,6 @@ class SamplingSettings:
 
 
 @dataclass(frozen=True)
-class Read:
-    """The auxiliary branch of one request: which bank is read, by which controller, where in the prompt, and how."""
-
-    bank: Bank | None
-    controller: Reflector | BankFree
-    span: tuple[int, int]
-    """Conversation positions of the control span, end exclusive."""
-    specification: ReadSpecification = field(default_factory=ReadSpecification)
-    """How; a permutation's seed is that of this answer."""
-
-
-@dataclass(frozen=True)
 class Capture:
     """Which states of a response to keep (appendix B.1)."""
 
@@ -65,6 +53,7 @@ class Request:
     max_new_tokens: int
     stop_ids: tuple[int, ...]
     read: Read | None = None
+    """What the auxiliary branch does; None for the native model."""
     capture: Capture | None = None
     adapter: str | None = None
     """The digest of the adapter that answers; the engine's model must carry it."""
@@ -77,8 +66,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Replay:
-    """A finished response whose states are to be computed again from its tokens (exact-token replay, appendix B.1)."""
+class Reconstruction:
+    """A saved response whose bank states are computed again from its tokens (the exact-token replay of appendix C.4)."""
 
     key: str
     prompt_ids: tuple[int, ...]
@@ -132,8 +121,8 @@ class Engine(Protocol):
 
     identity: EngineIdentity
     """What rows say of the engine; its device is known."""
-    replays_at_once: int
-    """How many replays are best asked for together."""
+    reconstructions_at_once: int
+    """How many reconstructions are best passed together."""
     watch: Callable[[int, int], None] | None
     """Told every second or so, while an engine loads too, how many responses are under way and how many tokens it has drawn.
 
@@ -159,7 +148,7 @@ class Engine(Protocol):
         """Breaks a run off: the responses that had ended and were not given yet. What is under way is given up."""
         ...
 
-    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
+    def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
         """The states that saved responses give to the bank, each from one pass over its tokens."""
         ...
 

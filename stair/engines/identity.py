@@ -16,8 +16,8 @@ def transformers_version() -> str:
 def attention_path(attention: str, dtype: str, device: str) -> str:
     """The attention implementation that a configured one means for a model.
 
-    `auto` is FlashAttention2 where its package is installed, the precision is one that it has, and the device is not the CPU.
-    That follows from the configuration and the environment alone: jobs and the seal of their work agree, GPU or not.
+    `auto` is FlashAttention2 where its package is installed, the precision is bfloat16, and the device is not the CPU. The
+    configuration and the environment alone decide: jobs and the seal of their work agree, GPU or not.
     """
     if attention != "auto":
         return attention

@@ -28,15 +28,12 @@ def _mix(x: torch.Tensor) -> torch.Tensor:
 
 
 def uniform(seeds: torch.Tensor, steps: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Uniform numbers in (0, 1), float64.
+    """Uniform numbers in (0, 1), float64 `[rows, candidates]`, never 0 or 1.
 
     Args:
         seeds: `[rows]` int64.
         steps: `[rows]` int64, the index of the token to draw within its response.
         ids: `[rows, candidates]` int64 token ids.
-
-    Returns:
-        `[rows, candidates]` float64, never 0 or 1.
     """
     base = _mix(seeds + (steps + 1) * _signed(_GOLDEN))
     bits = _shift(_mix(base[:, None] + (ids + 1) * _signed(_OTHER)), 11)

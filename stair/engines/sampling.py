@@ -63,13 +63,8 @@ def token_probabilities(
 class BatchSampler:
     """Draws a token for every row of a batch; rows have settings and seeds of their own.
 
-    A row's draw is a function of its logits, its generated ids, its seed and its step alone.
-
-    Args:
-        rows: width of the batch.
-        vocabulary: size of the logits' last dimension.
-        tokens: how many ids are tokens of the tokenizer; the rest are masked.
-        device: where the logits are.
+    A row's draw is a function of its logits, its generated ids, its seed and its step alone. Logits are `[rows, vocabulary]`
+    on `device`; ids from `tokens` on are no tokens of the tokenizer and are masked.
     """
 
     def __init__(self, rows: int, vocabulary: int, tokens: int, device: torch.device) -> None:
@@ -118,16 +113,10 @@ class BatchSampler:
         self._stale = False
 
     def draw(self, logits: torch.Tensor) -> torch.Tensor:
-        """Draws the next token of every row.
+        """Draws the next token of every row, `[rows]` int64, from logits `[rows, vocabulary]`.
 
-        Args:
-            logits: `[rows, vocabulary]`.
-
-        Returns:
-            `[rows]` int64. Rows that hold no response get a token too; the caller ignores it.
-
-        Raises:
-            FloatingPointError: a row's logits hold NaN or infinity.
+        Rows that hold no response get a token too; the caller ignores it.
+        Raises FloatingPointError if a row's logits hold NaN or infinity.
         """
         if self._stale:
             self._refresh()

@@ -1,28 +1,26 @@
 """STAIR as a library: a bank of earlier computation, a differential read of it, controllers on a model."""
 
 from stair.core import ReadSpecification
-from stair.method.adapter import load_adapter
 from stair.method.attachment import Attachment
 from stair.method.bank import Bank
-from stair.method.capture import capture_length
-from stair.method.control import Receipt, RowControl
-from stair.method.controllers import BankFree, Controller, Reflector, load_controller
+from stair.method.controllers import BankFree, Controller, Reflector, load_adapter, load_controller
 from stair.method.differential import differential_read
 from stair.method.interventions import permuted_order, random_reflector
+from stair.method.read import Read, Receipt
+from stair.method.reconstruction import deviation, reconstruct
 from stair.method.rope import Rotary
-from stair.method.segment import Segment
-from stair.method.token_replay import deviation, replay
+from stair.method.segment import Segment, capture_length
 
 __all__ = [
     "Attachment",
     "Bank",
     "BankFree",
     "Controller",
+    "Read",
     "ReadSpecification",
     "Receipt",
     "Reflector",
     "Rotary",
-    "RowControl",
     "Segment",
     "capture_length",
     "deviation",
@@ -31,5 +29,5 @@ __all__ = [
     "load_controller",
     "permuted_order",
     "random_reflector",
-    "replay",
+    "reconstruct",
 ]

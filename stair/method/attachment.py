@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from stair.method.control import Receipt, RowControl
 from stair.method.differential import Backend
-from stair.method.readout import RowReadout
+from stair.method.read import Read, Receipt, RowReadout
 from stair.method.rope import Rotary
 from stair.models.architecture import describe
 from stair.models.attention_modules import gate_logits, key_source, per_head, query_source
@@ -28,7 +27,7 @@ class Attachment:
 
     Hooks exist only while `controlling` or `capturing` is open; the model's code and weights are never touched.
     `backend` is the one of `differential_read`. Attach after peft has wrapped the model, or the LoRA terms are missed.
-    Raises ValueError for an architecture that is unknown and for layers that cannot be controlled.
+    Raises ValueError for an unknown architecture and for layers that cannot be controlled.
     """
 
     def __init__(self, model: nn.Module, layers: Sequence[int], *, backend: Backend = "auto") -> None:
@@ -51,29 +50,28 @@ class Attachment:
     # Controlling
 
     @contextmanager
-    def controlling(self, rows: Sequence[RowControl | None], positions: Tensor) -> Iterator[list[Receipt]]:
+    def controlling(self, reads: Sequence[Read | None], positions: Tensor) -> Iterator[list[Receipt]]:
         """Control the forwards inside; yields one receipt a row, which fills as they run.
 
-        `rows` holds one entry a batch row, None for a native row. `positions` [batch, tokens] (integers) is each column's
-        position in its row's conversation, negative where it is padding: a token is controlled when
-        span[0] <= position < span[1]. Before each further chunk of the same rows set `attachment.positions` anew.
-        Under activation checkpointing the context has to stay open until `backward()` has returned.
-        Raises ValueError when a control does not fit this model or a control is already open.
+        `reads` has one entry a batch row, None for a native row. `positions` [batch, tokens] (integers) is each column's
+        position in its row's conversation, negative for padding: a token is controlled when span[0] <= position < span[1].
+        Set `attachment.positions` before each further chunk of the same rows.
+        Under activation checkpointing, keep the context open until `backward()` has returned.
+        Raises ValueError when a read does not fit this model or the attachment is controlling already.
         """
         if "control" in self._handles:
             raise ValueError("this attachment is controlling already; close the other context first")
-        for row in rows:
-            if row is not None and row.controller.layers != self.layers:
+        for controller in (read.controller for read in reads if read is not None):
+            if controller.layers != self.layers:
                 raise ValueError(
-                    f"a controller of layers {row.controller.layers} is not for an attachment to {self.layers}"
+                    f"a controller of layers {controller.layers} is not for an attachment to {self.layers}"
                 )
-            if row is not None:
-                row.controller.check(self.architecture)
+            controller.check(self.architecture)
         handles = self._handles["control"] = []
         try:
             weight = next(self._modules[0].parameters())
             self._readouts = [
-                None if row is None else RowReadout(row, self.rotary, self.backend, weight.device) for row in rows
+                None if read is None else RowReadout(read, self.rotary, self.backend, weight.device) for read in reads
             ]
             self._chunk = -1
             self.positions = positions
@@ -152,7 +150,7 @@ class Attachment:
         return handles
 
     def _at_work(self, *, scales: bool) -> Iterator[tuple[int, RowReadout]]:
-        """Yield the batch rows whose control acts in this chunk, by where it acts."""
+        """Yield the batch rows whose read acts in this chunk, by where it acts."""
         for row, readout in enumerate(self._readouts):
             if readout is not None and readout.controlled and readout.scales == scales:
                 yield row, readout
@@ -163,10 +161,9 @@ class Attachment:
     def capturing(self, sink: Sink) -> Iterator[None]:
         """Call `sink(index_in_layers, keys, values)` at every forward inside, for every controlled layer.
 
-        Keys are taken before RoPE, and after key normalisation where the architecture has one. Values are taken after
-        projection. Both are [batch, tokens, kv_heads, head_dim], not copied and not detached. Recomputation under
-        activation checkpointing calls again.
-        Raises ValueError when a capture is already open.
+        Keys are those before RoPE, after key normalisation where the architecture has one; values those after projection. Both
+        are [batch, tokens, kv_heads, head_dim], not copied and not detached. Recomputation under activation checkpointing calls
+        again. Raises ValueError when a capture is already open.
         """
         if "capture" in self._handles:
             raise ValueError("this attachment is capturing already; close the other context first")

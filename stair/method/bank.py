@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 import torch
+from torch import Tensor
 
-from stair.method.resident import Resident
 from stair.method.rope import Rotary
 from stair.method.segment import Segment
 
@@ -86,7 +86,7 @@ class Bank:
     def load(cls, layers: Sequence[int], folder: str | Path, digests: Iterable[str]) -> Self:
         """Return the bank of the segments with these digests, as `save` wrote them.
 
-        Raises ValueError for a segment that is missing, damaged, or not what its file's name says.
+        Raises ValueError for a segment that is missing, damaged, or another than its file's name says.
         """
         bank = cls(layers)
         for digest in digests:
@@ -98,10 +98,9 @@ class Bank:
         return bank
 
     def resident(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> Resident:
-        """Return the bank made ready for reading on `device`, brought up to the entries stored now.
+        """Return the bank made ready for reading on `device`, with all entries stored now.
 
-        On CUDA this queues the transfer and returns; so calling it early hides the transfer behind other work. States in host
-        memory are moved to page-locked memory first, once.
+        On CUDA this queues the transfer and returns, so an early call hides the transfer. States in host memory are pinned first.
         """
         assert self.tokens > 0
         if device.type == "cuda":
@@ -126,3 +125,81 @@ class Bank:
 
 def _content_path(folder: str | Path, digest: str) -> Path:
     return Path(folder) / f"{digest}.safetensors"
+
+
+class Resident:
+    """Rotated keys and values of each layer of a bank, on `device` in `dtype`.
+
+    On CUDA the work is queued on a stream of its own, layer by layer, and a layer's reader waits for that layer only: the
+    transfer runs beside the layers before it. Copies from pinned memory (`Segment.pin`) do not hold up the host.
+    """
+
+    def __init__(self, device: torch.device, dtype: torch.dtype, rotary: Rotary) -> None:
+        self.device, self.dtype, self.rotary = device, dtype, rotary
+        self.entries = 0
+        self._layers: list[tuple[Tensor, Tensor]] = []
+        self._segments = 0  # how many are in already
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._ready: list[torch.cuda.Event] = []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(keys.nbytes + values.nbytes for keys, values in self._layers)
+
+    def layer(self, index: int) -> tuple[Tensor, Tensor]:
+        """Return (rotated keys, values), each [kv_heads, entries, head_dim], of the bank's `index`-th layer. Read only."""
+        if self._ready:
+            torch.cuda.current_stream(self.device).wait_event(self._ready[index])
+        return self._layers[index]
+
+    def extend(self, segments: Sequence[Segment]) -> None:
+        """Bring in the segments that are not in yet; earlier entries are copied as they are, not rotated again."""
+        fresh = segments[self._segments :]
+        if not fresh:
+            return
+        earlier, added = self._layers, sum(segment.tokens for segment in fresh)
+        # A bank filled while generating has to serve training too, so nothing here may be an inference tensor.
+        with torch.inference_mode(False), torch.no_grad():
+            self._layers = [self._room(self.entries + added, fresh[0]) for _ in fresh[0].layers]
+            if self._stream is None:
+                for index in range(len(self._layers)):
+                    self._fill(index, earlier, fresh)
+            else:
+                self._fill_on_stream(earlier, fresh)
+        self.entries += added
+        self._segments = len(segments)
+
+    def _room(self, entries: int, like: Segment) -> tuple[Tensor, Tensor]:
+        _, kv_heads, _, head_dim = like.keys.shape
+        keys = torch.empty(kv_heads, entries, head_dim, device=self.device, dtype=self.dtype)
+        return keys, torch.empty_like(keys)
+
+    def _fill(self, index: int, earlier: Sequence[tuple[Tensor, Tensor]], fresh: Sequence[Segment]) -> None:
+        keys, values = self._layers[index]
+        if earlier:
+            keys[:, : self.entries] = earlier[index][0]
+            values[:, : self.entries] = earlier[index][1]
+        start = self.entries
+        for segment in fresh:
+            end = start + segment.tokens
+            moved = segment.keys[index].to(self.device, non_blocking=True)
+            keys[:, start:end] = self.rotary(moved, torch.arange(start, end, device=self.device)).to(self.dtype)
+            values[:, start:end].copy_(segment.values[index], non_blocking=True)
+            start = end
+
+    def _fill_on_stream(self, earlier: Sequence[tuple[Tensor, Tensor]], fresh: Sequence[Segment]) -> None:
+        assert self._stream is not None
+        reader = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(reader)  # segments captured on the device, and the memory just allocated
+        self._ready = []
+        with torch.cuda.stream(self._stream):
+            for index in range(len(self._layers)):
+                self._fill(index, earlier, fresh)
+                # The allocator may not hand this memory on before the side stream is done with it.
+                for tensor in (*self._layers[index], *(earlier[index] if earlier else ())):
+                    tensor.record_stream(self._stream)
+                self._ready.append(self._stream.record_event())
+            for segment in fresh:
+                if segment.keys.is_cuda:
+                    segment.keys.record_stream(self._stream)
+                    segment.values.record_stream(self._stream)

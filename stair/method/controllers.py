@@ -1,4 +1,4 @@
-"""What is trained: the reflector's normals (section 3.2) and the bank-free control's scales (appendix C.4)."""
+"""What is trained: the reflector's normals (section 3.2), the bank-free control's scales (appendix C.4), a LoRA adapter (C.1)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from stair.method.storage import digest_tensors, read_tensors, write_tensors
 from stair.models.architecture import Architecture
 
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 # What of an architecture has to be equal: models of other widths may have equal heads.
 _CONFIGURATION = (
     "name", "layers", "hidden_size", "query_heads", "kv_heads", "head_dim", "rotary_dim", "rope_theta", "gated",
@@ -23,8 +24,7 @@ _CONFIGURATION = (
 class Controller(nn.Module):
     """One parameter [layers, query_heads, head_dim] in float32 over the zero-based controlled `layers`.
 
-    `configuration` is that of the model it belongs to, None where none was saved; `metadata` holds what else was saved
-    beside the weights, as strings.
+    `configuration` is that of its model, None where none was saved; `metadata` is what else was saved, as strings.
     """
 
     kind: ClassVar[str]
@@ -52,8 +52,8 @@ class Controller(nn.Module):
     def save(self, path: str | Path, *, architecture: Architecture | None = None, **metadata: str) -> None:
         """Write the weights as safetensors; its header holds kind, layers, `metadata` and the configuration.
 
-        The configuration is that of `architecture`, the model that the controller belongs to; without one, the
-        configuration that the controller was loaded with. Raises ValueError when the controller does not fit `architecture`.
+        The configuration is that of `architecture`, else the one that the controller was loaded with.
+        Raises ValueError when the controller does not fit `architecture`.
         """
         configuration = self.configuration
         if architecture is not None:
@@ -144,3 +144,22 @@ def load_controller(path: str | Path, architecture: Architecture | None = None) 
     if kind == BankFree.kind:
         return BankFree.load(path, architecture)
     return Reflector.load(path, architecture)
+
+
+def load_adapter(model: Any, folder: str | Path) -> Any:
+    """Return `model` with the adapter of a controller's folder, every parameter frozen. Attach controls after this.
+
+    PEFT puts its layers into the model itself; the returned wrapper has `disable_adapter()` for the native model.
+    Raises ValueError when the folder holds no adapter or one that does not fit the model.
+    """
+    from peft import PeftModel
+
+    for name in ADAPTER_FILES:
+        if not (Path(folder) / name).is_file():
+            raise ValueError(f"{folder} holds no adapter: there is no {name}")
+    try:
+        adapted = PeftModel.from_pretrained(model, str(folder))
+    except (RuntimeError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder}: the adapter does not fit the model: {str(error).splitlines()[0]}") from error
+    adapted.requires_grad_(False)
+    return adapted.eval()

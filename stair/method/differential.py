@@ -38,8 +38,7 @@ def differential_read(
     value_order   [batch, kv_heads, bank] integers: entry j carries the value at value_order[..., j] instead of its own
 
     The result has the queries' dtype; sums are float32 or wider. Differentiable in queries and normals.
-    Raises ValueError for shapes or dtypes that do not fit, lengths outside the bank, an order that leaves a row's entries, and an
-    unknown or unusable backend.
+    Raises ValueError for shapes, dtypes, lengths or an order that do not fit, and for an unknown or unusable backend.
     """
     _check(queries, keys, values, normals, smoothing)
     lengths = _lengths(keys, bank_lengths)

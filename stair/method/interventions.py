@@ -15,9 +15,9 @@ from stair.method.controllers import Reflector
 
 
 def random_reflector(layers: Sequence[int], query_heads: int, head_dim: int, seed: int) -> Reflector:
-    """Return a reflector of fixed unit directions, each a function of (seed, layer, query head).
+    """Return a reflector of fixed unit directions, uniform on the sphere, each a function of (seed, layer, query head).
 
-    A direction is uniform on the sphere of `head_dim` dimensions. The normals are [layers, query_heads, head_dim], float32.
+    The normals are [layers, query_heads, head_dim], float32.
     """
 
     def direction(layer: int, head: int) -> Tensor:
@@ -31,8 +31,8 @@ def random_reflector(layers: Sequence[int], query_heads: int, head_dim: int, see
 def permuted_order(seed: int, layer: int, kv_heads: int, entries: int, device: torch.device) -> Tensor:
     """Return [kv_heads, entries] int64: a permutation for each K/V head, a function of (seed, layer, head) alone.
 
-    The K-V pairing control reads entry j's key with the value at order[head, j]. All query heads of a K/V head share its
-    permutation. `seed` is that of one answer, so that answers have different permutations.
+    The K-V pairing control reads entry j's key with the value at order[head, j], for all query heads of a K/V head. Each
+    answer has a `seed` of its own.
     """
     orders = [
         torch.randperm(entries, generator=_generator(f"pairing {seed} {layer} {head}")) for head in range(kv_heads)

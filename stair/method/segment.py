@@ -1,9 +1,9 @@
-"""The captured states of one answer (appendix B.1)."""
+"""The captured states of one answer, and which of its tokens have any (appendix B.1)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -17,8 +17,8 @@ from stair.method.storage import digest_tensors, read_tensors, write_tensors
 class Segment:
     """Keys after key normalisation and before RoPE, and values after projection, of `tokens` consecutive tokens.
 
-    `keys` and `values` are [layers, kv_heads, tokens, head_dim] of one dtype, detached here; they must not be written to
-    afterwards. `layers` are the zero-based layers they come from. Raises ValueError for shapes that do not fit.
+    `keys` and `values` are [layers, kv_heads, tokens, head_dim] of one dtype, detached here; do not write to them afterwards.
+    `layers` are the zero-based layers they come from. Raises ValueError for shapes that do not fit.
     """
 
     def __init__(self, layers: Sequence[int], keys: Tensor, values: Tensor) -> None:
@@ -31,6 +31,12 @@ class Segment:
         self.keys = keys.detach()
         self.values = values.detach()
 
+    @classmethod
+    def of_layers(cls, layers: Sequence[int], states: Sequence[tuple[Tensor, Tensor]]) -> Self:
+        """Return the segment of each layer's keys and values, both [kv_heads, tokens, head_dim]."""
+        keys, values = zip(*states, strict=True)
+        return cls(layers, torch.stack(keys), torch.stack(values))
+
     @property
     def tokens(self) -> int:
         return self.keys.shape[2]
@@ -42,11 +48,11 @@ class Segment:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over layers and the dtype, shape and bytes of keys and values; computed when first asked for."""
+        """SHA-256 over layers and the dtype, shape and bytes of keys and values; computed once."""
         return digest_tensors(f"segment {list(self.layers)}", {"keys": self.keys, "values": self.values})
 
     def pin(self) -> None:
-        """Move the states to page-locked host memory, from which a GPU copies beside other work. Does nothing without CUDA."""
+        """Move the states to page-locked host memory, for copies beside other work. Does nothing without CUDA."""
         if torch.cuda.is_available() and not self.keys.is_pinned():
             self.keys, self.values = self.keys.cpu().pin_memory(), self.values.cpu().pin_memory()
 
@@ -68,3 +74,19 @@ class Segment:
         if segment.digest != header.get("digest"):
             raise ValueError(f"{path} is damaged: its content does not have the digest that its header names")
         return segment
+
+
+def capture_length(response_ids: Sequence[int], *, end_of_thinking: int | None, stop_ids: Collection[int]) -> int:
+    """Return how many leading tokens of a response have states that belong in the bank.
+
+    response_ids     the generated tokens, a final stop token included where there is one; the last token has no state, because
+                     no forward pass has processed it
+    end_of_thinking  the id of `</think>` for a thinking model: capture ends before the last one, and without any takes all
+                     that was processed. None for an Instruct model: the whole answer body
+    stop_ids         end markers; capture ends before the first, in both kinds of model
+    """
+    ids = list(response_ids)
+    length = next((index for index, token in enumerate(ids) if token in stop_ids), len(ids))
+    if end_of_thinking is not None and end_of_thinking in ids[:length]:
+        length = length - 1 - ids[:length][::-1].index(end_of_thinking)
+    return min(length, max(len(ids) - 1, 0))

@@ -32,9 +32,9 @@ def digest_tensors(header: str, tensors: Mapping[str, Tensor]) -> str:
 def write_tensors(
     path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], *, durable: bool = True
 ) -> None:
-    """Write a safetensors file so that `path` holds either what it held before or the whole new content.
+    """Write a safetensors file so that `path` has either its earlier content or the whole new content.
 
-    `durable` waits for the disk; without, a machine that loses power can lose the file, a process that dies cannot.
+    `durable` waits for the disk; without it, a loss of power can lose the file, the end of the process cannot.
     Raises OSError when it cannot be written: a full disk, no permission.
     """
     target = Path(path)

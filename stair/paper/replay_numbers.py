@@ -10,7 +10,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.paper import paper_labels
-from stair.stages.replay.analysis.statistic import Quantity, Statistic, read_statistics
+from stair.stages.replay.analysis.statistics_table import Quantity, Statistic, read_statistics
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
 

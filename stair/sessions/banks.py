@@ -39,14 +39,14 @@ class BankStore:
         """Makes a segment durable; returns its digest."""
         path = self._path(owner, segment.digest)
         if not path.is_file():
-            # Nothing is lost with a segment that a power failure takes: it is made again by replay.
+            # Nothing is lost with a segment that a power failure takes: it is reconstructed.
             segment.save(path, durable=False)
             self._owned()[owner].add(path)
         self._held[owner][segment.digest] = segment
         return segment.digest
 
     def load(self, owner: str, digest: str) -> Segment | None:
-        """A kept segment, or None where it is lost or damaged (it is then made again by replay)."""
+        """A kept segment, or None where it is lost or damaged (it is then reconstructed)."""
         from stair.method import Segment
 
         held = self._held[owner].get(digest)

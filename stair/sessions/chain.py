@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from stair.engines.base import Completion, Engine, Replay, Request
+from stair.engines.base import Completion, Engine, Reconstruction, Request
 
 if TYPE_CHECKING:
     from stair.method import Segment
@@ -17,8 +17,8 @@ class Step:
     """What a chain needs next: a response to generate, or the states of a saved one."""
 
     key: str
-    """The response key (or the replay's), by which finished work is found again."""
-    replay: bool = False
+    """The response key (or the reconstruction's), by which finished work is found again."""
+    reconstructs: bool = False
 
 
 class Missing(NamedTuple):
@@ -83,14 +83,14 @@ class Chain(Protocol):
         """Keys and records of states that were just made again, for the log; empties the list."""
         ...
 
-    def replay(self, engine: Engine) -> Replay:
-        """The next step as a replay."""
+    def reconstruction(self, engine: Engine) -> Reconstruction:
+        """The next step as a reconstruction."""
         ...
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
         """What the log keeps of a completion; captured states are saved first."""
         ...
 
-    def replay_record(self, segment: Segment) -> dict[str, Any]:
-        """What the log keeps of a replay; the states are saved first."""
+    def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
+        """What the log keeps of a reconstruction; the states are saved first."""
         ...

@@ -87,24 +87,24 @@ class _Running:
     def first_requests(self, chains: Iterable[Chain]) -> Iterator[Request]:
         """Yield the first request of each chain; chains are drawn as requests are."""
         source = iter(chains)
-        while group := list(islice(source, self._engine.replays_at_once)):
+        while group := list(islice(source, self._engine.reconstructions_at_once)):
             yield from self.advance(group)
 
     def advance(self, group: Sequence[Chain]) -> Iterator[Request]:
-        """Take chains as far as they come and yield their next requests; their replays go through the engine together."""
+        """Take chains as far as they come and yield their next requests; their reconstructions go through the engine together."""
         while group:
-            replaying: list[tuple[Chain, Step]] = []
+            incomplete: list[tuple[Chain, Step]] = []
             for chain in group:
                 try:
                     needed = self._advance_one(chain)
-                except MemoryError as error:  # of states that had to be replayed
+                except MemoryError as error:  # of states that had to be reconstructed
                     self._failures.add(Failed.of(chain, str(error)))
                     continue
                 if isinstance(needed, Step):
-                    replaying.append((chain, needed))
+                    incomplete.append((chain, needed))
                 elif needed is not None:
                     yield needed
-            group = self._replay(replaying)
+            group = self._reconstruct(incomplete)
 
     def save(self, completion: Completion) -> dict[str, Any]:
         """Make a response durable and return its record."""
@@ -132,7 +132,7 @@ class _Running:
         """Take a chain as far as the log allows.
 
         Returns:
-            The request of its next response, or the step whose states are to be replayed; None where the chain has ended or
+            The request of its next response, or the step whose states are to be reconstructed; None where the chain has ended or
             waits for a response that is under way for another chain.
         """
         while (step := chain.next()) is not None:
@@ -143,7 +143,7 @@ class _Running:
                 continue
             elif chain.gives_up():
                 return None
-            elif step.replay:
+            elif step.reconstructs:
                 return step
             else:
                 request = chain.request(self._engine)
@@ -160,22 +160,22 @@ class _Running:
         waiting.append(chain)
         return request if len(waiting) == 1 else None
 
-    def _replay(self, replaying: list[tuple[Chain, Step]]) -> list[Chain]:
-        """Replay the states that chains need and return the chains whose states were made."""
-        if not replaying:
+    def _reconstruct(self, incomplete: list[tuple[Chain, Step]]) -> list[Chain]:
+        """Reconstruct the states that chains need and return the chains whose states were made."""
+        if not incomplete:
             return []
         try:
-            segments = self._engine.replay([chain.replay(self._engine) for chain, _ in replaying])
+            segments = self._engine.reconstruct([chain.reconstruction(self._engine) for chain, _ in incomplete])
         except MemoryError as error:
-            if len(replaying) > 1:
-                return [chain for each in replaying for chain in self._replay([each])]
-            self._failures.add(Failed.of(replaying[0][0], str(error)))
+            if len(incomplete) > 1:
+                return [chain for each in incomplete for chain in self._reconstruct([each])]
+            self._failures.add(Failed.of(incomplete[0][0], str(error)))
             return []
-        for (chain, step), segment in zip(replaying, segments, strict=True):
-            record = chain.replay_record(segment)
+        for (chain, step), segment in zip(incomplete, segments, strict=True):
+            record = chain.reconstruction_record(segment)
             self._writer.append(step.key, record)
             chain.append_record(record)
-        return [chain for chain, _ in replaying]
+        return [chain for chain, _ in incomplete]
 
 
 class _Watch:
@@ -241,5 +241,5 @@ def walk(chain: Chain, log: Records) -> tuple[int, bool]:
                 continue
             return logged, chain.gives_up()
         chain.append_record(record)
-        logged += not step.replay
+        logged += not step.reconstructs
     return logged, True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stair.core import EngineIdentity, Problem, ReadSpecification
-from stair.engines.base import Capture, Completion, Engine, Read, Replay, Request, SamplingSettings
+from stair.engines.base import Capture, Completion, Engine, Reconstruction, Request, SamplingSettings
 from stair.records.keys import bank_digest, digest_of, ids_digest, response_key
 from stair.records.seeds import seed_of
 from stair.sessions.banks import BankStore
@@ -17,7 +17,7 @@ from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
 
 if TYPE_CHECKING:
-    from stair.method import BankFree, Reflector, Segment
+    from stair.method import BankFree, Read, Reflector, Segment
 
 
 @dataclass(frozen=True)
@@ -121,16 +121,16 @@ class SessionChain:
             self._reuse_first()
         if self.gives_up() and self.missing is not None and self.missing.reused:
             return None
-        if self._wants_replay():
-            return Step(self._replay_key(len(self._turns) - 1), replay=True)
+        if self._wants_reconstruction():
+            return Step(self._reconstruction_key(len(self._turns) - 1), reconstructs=True)
         if len(self._turns) == self.protocol.turns:
             return None
         return Step(self._response_key())
 
-    def _wants_replay(self) -> bool:
+    def _wants_reconstruction(self) -> bool:
         """A T1 whose states the bank still lacks: a reused one, or one that another run answered without capturing.
 
-        Nothing else is replayed as a matter of course.
+        Nothing else is reconstructed as a matter of course.
         """
         return self._captures(1) and len(self._turns) == 1 and self._turns[0].segment is None
 
@@ -225,13 +225,13 @@ class SessionChain:
         )
         return digest_of({"response": key, "layout": dict(protocol.layout)}) if protocol.layout else key
 
-    def _replay_key(self, number: int) -> str:
+    def _reconstruction_key(self, number: int) -> str:
         turn, capture = self._turns[number], self.protocol.capture()
         assert capture is not None
         return digest_of(
             {
                 "replay": 1,
-                # Equal answers to one problem are replayed for each chain, which owns its states.
+                # Equal answers to one problem are reconstructed for each chain, which owns its states.
                 "owner": self._owner,
                 "model_revision": self.protocol.model_revision,
                 "prompt_ids": ids_digest(turn.prompt_ids),
@@ -264,7 +264,7 @@ class SessionChain:
 
     def append_record(self, record: Mapping[str, Any]) -> None:
         """See `Chain.append_record`."""
-        if self._wants_replay():
+        if self._wants_reconstruction():
             turn = self._turns[0]
             turn.segment, turn.captured, turn.source = record["segment"], record["captured_tokens"], "replayed"
             self.rows[0]["captured_tokens"] = turn.captured
@@ -330,7 +330,7 @@ class SessionChain:
         control = self.protocol.control
         if control is None or number == 0:
             return None
-        from stair.method import Bank
+        from stair.method import Bank, Read
 
         reads = self.protocol.reads
         segments = [self._load(earlier, engine) for earlier in range(number)] if reads else []
@@ -350,7 +350,7 @@ class SessionChain:
         assert turn.segment is not None
         segment = self.protocol.banks.load(self._owner, turn.segment)
         if segment is None:
-            (segment,) = engine.replay([self._replay_of(number, engine)])
+            (segment,) = engine.reconstruct([self._reconstruction_of(number, engine)])
             lost, turn.segment = turn.segment, self.protocol.banks.keep(self._owner, segment)
             turn.source = "replayed"
             if turn.segment != lost:
@@ -358,7 +358,7 @@ class SessionChain:
         return segment
 
     def _remade_key(self, number: int, lost: str) -> str:
-        return digest_of({"remade": lost, "turn": number, "replay": self._replay_key(number)})
+        return digest_of({"remade": lost, "turn": number, "replay": self._reconstruction_key(number)})
 
     def remade(self) -> list[tuple[str, dict[str, Any]]]:
         """See `Chain.remade`."""
@@ -374,11 +374,11 @@ class SessionChain:
                 turn.segment, turn.source, changed = record["segment"], "replayed", True
         return changed
 
-    def _replay_of(self, number: int, engine: Engine) -> Replay:
+    def _reconstruction_of(self, number: int, engine: Engine) -> Reconstruction:
         turn, capture = self._turns[number], self.protocol.capture()
         assert capture is not None
-        return Replay(
-            key=self._replay_key(number),
+        return Reconstruction(
+            key=self._reconstruction_key(number),
             prompt_ids=turn.prompt_ids,
             response_ids=turn.response_ids,
             stop_ids=self.protocol.renderer.stop_ids,
@@ -387,12 +387,12 @@ class SessionChain:
             adapter=self.protocol.adapter,
         )
 
-    def replay(self, engine: Engine) -> Replay:
-        """See `Chain.replay`."""
-        return self._replay_of(len(self._turns) - 1, engine)
+    def reconstruction(self, engine: Engine) -> Reconstruction:
+        """See `Chain.reconstruction`."""
+        return self._reconstruction_of(len(self._turns) - 1, engine)
 
-    def replay_record(self, segment: Segment) -> dict[str, Any]:
-        """See `Chain.replay_record`."""
+    def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
+        """See `Chain.reconstruction_record`."""
         return {"segment": self.protocol.banks.keep(self._owner, segment), "captured_tokens": segment.tokens}
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:

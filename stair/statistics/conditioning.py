@@ -95,13 +95,10 @@ def group_cell(
     group: str,
     conditions: Sequence[str] = CONDITIONS,
 ) -> Cell | Gap:
-    """One cell of the tables, or the first gap of its grids.
+    """One cell of the tables, or the first gap of its grids. Raises ValueError as `history_tables`.
 
     The reference (Vanilla) is grouped by the sessions of the first of `conditions`: its response to the same problem and
     sample is a member where that condition's response is.
-
-    Raises:
-        ValueError: as `history_tables`.
     """
     follower = conditions[0] if condition == REFERENCE else condition
     current = responses.grid(model, benchmark, follower, turn)

@@ -55,11 +55,9 @@ class Side(NamedTuple):
 
 
 def paired_effect(responses: Responses, terms: Sequence[tuple[int, Side]], *, passed: bool = False) -> Effect | Gap:
-    """The mean over problems of a signed sum of scores, in percentage points.
+    """The mean over problems of a signed sum of scores, in percentage points: of Pass@k if `passed`, else of Avg@k.
 
-    Args:
-        terms: signs and sides, all of one benchmark: (1, STAIR), (-1, Native), or the four sides of two gains.
-        passed: whether the scores are those of Pass@k; else of Avg@k.
+    `terms` are signs and sides, all of one benchmark: (1, STAIR), (-1, Native), or the four sides of two gains.
     """
     total = _signed_sum(responses, terms, passed)
     if isinstance(total, Gap):
@@ -140,15 +138,10 @@ def conditional_effect(
     greater: str,
     less: str,
 ) -> Effect | Gap:
-    """The difference of two pooled accuracies of `conditioning.pooled_history`, in percentage points.
+    """The difference of two pooled accuracies of `conditioning.pooled_history`, in percentage points: `greater` minus `less`.
 
-    Both have the same members, so it is a sum of differences over a sum of sizes. A problem that several models answer
-    is one cluster.
-
-    Args:
-        places: the pooled models, each with a benchmark.
-        group: one of `conditioning.GROUPS`.
-        greater, less: the conditions; the effect is positive where `greater` is more accurate.
+    Both have the same members, so it is a sum of differences over a sum of sizes. A problem that several models answer is one
+    cluster. `places` are the pooled models, each with a benchmark; `group` is one of `conditioning.GROUPS`.
     """
     sums: dict[tuple[str, str], list[float]] = {}
     for model, benchmark in places:
@@ -204,8 +197,8 @@ def difference_of_estimates(greater: Interval, less: Interval) -> Effect:
 def difference_of_gains(greater: Effect | Gap, less: Effect | Gap) -> Effect | Gap:
     """The difference of two paired effects on benchmarks of their own, or the first gap.
 
-    Their problems differ, so no sign can be flipped: the p-value is that of normal errors, by the interval. Without a spread
-    it is one.
+    Their problems differ, so no sign can be flipped: the p-value is that of normal errors, by the interval; one without a
+    spread.
     """
     if isinstance(greater, Gap) or isinstance(less, Gap):
         return greater if isinstance(greater, Gap) else less

@@ -75,10 +75,9 @@ class Responses:
     ) -> "Responses":
         """Reads scored response rows, which must have `COLUMNS`.
 
-        `problems` names each benchmark's problems. Without it, they are all that occur in any row of the benchmark, or
-        among the missing responses. `reasons` says why responses are missing, where that is known.
-        Raises ValueError for missing columns, a response that occurs twice, an unknown problem or sample, and a null
-        in `correct`.
+        `problems` names each benchmark's problems; without it, they are all that occur in any row of the benchmark, or among the
+        missing responses. `reasons` says why responses are missing, where that is known.
+        Raises ValueError for missing columns, a response that occurs twice, an unknown problem or sample, or a null `correct`.
         """
         absent = [column for column in COLUMNS if column not in frame.columns]
         if absent:

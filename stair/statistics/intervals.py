@@ -18,7 +18,7 @@ from stair.statistics.small_samples import spread_factor
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
-"""The level of every interval here and in `paired`, `reruns`, `replication` and `effects`."""
+"""The level of every interval here and in `paired`, `sampling_noise`, `printed_comparison` and `effects`."""
 RESAMPLES = 4_000
 ROUNDING = 1e-9
 """Two scores at most this far apart are equal: means of thirds differ by the order of their sum."""
@@ -73,14 +73,10 @@ def median_interval(values: Sequence[float]) -> Interval:
 
 
 def bootstrap_interval(scores: Floats, *, limits: tuple[float, float] | None = (0.0, 100.0)) -> Interval:
-    """The interval of a mean over problems.
+    """The interval of a mean over problems, `scores` [problems], within `limits`; None for a difference.
 
-    Args:
-        scores: [problems] one number for each problem.
-        limits: the range of the estimate, or None for a difference.
-
-    Percentiles of the resampled means, spread by what a sample of this size loses: the factor sqrt(n / (n - 1)) of its
-    deviation, and the ratio of Student's to the normal quantile. A single problem has an interval without ends.
+    Percentiles of the resampled means, spread by what a sample of this size loses (`spread_factor`). A single problem has an
+    interval without ends.
     """
     return ratio_interval(scores, np.ones_like(scores), limits=limits)
 

@@ -30,7 +30,7 @@ def shared_t1_metrics(
 ) -> list[Value]:
     """Avg@k, its difference from Native in percentage points, and Pass@k at T2, for each family of conditions.
 
-    Conditions with test-time seeds report the mean of the per-seed scores, and a gap unless all seeds of the family are there.
+    Conditions with test-time seeds report the mean over seeds, and a gap unless all seeds of the family are there.
     Native and STAIR are gaps where they have no rows; other conditions without rows are left out.
     """
     conditions = unique([*responses.conditions(model, benchmark), NATIVE, FULL])
@@ -61,9 +61,8 @@ def truncated_banks(
 ) -> list[Value]:
     """How many banks are longer than each prefix condition's number of readable entries (0 for the full bank).
 
-    `frame` holds the study's rows with the column `bank_tokens`, which scored rows carry; without it, a gap. Reads
-    the bank lengths from STAIR's rows, and where it has none from the prefixes' rows, since all
-    conditions share their banks.
+    All conditions share their banks: lengths come from STAIR's rows, without any from the prefixes'. Without the column
+    `bank_tokens` in `frame`, a gap.
     """
     rows = frame[(frame["model"] == model) & (frame["benchmark"] == benchmark) & (frame["turn"] == TURN)]
     prefixes = {condition: name_of(condition).prefix for condition in unique(rows["condition"])}

@@ -5,10 +5,9 @@ from scipy import stats
 
 
 def spread_factor(clusters: int, level: float) -> float:
-    """The factor by which percentiles of resampled numbers are moved away from their centre.
+    """The factor by which percentiles of resampled numbers of n `clusters`, at least two, are moved away from their centre.
 
-    The factor sqrt(n / (n - 1)) of the deviation, and the ratio of Student's quantile with n - 1 degrees of freedom to the
-    normal one. `clusters` is n, at least two.
+    sqrt(n / (n - 1)) of the deviation, times Student's quantile with n - 1 degrees of freedom over the normal one.
     """
     tail = (1.0 - level) / 2.0
     deviation = np.sqrt(clusters / (clusters - 1))

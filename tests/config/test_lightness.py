@@ -27,7 +27,7 @@ MODULES = [
     "stair.stages.data.stage",
     "stair.stages.sessions.stage",
     "stair.stages.replay.design.crossed",
-    "stair.stages.replay.design.facts",
+    "stair.stages.replay.design.printed_numbers",
     "stair.pipeline.planning.run_plan",
     "stair.paper.stage",
 ]

@@ -1,4 +1,4 @@
-"""Load, decode, read, capture, replay and train on the GPU where there is one, else on the CPU.
+"""Load, decode, read, capture, reconstruct and train on the GPU where there is one, else on the CPU.
 
 Small models with the published heads. Needs torch, Transformers and pytest; `make gpu` runs it.
 """
@@ -15,18 +15,17 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from stair.engines.base import Capture, Completion, Read, Replay, Request, SamplingSettings
+from stair.engines.base import Capture, Completion, Reconstruction, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine, step_graph
-from stair.method import Attachment, Bank, Reflector, RowControl, Segment, deviation
+from stair.method import Attachment, Bank, Read, Reflector, Segment, deviation
 from stair.method.differential import Backend
 from stair.models.architecture import describe
 from stair.models.prefix import Prefix
 from stair.models.published import CONFIGS
 from stair.stages.replay.measurement.categories import Turn
-from stair.stages.replay.measurement.probe import Probe
-from stair.stages.replay.measurement.turns import Turns
-from stair.stages.training.activations import checkpointed
+from stair.stages.replay.measurement.probe import Probe, Turns
 from stair.stages.training.objective import response_objective
+from stair.stages.training.teacher_forcing import checkpointed
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LAYERS = (3,)
@@ -89,7 +88,7 @@ flash = pytest.param(
 def test_a_saved_model_loads_decodes_and_captures_in_bf16(
     config: dict[str, Any], attention: str, tmp_path: Path
 ) -> None:
-    """Two turns in a batch: the second reads the bank of the first, and replay gives its states."""
+    """Two turns in a batch: the second reads the bank of the first, and a reconstruction gives its states."""
     random_model(config, torch.bfloat16, "cpu").save_pretrained(tmp_path)
     engine = TransformersEngine.load(
         tmp_path, dtype="bfloat16", device=DEVICE, attention=attention, tokens=500, layers=LAYERS, batch_width=3
@@ -115,8 +114,8 @@ def test_a_saved_model_loads_decodes_and_captures_in_bf16(
     assert (receipt.controlled_tokens, receipt.bank_tokens) == (30, 46)
     assert receipt.readout_norm > 0.01
     assert {key: len(done.response_ids) for key, done in (first | second).items()} == dict.fromkeys("0123", 24)
-    again = Replay("2", tuple(prompts[2]), second["2"].response_ids, (), Capture(LAYERS, None), read)
-    assert deviation(engine.replay([again])[0], captured(second["2"])) < 2e-2
+    again = Reconstruction("2", tuple(prompts[2]), second["2"].response_ids, (), Capture(LAYERS, None), read)
+    assert deviation(engine.reconstruct([again])[0], captured(second["2"])) < 2e-2
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records steps")
@@ -230,7 +229,7 @@ def turn_with_gradient(
     assert describe(model.config.to_dict()).full_attention_layers[0] in (0, 3)
     ids = torch.randint(0, 500, (1, 90), generator=torch.Generator().manual_seed(5)).to(device)
     controller = reflector(config).to(device, torch.promote_types(dtype, torch.float32))
-    control = RowControl(controller, Bank(LAYERS, [random_segment(config, 130, dtype)]), (20, 50))
+    control = Read(Bank(LAYERS, [random_segment(config, 130, dtype)]), controller, (20, 50))
     mask = torch.ones_like(ids)
     attachment = Attachment(model, LAYERS, backend=backend)
     with torch.no_grad():

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from stair.core import ReadSpecification
-from stair.engines.base import Capture, Completion, Read, Request, SamplingSettings
+from stair.engines.base import Capture, Completion, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
-from stair.method import Bank, Reflector, Segment
+from stair.method import Bank, Read, Reflector, Segment
 from tests.conftest import LAYERS, TOKENS
 
 STOP_IDS = tuple(range(20))

@@ -11,7 +11,7 @@ from torch import Tensor
 from stair.engines.base import FinishReason, Request
 from stair.engines.noise import gumbel
 from stair.engines.sampling import token_probabilities
-from stair.method import Attachment, RowControl
+from stair.method import Attachment
 
 States = list[tuple[Tensor, Tensor]]
 """Of each layer: keys before RoPE and values, `[tokens, kv_heads, head_dim]`."""
@@ -25,9 +25,7 @@ def forward(model: Any, request: Request, ids: list[int], layers: tuple[int, ...
     attachment = Attachment(model, layers, backend="naive")
     control: Any = nullcontext()
     if request.read is not None:
-        read = request.read
-        row = RowControl(read.controller, read.bank, read.span, read.specification)
-        control = attachment.controlling([row], torch.arange(len(ids))[None])
+        control = attachment.controlling([request.read], torch.arange(len(ids))[None])
     with control, attachment.capturing(lambda _, keys, values: states.append((keys[0], values[0]))):
         logits = model(tokens, attention_mask=torch.ones_like(tokens), use_cache=False).logits
     return logits[0, -1], states

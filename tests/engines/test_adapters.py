@@ -11,7 +11,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import PreTrainedModel
 
-from stair.engines.base import Replay, Request
+from stair.engines.base import Reconstruction, Request
 from stair.engines.transformers import TransformersEngine
 from stair.method import deviation
 from stair.records.keys import adapter_digest
@@ -59,12 +59,12 @@ def test_tokens_and_states_under_an_adapter_are_those_of_plain_generation(archit
         assert (found[each.key].response_ids, found[each.key].finish_reason) == (ids, reason)
         differs += respond(frozen, each, LAYERS, tokens=TOKENS, context=512)[0] != ids
         if each.capture is not None:
-            replay = Replay(
+            reconstruction = Reconstruction(
                 each.key, each.prompt_ids, ids, each.stop_ids, each.capture, each.read, adapter="the adapter"
             )
             bank = found[each.key].bank
             assert bank is not None
-            assert deviation(engine.replay([replay])[0], bank) < 1e-5
+            assert deviation(engine.reconstruct([reconstruction])[0], bank) < 1e-5
     assert differs >= 4
 
 

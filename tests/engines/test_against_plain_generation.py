@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.engines.base import Capture, Read, Replay, Request
-from stair.method import Segment, deviation
+from stair.engines.base import Capture, Reconstruction, Request
+from stair.method import Read, Segment, deviation
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import GREEDY, LAWS, MARKER, engine, random_bank, reflector, request, run, various
 from tests.engines.naive_engine import respond
@@ -85,25 +85,25 @@ def test_states_kept_while_decoding_are_those_of_exact_token_replay(
         each = requests[completion.key]
         if each.capture is None or completion.bank is None:
             continue
-        (replayed,) = one.replay(
-            [Replay(each.key, each.prompt_ids, completion.response_ids, each.stop_ids, each.capture, each.read)]
+        (reconstructed,) = one.reconstruct(
+            [Reconstruction(each.key, each.prompt_ids, completion.response_ids, each.stop_ids, each.capture, each.read)]
         )
-        assert replayed.keys.shape == completion.bank.keys.shape
-        assert deviation(replayed, completion.bank) < (bound or EXACT[architecture])
-        compared += replayed.tokens
+        assert reconstructed.keys.shape == completion.bank.keys.shape
+        assert deviation(reconstructed, completion.bank) < (bound or EXACT[architecture])
+        compared += reconstructed.tokens
     assert compared > 50
 
 
 @both
-def test_a_replay_without_its_read_gives_other_states(small_model: Models, architecture: str) -> None:
-    """The comparison above sees whether the auxiliary branch was in force during the replayed prompt."""
+def test_a_reconstruction_without_its_read_gives_other_states(small_model: Models, architecture: str) -> None:
+    """The comparison above sees whether the auxiliary branch was in force during the reconstructed prompt."""
     one = engine(small_model(architecture))
     read = Read(random_bank(30), reflector(), span=(5, 20))
     each = request("read", 20, 10, read=read, stop_ids=(), sampling=GREEDY)
     (completion,) = one.run([each])
     assert completion.bank is not None and each.capture is not None
     with_read, without = (
-        one.replay([Replay("r", each.prompt_ids, completion.response_ids, (), each.capture, which)])[0]
+        one.reconstruct([Reconstruction("r", each.prompt_ids, completion.response_ids, (), each.capture, which)])[0]
         for which in (read, None)
     )
     assert deviation(with_read, completion.bank) < 1e-5
@@ -173,7 +173,9 @@ def test_the_context_ends_a_response_and_refuses_a_prompt_that_fills_it(small_mo
     for each in cases[1:]:
         assert each.capture is not None
         ids = found[each.key].response_ids
-        assert engine(model).replay([Replay(each.key, each.prompt_ids, ids, (), each.capture)])[0].tokens == 0
+        assert (
+            engine(model).reconstruct([Reconstruction(each.key, each.prompt_ids, ids, (), each.capture)])[0].tokens == 0
+        )
 
 
 @both

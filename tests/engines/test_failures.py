@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.engines.base import Capture, Replay, Request
+from stair.engines.base import Capture, Reconstruction, Request
 from tests.conftest import LAYERS
 from tests.engines.engine_cases import assert_same, engine, request, run, various
 
@@ -71,12 +71,12 @@ def test_two_that_do_not_fit_are_both_named(small_model: Models) -> None:
     assert failed == ["a", "c"]
 
 
-def test_a_replay_that_does_not_fit_ends_nothing_else(small_model: Models) -> None:
+def test_a_reconstruction_that_does_not_fit_ends_nothing_else(small_model: Models) -> None:
     """The caller learns of it while it draws the next request, and the run goes on at its full width."""
     model = small_model("qwen3")
     requests = various(torch.float32, 6)
     expected = run(model, requests, width=4)
-    long = Replay("long", tuple(range(20, 170)), (30, 31), (), Capture(LAYERS, None))
+    long = Reconstruction("long", tuple(range(20, 170)), (30, 31), (), Capture(LAYERS, None))
     one, refused = engine(model, width=4), list[str]()
     one.failed = lambda key, reason: refused.append(key)
 
@@ -84,7 +84,7 @@ def test_a_replay_that_does_not_fit_ends_nothing_else(small_model: Models) -> No
         for number, each in enumerate(requests):
             if number == 2:
                 with pytest.raises(MemoryError):
-                    one.replay([long])
+                    one.reconstruct([long])
             yield each
 
     with short_device(model):

@@ -12,13 +12,12 @@ from transformers import PreTrainedModel
 from stair.engines.transformers import TransformersEngine
 from stair.models.prefix import Prefix
 from stair.sessions.renderer import Renderer
-from stair.stages.replay.measurement.probe import Probe
-from stair.stages.replay.measurement.turns import Turns
+from stair.stages.replay.measurement.probe import Probe, Turns
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import request, various
 from tests.flash_attention import flash_model, use_flash_attention
 from tests.measurement.test_probe import SHAPE, TOLERANCE, distances, prompts
-from tests.training.training_cases import gradient_of, replaying, session, student_of
+from tests.training.training_cases import gradient_of, session, student_of, teacher_forcing
 
 Models = Callable[..., PreTrainedModel]
 both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
@@ -79,7 +78,7 @@ def test_a_sessions_gradient(
     found = []
     for model in (flash_model(architecture, torch.float64), small_model(architecture, torch.float64)):
         with student_of(model, kind) as student:
-            found.append(gradient_of(replaying(student, renderer), turns))
+            found.append(gradient_of(teacher_forcing(student, renderer), turns))
     (flash, flash_gradient), (sdpa, sdpa_gradient) = found
     assert flash == pytest.approx(sdpa, rel=1e-6)
     assert (flash_gradient - sdpa_gradient).norm() / sdpa_gradient.norm() < 1e-5

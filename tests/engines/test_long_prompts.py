@@ -1,4 +1,4 @@
-"""Prefill and replay in chunks: the same tokens and states as in one go, with the auxiliary branch across chunks."""
+"""Prefill and reconstruction in chunks: the same tokens and states as in one go, with the auxiliary branch across chunks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.engines.base import Read, Replay, Request
+from stair.engines.base import Reconstruction, Request
 from stair.engines.transformers import TransformersEngine
-from stair.method import deviation
+from stair.method import Read, deviation
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import assert_same, random_bank, reflector, request
 
@@ -50,12 +50,12 @@ def test_prompts_in_chunks_give_what_whole_ones_give(small_model: Models, archit
     try:
         chunked_engine = engine(model, 64, width)
         chunked = {done.key: done for done in chunked_engine.run(requests)}
-        replays = [
-            Replay(each.key, each.prompt_ids, chunked[each.key].response_ids, (), each.capture, each.read)
+        reconstructions = [
+            Reconstruction(each.key, each.prompt_ids, chunked[each.key].response_ids, (), each.capture, each.read)
             for each in requests
             if each.capture is not None
         ]
-        segments = chunked_engine.replay(replays)
+        segments = chunked_engine.reconstruct(reconstructions)
     finally:
         hook.remove()
     assert max(sizes) == 64
@@ -76,8 +76,8 @@ def test_prompts_in_chunks_give_what_whole_ones_give(small_model: Models, archit
             assert one.receipt.readout_norm == pytest.approx(other.receipt.readout_norm, rel=1e-5)
             native = chunked[f"native {each.key.removeprefix('long ')}"]
             assert one.response_ids != native.response_ids or deviation(one.bank, native.bank or one.bank) > 1e-3
-    for replay, segment in zip(replays, segments, strict=True):
-        bank = chunked[replay.key].bank
+    for reconstruction, segment in zip(reconstructions, segments, strict=True):
+        bank = chunked[reconstruction.key].bank
         assert bank is not None
         assert deviation(segment, bank) < 1e-5
 

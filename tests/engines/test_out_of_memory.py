@@ -11,11 +11,11 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from stair.engines.base import Read, Replay, Request
+from stair.engines.base import Reconstruction, Request
 from stair.engines.transformers import TransformersEngine
 from stair.engines.transformers.batch import Batch
 from stair.engines.transformers.decode_capture import DecodeCapture
-from stair.method import deviation
+from stair.method import Read, deviation
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import GREEDY, engine, random_bank, reflector, request, run, various
 
@@ -110,20 +110,20 @@ def test_long_prompts_go_on_in_smaller_chunks(
     one = engine(model, width=2)
     with small_device(model, rows=1, columns=130):
         found = decoded_together(one, longer)
-        replays = [
-            Replay(each.key, each.prompt_ids, found[each.key].response_ids, each.stop_ids, each.capture)
+        reconstructions = [
+            Reconstruction(each.key, each.prompt_ids, found[each.key].response_ids, each.stop_ids, each.capture)
             for each in longer
             if each.capture is not None
         ]
-        segments = one.replay(replays)
+        segments = one.reconstruct(reconstructions)
     assert {key: done.response_ids for key, done in found.items()} == {
         key: done.response_ids for key, done in expected.items()
     }
     told = capsys.readouterr().err
     assert "the batch goes on with 1 rows" in told
     assert "prompts go on in chunks of 128 tokens" in told
-    for replay, segment in zip(replays, segments, strict=True):
-        bank = found[replay.key].bank
+    for reconstruction, segment in zip(reconstructions, segments, strict=True):
+        bank = found[reconstruction.key].bank
         assert bank is not None
         assert deviation(segment, bank) < 1e-5
 
@@ -187,16 +187,16 @@ def test_another_error_is_not_taken_for_memory(small_model: Models) -> None:
         hook.remove()
 
 
-def test_replays_shrink_by_themselves(small_model: Models) -> None:
+def test_reconstructions_shrink_by_themselves(small_model: Models) -> None:
     model = small_model("qwen3", torch.float64)
-    replays = [
-        Replay(each.key, each.prompt_ids, tuple(range(40, 50)), (), each.capture)
+    reconstructions = [
+        Reconstruction(each.key, each.prompt_ids, tuple(range(40, 50)), (), each.capture)
         for each in various(torch.float64, 8)
         if each.capture is not None
     ]
-    expected = engine(model, width=8, prefill=4).replay(replays)
+    expected = engine(model, width=8, prefill=4).reconstruct(reconstructions)
     with small_device(model, rows=2):
-        found = engine(model, width=8, prefill=4).replay(replays)
+        found = engine(model, width=8, prefill=4).reconstruct(reconstructions)
     assert all(deviation(one, other) < 1e-12 for one, other in zip(found, expected, strict=True))
     assert {one.layers for one in found} == {LAYERS}
 

@@ -17,14 +17,14 @@ from tests.engines.engine_cases import assert_same, run, various
 
 
 class RunAgain(StepGraph):
-    """Replays by running the recorded forward on the recorded inputs; checks that memory is where it was."""
+    """Launches by running the recorded forward on the recorded inputs; checks that memory is where it was."""
 
     made: list[RunAgain]
 
     def __init__(self, usable: bool, recording: Any) -> None:
         super().__init__(True, recording)
         self.cache: SlotCache = recording.__self__
-        self.replays, self.kinds = 0, set[Hashable]()
+        self.launches, self.kinds = 0, set[Hashable]()
         RunAgain.made.append(self)
 
     def prepare(self, kind: Hashable, forward: Forward, ids: Tensor, mask: Tensor) -> bool:
@@ -44,8 +44,8 @@ class RunAgain(StepGraph):
         self._forward, self._inputs, self._places = forward, (ids.clone(), mask.clone()), self.places()
         self._graph = self._logits = torch.empty(0)  # type: ignore[assignment]
 
-    def replay(self, ids: Tensor, mask: Tensor) -> Tensor:
-        self.replays += 1
+    def launch(self, ids: Tensor, mask: Tensor) -> Tensor:
+        self.launches += 1
         for ours, theirs in zip(self._inputs, (ids, mask), strict=True):
             ours.copy_(theirs)
         with self._recording():
@@ -64,6 +64,6 @@ def test_steps_of_one_kind_use_the_same_tensors_and_give_the_same_bits(
     monkeypatch.setattr(batch_module, "StepGraph", RunAgain)
     found = run(model, requests)
     (graph,) = RunAgain.made
-    assert graph.replays > 20 and len(graph.kinds) > 1
+    assert graph.launches > 20 and len(graph.kinds) > 1
     for each in requests:
         assert_same(found[each.key], expected[each.key])

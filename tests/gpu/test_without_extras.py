@@ -12,7 +12,7 @@ MODULES = (
     *("stair.method", "stair.engines.transformers", "stair.models.load"),
     *(
         "stair.stages.training.objective",
-        "stair.stages.training.session_replay",
+        "stair.stages.training.teacher_forcing",
         "stair.stages.training.student",
         "stair.stages.training.turn_memory",
     ),

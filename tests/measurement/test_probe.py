@@ -13,9 +13,8 @@ from transformers import PreTrainedModel
 from stair.models.prefix import Prefix, run
 from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.replay.measurement.categories import Labelled, Turn, label
-from stair.stages.replay.measurement.probe import Measured, Probe
-from stair.stages.replay.measurement.turns import Turns
-from stair.stages.replay.measurement.whole import measure_whole
+from stair.stages.replay.measurement.naive import measure_whole
+from stair.stages.replay.measurement.probe import Measured, Probe, Turns
 from tests.conftest import random_model
 
 MEASURED = (1,)

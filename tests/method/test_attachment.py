@@ -12,12 +12,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb
 
-from stair.method import Attachment, BankFree, ReadSpecification, Reflector, RowControl, Segment, differential_read
+from stair.method import Attachment, BankFree, Read, ReadSpecification, Reflector, Segment, differential_read
 from stair.models.attention_modules import per_head, query_source
 
 
-def row_control(case: Case, **options: object) -> RowControl:
-    return RowControl(case.reflector, case.bank, (case.start, case.ids.shape[1]), ReadSpecification(**options))
+def read_of(case: Case, **options: object) -> Read:
+    return Read(case.bank, case.reflector, (case.start, case.ids.shape[1]), ReadSpecification(**options))
 
 
 def column_positions(tokens: int) -> Tensor:
@@ -29,8 +29,8 @@ def logits(model: PreTrainedModel, ids: Tensor, **inputs: object) -> Tensor:
     return model(ids, attention_mask=inputs.pop("attention_mask", torch.ones_like(ids)), **inputs).logits
 
 
-def controlled(model: PreTrainedModel, case: Case, control: RowControl | None = None) -> Tensor:
-    with Attachment(model, LAYERS).controlling([control or row_control(case)], column_positions(case.ids.shape[1])):
+def controlled(model: PreTrainedModel, case: Case, control: Read | None = None) -> Tensor:
+    with Attachment(model, LAYERS).controlling([control or read_of(case)], column_positions(case.ids.shape[1])):
         return logits(model, case.ids)
 
 
@@ -44,7 +44,7 @@ def test_outputs_before_the_span_are_bit_identical_and_the_last_prompt_token_is_
     native, found = logits(model, case.ids), controlled(model, case)
     assert torch.equal(found[:, : case.start], native[:, : case.start])
     assert (found[:, case.start :] - native[:, case.start :]).abs().amax(-1).min() > 1e-3
-    last_alone = dataclasses.replace(row_control(case), span=(18, 19))
+    last_alone = dataclasses.replace(read_of(case), span=(18, 19))
     found = controlled(model, case, last_alone)
     assert torch.equal(found[:, :-1], native[:, :-1])
     assert (found[:, -1] - native[:, -1]).abs().max() > 1e-3
@@ -98,16 +98,16 @@ def test_a_detached_controller_leaves_no_trace(model: PreTrainedModel, case: Cas
     with Attachment(model, LAYERS) as attachment:
         assert hook_count(model) == before
         with (
-            attachment.controlling([row_control(case)], column_positions(19)),
+            attachment.controlling([read_of(case)], column_positions(19)),
             attachment.capturing(lambda *_: None),
         ):
             assert hook_count(model) > before
             logits(model, case.ids)
         assert hook_count(model) == before
         assert torch.equal(logits(model, case.ids), native)
-        with pytest.raises(RuntimeError), attachment.controlling([row_control(case)], column_positions(19)):
+        with pytest.raises(RuntimeError), attachment.controlling([read_of(case)], column_positions(19)):
             raise RuntimeError("in the middle of a forward")
-        entered = attachment.controlling([row_control(case)], column_positions(19))
+        entered = attachment.controlling([read_of(case)], column_positions(19))
         entered.__enter__()
         attachment.close()
         assert hook_count(model) == before
@@ -126,8 +126,8 @@ def test_a_batch_row_equals_the_row_alone(model: PreTrainedModel) -> None:
     bank_free = BankFree.zeros(LAYERS, 4, 16)
     with torch.no_grad():
         bank_free.scales += 0.3
-    controls: list[RowControl | None] = [row_control(cases[0]), row_control(cases[1], variant="direct", limit=11), None]
-    controls.append(RowControl(bank_free, None, (2, 9)))
+    controls: list[Read | None] = [read_of(cases[0]), read_of(cases[1], variant="direct", limit=11), None]
+    controls.append(Read(None, bank_free, (2, 9)))
     width = 21
     ids = torch.zeros(4, width, dtype=torch.long)
     positions = torch.full((4, width), -1)
@@ -160,7 +160,7 @@ def test_chunked_prefill_equals_whole(model: PreTrainedModel, case: Case, chunk:
     whole = controlled(model, case)
     attachment = Attachment(model, LAYERS)
     cache, parts = None, []
-    with attachment.controlling([row_control(case)], column_positions(19)[:, :chunk]) as (receipt,):
+    with attachment.controlling([read_of(case)], column_positions(19)[:, :chunk]) as (receipt,):
         for start in range(0, 19, chunk):
             stop = min(start + chunk, 19)
             if start > 0:
@@ -179,9 +179,9 @@ def test_decoding_after_prefill_is_native_over_the_changed_prefix(model: PreTrai
     """Prefill controlled, decode with nothing attached: equal to one forward where the span ends at the prompt's end."""
     more = torch.cat((case.ids, torch.tensor([[5, 9, 33]])), 1)
     attachment = Attachment(model, LAYERS)
-    with attachment.controlling([row_control(case)], column_positions(22)):
+    with attachment.controlling([read_of(case)], column_positions(22)):
         whole = logits(model, more)
-    with attachment.controlling([row_control(case)], column_positions(19)), torch.no_grad():
+    with attachment.controlling([read_of(case)], column_positions(19)), torch.no_grad():
         cache = model(case.ids, attention_mask=torch.ones(1, 19), use_cache=True).past_key_values
     for step in range(3):
         with torch.no_grad():
@@ -211,7 +211,7 @@ def test_capture_sees_what_control_changed(model: PreTrainedModel, case: Case) -
     def captured(control: bool) -> list[Tensor]:
         calls: list[Tensor] = []
         attachment = Attachment(model, LAYERS)
-        rows = [row_control(case) if control else None]
+        rows = [read_of(case) if control else None]
         with (
             attachment.controlling(rows, column_positions(19)),
             attachment.capturing(lambda index, keys, values: calls.append(keys)),
@@ -229,7 +229,7 @@ def test_variants_do_what_they_say(model: PreTrainedModel, case: Case) -> None:
     native, stair = logits(model, case.ids), controlled(model, case)
 
     def found(**options: object) -> Tensor:
-        return controlled(model, case, row_control(case, **options))
+        return controlled(model, case, read_of(case, **options))
 
     assert torch.equal(found(variant="zero"), native)
     others = {
@@ -238,7 +238,7 @@ def test_variants_do_what_they_say(model: PreTrainedModel, case: Case) -> None:
         "permuted": found(permutation_seed=0),
         "permuted otherwise": found(permutation_seed=1),
         "random": controlled(
-            model, case, dataclasses.replace(row_control(case), controller=Reflector.draw(LAYERS, 4, 16, 9))
+            model, case, dataclasses.replace(read_of(case), controller=Reflector.draw(LAYERS, 4, 16, 9))
         ),
         "stair": stair,
         "native": native,
@@ -253,10 +253,10 @@ def test_variants_do_what_they_say(model: PreTrainedModel, case: Case) -> None:
 
 def test_a_limit_keeps_the_query_at_the_full_length(model: PreTrainedModel, case: Case) -> None:
     """The first 23 entries alone are another read than the first 23 of 37: M moves the query."""
-    short = dataclasses.replace(row_control(case), bank=random_bank(23, seed=1))
+    short = dataclasses.replace(read_of(case), bank=random_bank(23, seed=1))
     first = case.bank.segments[0]
     short = dataclasses.replace(short, bank=type(case.bank)(LAYERS, [first]))
-    limited = controlled(model, case, row_control(case, limit=23))
+    limited = controlled(model, case, read_of(case, limit=23))
     assert (controlled(model, case, short) - limited)[:, case.start :].abs().max() > 1e-3
 
 
@@ -264,7 +264,7 @@ def test_an_empty_bank_reads_zero(model: PreTrainedModel, case: Case) -> None:
     native = logits(model, case.ids)
     empty = Segment(LAYERS, torch.zeros(2, 2, 0, 16), torch.zeros(2, 2, 0, 16))
     for bank in (None, type(case.bank)(LAYERS), type(case.bank)(LAYERS, [empty])):
-        control = RowControl(case.reflector, bank, (case.start, 19))
+        control = Read(bank, case.reflector, (case.start, 19))
         with Attachment(model, LAYERS).controlling([control], column_positions(19)) as (receipt,):
             assert torch.equal(logits(model, case.ids), native)
         assert (receipt.bank_tokens, receipt.readout_norm) == (0, 0.0)
@@ -273,7 +273,7 @@ def test_an_empty_bank_reads_zero(model: PreTrainedModel, case: Case) -> None:
 def test_bank_free_scales_the_input_of_the_output_projection(model: PreTrainedModel, case: Case) -> None:
     native = logits(model, case.ids)
     controller = BankFree.zeros(LAYERS, 4, 16)
-    control = RowControl(controller, None, (case.start, 19))
+    control = Read(None, controller, (case.start, 19))
     assert torch.equal(controlled(model, case, control), native)
     with torch.no_grad():
         controller.scales[0] = torch.randn(4, 16)
@@ -298,7 +298,7 @@ def loss_and_gradient(model: PreTrainedModel, case: Case, checkpointing: bool) -
         model.gradient_checkpointing_enable({"use_reentrant": False})
         model.disable_input_require_grads()
     try:
-        with Attachment(model, LAYERS).controlling([row_control(case)], column_positions(19)) as (receipt,):
+        with Attachment(model, LAYERS).controlling([read_of(case)], column_positions(19)) as (receipt,):
             out = model(case.ids, attention_mask=torch.ones_like(case.ids), use_cache=False).logits
             loss = out.log_softmax(-1)[0, -3:, 7].sum()
             loss.backward()
@@ -373,12 +373,12 @@ def test_misuse_is_named(model: PreTrainedModel, case: Case) -> None:
             Attachment(model, [2])
     with (
         pytest.raises(ValueError, match="not for an attachment"),
-        Attachment(model, [1]).controlling([row_control(case)], column_positions(19)),
+        Attachment(model, [1]).controlling([read_of(case)], column_positions(19)),
     ):
         pass
     with (
         pytest.raises(ValueError, match=r"\(heads, head_dim\)"),
-        attachment.controlling([RowControl(Reflector.draw(LAYERS, 2, 16, 0), None, (0, 1))], column_positions(19)),
+        attachment.controlling([Read(None, Reflector.draw(LAYERS, 2, 16, 0), (0, 1))], column_positions(19)),
     ):
         pass
     with pytest.raises(ValueError, match="1 rows"), attachment.controlling([None], torch.zeros(2, 3, dtype=torch.long)):
@@ -394,4 +394,4 @@ def test_misuse_is_named(model: PreTrainedModel, case: Case) -> None:
         with pytest.raises(AssertionError, match="positions"):
             logits(model, case.ids[:, :5])
     with pytest.raises(ValueError, match="control span"):
-        dataclasses.replace(row_control(case), span=(4, 2))
+        dataclasses.replace(read_of(case), span=(4, 2))

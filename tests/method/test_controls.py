@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from method_cases import LAYERS, Case
-from test_attachment import column_positions, logits, rotate, row_control
+from test_attachment import column_positions, logits, read_of, rotate
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -65,7 +65,7 @@ class Layer:
 
     def update(self, **options: object) -> Tensor:
         """What a control adds to the attention output at the controlled tokens."""
-        control = row_control(self.case, smoothing=EPSILON, **options)
+        control = read_of(self.case, smoothing=EPSILON, **options)
         seen: list[Tensor] = []
         attention = self.model.model.layers[LAYERS[0]].self_attn
         tokens = self.case.ids.shape[1]

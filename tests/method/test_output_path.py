@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from stair.method import Attachment, Bank, BankFree, ReadSpecification, Receipt, RowControl, Segment, differential_read
+from stair.method import Attachment, Bank, BankFree, Read, ReadSpecification, Receipt, Segment, differential_read
 from stair.models.attention_modules import per_head, query_source
 
 TOKENS = 19
@@ -34,7 +34,7 @@ class Seen:
     receipt: Receipt | None
 
 
-def run(model: PreTrainedModel, case: Case, control: RowControl | None) -> Seen:
+def run(model: PreTrainedModel, case: Case, control: Read | None) -> Seen:
     """One forward; the hooks that look are registered after those of the control."""
     attention = model.get_decoder().layers[LAYERS[0]].self_attn
     attachment, found = Attachment(model, LAYERS), {}
@@ -73,8 +73,8 @@ def scaled(case: Case, factor: float) -> Case:
     return dataclasses.replace(case, bank=Bank(LAYERS, low))
 
 
-def control(case: Case, **options: object) -> RowControl:
-    return RowControl(case.reflector, case.bank, (case.start, TOKENS), ReadSpecification(**options))
+def control(case: Case, **options: object) -> Read:
+    return Read(case.bank, case.reflector, (case.start, TOKENS), ReadSpecification(**options))
 
 
 def readout(model: PreTrainedModel, case: Case, seen: Seen) -> Tensor:
@@ -164,7 +164,7 @@ def test_bank_free_scales_the_projections_input_and_adds_nothing_behind_it(model
         controller.scales[0] = torch.randn(4, 16)
     attention = model.get_decoder().layers[LAYERS[0]].self_attn
     native = run(model, case, None)
-    seen = run(model, case, RowControl(controller, None, (case.start, TOKENS)))
+    seen = run(model, case, Read(None, controller, (case.start, TOKENS)))
     scaled_input = native.entering.clone()
     scaled_input[:, case.start :] *= 1.0 + controller.scales[0].detach().flatten()
     assert torch.equal(seen.entering, scaled_input)
@@ -192,7 +192,7 @@ def test_a_rows_readout_is_the_same_bits_whatever_the_other_rows_are(model: PreT
     cases = [random_case(TOKENS, start, seed=start) for start in (8, 2, 13)]
     attention = model.get_decoder().layers[LAYERS[0]].self_attn
 
-    def outputs(controls: list[RowControl | None]) -> Tensor:
+    def outputs(controls: list[Read | None]) -> Tensor:
         attachment, found, cache = Attachment(model, LAYERS), [], None
         handle = attention.register_forward_hook(lambda _, args, out: found.append(out[0]))
         ids, positions = torch.cat([case.ids for case in cases]), torch.arange(TOKENS).repeat(3, 1)
@@ -209,7 +209,7 @@ def test_a_rows_readout_is_the_same_bits_whatever_the_other_rows_are(model: PreT
             handle.remove()
         return torch.cat(found, 1)
 
-    controls: list[RowControl | None] = [control(case) for case in cases]
+    controls: list[Read | None] = [control(case) for case in cases]
     together, native = outputs(controls), outputs([None] * 3)
     for row in range(3):
         alone = outputs([each if number == row else None for number, each in enumerate(controls)])

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from benchmarks import one_pass_kernel
-from stair.method import Attachment, RowControl, differential_read
+from stair.method import Attachment, Read, differential_read
 from stair.method.differential import Backend
 from stair.method.reads import fused, naive
 from stair.method.reads.fused import Launch, Launches
@@ -149,7 +149,7 @@ def test_a_model_reads_through_the_kernels(model: PreTrainedModel) -> None:
     case.reflector.to(DEVICE)
     found = {}
     for backend in ("torch", "triton"):
-        control = RowControl(case.reflector, case.bank, (case.start, 19))
+        control = Read(case.bank, case.reflector, (case.start, 19))
         with Attachment(model, (1, 3), backend=backend).controlling([control], positions), torch.no_grad():
             found[backend] = model(ids, attention_mask=torch.ones_like(ids)).logits
     torch.testing.assert_close(found["triton"], found["torch"], atol=1e-4, rtol=1e-3)

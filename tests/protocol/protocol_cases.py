@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.core import EngineIdentity, Problem, ReadSpecification
-from stair.engines.base import Completion, Replay, Request, SamplingSettings
+from stair.engines.base import Completion, Reconstruction, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.method import BankFree, Reflector, Segment, random_reflector
 from stair.records.progress import Progress
@@ -55,7 +55,7 @@ class WatchedEngine(TransformersEngine):
         super().__init__(model, tokens=TOKENS, layers=layers, batch_width=width, prefill_width=prefill, cache_block=32)
         self.stop_after, self.killed = stop_after, False
         self.requests: dict[str, Request] = {}
-        self.replays: list[Replay] = []
+        self.reconstructions: list[Reconstruction] = []
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         for number, completion in enumerate(super().run(map(self._seen, requests))):
@@ -70,9 +70,9 @@ class WatchedEngine(TransformersEngine):
     def submit(self, request: Request) -> None:
         super().submit(self._seen(request))
 
-    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
-        self.replays.extend(replays)
-        return super().replay(replays)
+    def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
+        self.reconstructions.extend(reconstructions)
+        return super().reconstruct(reconstructions)
 
     def _seen(self, request: Request) -> Request:
         assert request.key not in self.requests, "one response was asked for twice"

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers.models.qwen3.modeling_qwen3 import repeat_kv
 
-from stair.engines.base import Read, Replay, Request
-from stair.method import Bank, deviation, differential_read
+from stair.engines.base import Reconstruction, Request
+from stair.method import Bank, Read, deviation, differential_read
 from stair.records.keys import ids_digest
 from stair.sessions.session import SessionChain
 from tests.protocol.conftest import Finished
@@ -123,9 +123,9 @@ def test_the_token_sampled_last_has_no_state_also_at_the_limit(finished: Finishe
 
 
 def test_evaluation_captures_states_during_decoding(finished: Finished) -> None:
-    """Nothing is replayed but the reused T1, and what was decoded is what a replay under the same read would give."""
+    """Nothing is reconstructed but the reused T1, and a reconstruction under the same read would give what was decoded."""
     stair, engine = finished.engines["stair"], WatchedEngine(finished.study.model)
-    assert len(stair.replays) == 10
+    assert len(stair.reconstructions) == 10
     compared = 0
     for request, bank in list(reads(finished, "own_first"))[:8]:
         row = row_of(finished, "own_first", request)
@@ -138,8 +138,10 @@ def test_evaluation_captures_states_during_decoding(finished: Finished) -> None:
         ]
         assert first.capture is not None
         ids = tuple(_first(finished, row)["response_ids"])
-        (replayed,) = engine.replay([Replay("r", first.prompt_ids, ids, first.stop_ids, first.capture)])
-        assert deviation(replayed, bank.segments[0]) < 1e-4
+        (reconstructed,) = engine.reconstruct(
+            [Reconstruction("r", first.prompt_ids, ids, first.stop_ids, first.capture)]
+        )
+        assert deviation(reconstructed, bank.segments[0]) < 1e-4
         compared += 1
     assert compared > 0
 
@@ -155,9 +157,9 @@ def _first(finished: Finished, row: dict) -> dict:
 
 def test_for_a_reused_t1_the_saved_tokens_go_through_the_frozen_backbone(finished: Finished) -> None:
     saved = {tuple(row["response_ids"]) for row in finished.rows["vanilla"]}
-    replays = finished.engines["stair"].replays
-    assert {replay.response_ids for replay in replays} <= saved
-    assert all(replay.read is None and replay.adapter is None for replay in replays)
+    reconstructions = finished.engines["stair"].reconstructions
+    assert {each.response_ids for each in reconstructions} <= saved
+    assert all(each.read is None and each.adapter is None for each in reconstructions)
     second = [row for row in finished.rows["stair"] if row["turn"] == 2]
     assert {row["bank_source"] for row in second} == {"replayed"}
 
@@ -180,8 +182,8 @@ def test_every_turn_prefills_the_full_visible_conversation_anew(study: Study, co
     finally:
         hook.remove()
     expected = [(0, row["prompt_tokens"]) for row in rows if row["turn"] > 1]
-    replayed = [(0, len(replay.prompt_ids) + len(replay.response_ids) - 1) for replay in engine.replays]
-    assert sorted(seen) == sorted(expected + replayed)
+    reconstructed = [(0, len(each.prompt_ids) + len(each.response_ids) - 1) for each in engine.reconstructions]
+    assert sorted(seen) == sorted(expected + reconstructed)
 
 
 def test_the_bank_persists_while_the_ordinary_context_is_processed_again(finished: Finished) -> None:

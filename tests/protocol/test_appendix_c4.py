@@ -112,7 +112,7 @@ def test_bank_free_at_zero_equals_native_and_reads_no_bank(shared: Study, tmp_pa
     zero.scale = 0.0
     rows = zero.go("bank_free", engine)
     assert tokens_of(rows) == tokens_of(native)
-    assert engine.replays == []
+    assert engine.reconstructions == []
     assert all(request.read is not None and request.read.bank is None for request in engine.requests.values())
     assert all(request.capture is None for request in engine.requests.values())
     assert all((row["controlled_tokens"] > 0) == (row["turn"] == 2) for row in rows)

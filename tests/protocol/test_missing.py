@@ -230,7 +230,7 @@ def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp
     assert shard.asked() == 2 and shard.progress() == (whole, whole)
 
 
-def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
+def test_states_that_cannot_be_reconstructed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
     """T1's states come from a pass over its saved tokens, before T2 is asked."""
     study.sessions, study.samples = 3, 2
     rows = study.go("stair", WatchedEngine(study.model))
@@ -240,14 +240,14 @@ def test_states_that_cannot_be_replayed_stop_their_own_chain(study: Study, tmp_p
     chain.next()
     whole = (*chain._turns[0].prompt_ids, *chain._turns[0].response_ids)
     with pytest.MonkeyPatch.context() as patch:
-        replay = WatchedEngine.replay
+        reconstruct = WatchedEngine.reconstruct
 
-        def refuse(self: WatchedEngine, replays: Any) -> Any:
-            if any((*each.prompt_ids, *each.response_ids) == whole for each in replays):
+        def refuse(self: WatchedEngine, reconstructions: Any) -> Any:
+            if any((*each.prompt_ids, *each.response_ids) == whole for each in reconstructions):
                 raise MemoryError("the device's memory does not suffice for a single response")
-            return replay(self, replays)
+            return reconstruct(self, reconstructions)
 
-        patch.setattr(WatchedEngine, "replay", refuse)
+        patch.setattr(WatchedEngine, "reconstruct", refuse)
         with pytest.raises(ResponsesFailed, match=f"session {first['session_id']}, sample 1, turn 2"):
             shard.run()
     assert shard.asked() == 5 * 3
@@ -385,7 +385,7 @@ def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -
 
 
 def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) -> None:
-    """The entry can be there before T1's states are: the log was lost, or their replay is what fails."""
+    """The entry can be there before T1's states are: the log was lost, or their reconstruction is what fails."""
     rows = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in rows if row["turn"] == 2)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")

@@ -29,7 +29,7 @@ def tokens_of(rows: Rows) -> list[tuple[str, int, int, list[int], str]]:
 def test_the_readout_times_zero_gives_natives_tokens(
     small_model: Models, small_tokenizer: Tokenizers, tmp_path: Path, architecture: str, dtype: torch.dtype
 ) -> None:
-    """Token for token, although capture, replay, banks and reads all happen; STAIR itself answers otherwise."""
+    """Token for token, although capture, reconstruction, banks and reads all happen; STAIR itself answers otherwise."""
     thinking = architecture == "qwen3_5"
     renderer = Renderer(small_tokenizer(thinking), thinking=thinking, stop_ids=STOP_IDS)
     study = Study(small_model(architecture, dtype), renderer, tmp_path, samples=1)
@@ -42,7 +42,7 @@ def test_the_readout_times_zero_gives_natives_tokens(
     read = [row for row in null if row["turn"] > 1 and row["bank_tokens"]]
     assert len(read) > 10
     assert all(row["controlled_tokens"] > 0 and row["readout_norm"] == 0.0 for row in read)
-    assert len(engine.replays) == 5
+    assert len(engine.reconstructions) == 5
     reads = [request.read for request in engine.requests.values()]
     assert all(read is not None and read.specification.variant == "zero" for read in reads)
 

@@ -76,7 +76,7 @@ def logged(chain: Chain, work: Path, record_of: Callable[[int, bool], dict[str, 
     keys = []
     with WorkLogWriter(work / "log", "shard-0-of-1") as log:
         while (step := chain.next()) is not None:
-            record = record_of(len(keys), step.replay)
+            record = record_of(len(keys), step.reconstructs)
             log.append(step.key, record)
             chain.append_record(record)
             keys.append(step.key)
@@ -113,8 +113,8 @@ def session(plain: Renderer, folder: Path, *, reads: bool) -> SessionChain:
 
 
 def a_turn(reads: bool) -> Callable[[int, bool], dict[str, Any]]:
-    def record(number: int, replay: bool) -> dict[str, Any]:
-        assert not replay, "T1 is generated here, and captured with it"
+    def record(number: int, reconstruction: bool) -> dict[str, Any]:
+        assert not reconstruction, "T1 is generated here, and captured with it"
         captured = reads and number < 3
         return answered(
             number,

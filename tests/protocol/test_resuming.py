@@ -115,7 +115,9 @@ def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Eng
     return rows_of(chains)
 
 
-def test_a_t1_that_another_run_answered_without_keeping_its_states_is_replayed(study: Study, tmp_path: Path) -> None:
+def test_a_t1_that_another_run_answered_without_keeping_its_states_is_reconstructed(
+    study: Study, tmp_path: Path
+) -> None:
     """A condition with a T1 of its own takes Vanilla's where it is the same response; the bank lacks nothing."""
     study.sessions, study.samples = 3, 1
     expected = fresh(study, tmp_path / "alone").go("own_first", WatchedEngine(study.model))
@@ -218,13 +220,13 @@ def test_lost_states_are_made_again_and_the_row_says_so(study: Study, how: str, 
     assert lose_banks(again, "stair", how) >= len(last)
     engine = WatchedEngine(study.model)
     rows = again.go("stair", engine)
-    # Replayed states are not the decoded ones to the last bit, but near enough to draw the same tokens here.
+    # Reconstructed states are not the decoded ones to the last bit, but near enough to draw the same tokens here.
     assert tokens_of(rows) == tokens_of(expected)
     for row in rows:
         if row["turn"] > 2:
-            replayed = row["turn"] == last.get(row["session_id"], 1) + 1
-            assert row["bank_source"] == ("replayed" if replayed else "decoded"), row
-    assert any(replay.read is not None for replay in engine.replays), "T2 is replayed under its own control"
+            reconstructed = row["turn"] == last.get(row["session_id"], 1) + 1
+            assert row["bank_source"] == ("replayed" if reconstructed else "decoded"), row
+    assert any(each.read is not None for each in engine.reconstructions), "T2 is reconstructed under its own control"
 
 
 def test_a_condition_with_lost_states_is_sealed_like_any_other(study: Study) -> None:

@@ -137,11 +137,11 @@ def test_a_bank_never_forgets_or_rewrites(finished: Finished) -> None:
         assert four.digest == bank_digest(four.layers, [each.digest for each in four.segments])
 
 
-def test_reused_first_turns_give_their_states_by_replay(finished: Finished) -> None:
-    replays = finished.engines["stair"].replays
-    assert len(replays) == 5 * 2
-    assert all(replay.read is None for replay in replays), "T1 was answered natively"
-    assert finished.engines["own_first"].replays == []
+def test_reused_first_turns_give_their_states_by_reconstruction(finished: Finished) -> None:
+    reconstructions = finished.engines["stair"].reconstructions
+    assert len(reconstructions) == 5 * 2
+    assert all(reconstruction.read is None for reconstruction in reconstructions), "T1 was answered natively"
+    assert finished.engines["own_first"].reconstructions == []
     study, rows = finished.study, finished.rows["own_first"]
     first = {(row["problem_id"], row["sample"]): row for row in rows if row["turn"] == 1}
     for place, row in first.items():
@@ -175,7 +175,7 @@ def test_an_empty_bank_is_read_without_effect(study: Study) -> None:
 
 
 def test_the_read_that_a_condition_specifies_reaches_the_key_and_the_engine(study: Study) -> None:
-    """T1 and its replay are shared; each T2 is another response. A permutation is another one for each answer."""
+    """T1 and its reconstruction are shared; each T2 is another response. A permutation is another one for each answer."""
     requested = {}
     for condition in ("stair", "direct_read", "stair_prefix", "kv_permutation"):
         engine = WatchedEngine(study.model)

@@ -9,12 +9,17 @@ from pathlib import Path
 
 from stair.config import resolve
 from stair.config.crossed_sizes import GroupSizes, Sizes, Sources
-from stair.stages.replay.design.crossed import Coverage, Design
+from stair.stages.replay.design.crossed import Batch, Coverage, Design, Group
 
 Sessions = Mapping[str, Sequence[str]]
 Samples = Mapping[str, Sequence[int]]
 Replay = tuple[str, str, int, int]
 """A current problem, a session, a sample and a depth."""
+
+
+def all_batches(group: Group) -> list[Batch]:
+    """A group's batches, by history."""
+    return [batch for history in group.history_coverage.histories for batch in group.batches_of(history)]
 
 
 def sizes_of(run: str) -> Sizes:
@@ -66,19 +71,19 @@ def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Si
                         f"{here}: a problem is current after {history.name}, which has it, at depth {depth}"
                     )
                 wanted.update((problem, history.session, history.sample, depth) for problem in coverage.problems)
-        for batch in group.batches():
+        batches = all_batches(group)
+        for batch in batches:
             assert batch.history is not None
             session, sample = batch.history.session, batch.history.sample
             for depth in range(1, sizes.depth + 1):
                 batched += [(problem, session, sample, depth) for problem in batch.problems]
             if not 1 <= len(batch.problems) <= sizes.batch_problems:
                 violations.append(f"{here}: a batch of {len(batch.problems)}")
-        if len({(b.history, b.number) for b in group.batches()}) != len(list(group.batches())):
+        if len({(b.history, b.number) for b in batches}) != len(batches):
             violations.append(f"{here}: two batches have one name")
         # A batch of a number is the same problems whatever the history: fixed by the design.
-        if len({(b.number, b.problems) for b in (*group.batches(), *group.reference_batches())}) != len(
-            {b.number for b in (*group.batches(), *group.reference_batches())}
-        ):
+        every = [*batches, *group.reference_batches()]
+        if len({(b.number, b.problems) for b in every}) != len({b.number for b in every}):
             violations.append(f"{here}: a batch depends on its history")
         references.update(p for b in group.reference_batches() if b.history is None for p in b.problems)
     if currents[0] & currents[1]:

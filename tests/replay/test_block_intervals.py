@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stair.stages.replay.analysis.block_intervals import BlockResamples, centered_interval
+from stair.stages.replay.analysis.block_intervals import BlockResamples, centered_interval, weighted_medians
 from stair.stages.replay.analysis.decomposition import decompose
-from stair.stages.replay.analysis.resampled_cells import InteractionEnergies, weighted_medians
+from stair.stages.replay.analysis.resampled_interaction import InteractionEnergies
 from tests.replay import naive_analysis as naive
 
 

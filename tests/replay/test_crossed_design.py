@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 from stair.stages.replay.design.crossed import Design, crossed_design
 from stair.stages.sessions.evaluation_sessions import evaluation_sessions
-from tests.replay.design_rules import broken_rules, sizes_of
+from tests.replay.design_rules import all_batches, broken_rules, sizes_of
 
 ROOT = Path(__file__).parents[2]
 PAPER = sizes_of("paper")
@@ -50,7 +50,7 @@ def test_the_papers_counts() -> None:
     cells = set(design.cells())
     assert len(cells) == len(list(design.cells())) == 49_152 + 12_288 == 61_440
     assert len(design.references()) == 256
-    batches = [batch for group in design.groups for batch in group.batches()]
+    batches = [batch for group in design.groups for batch in all_batches(group)]
     assert {len(batch.problems) for batch in batches} == {16}
     assert 3 * 16 * len(batches) == 61_440
     assert [len(group.problem_coverage.blocks) for group in design.groups] == [17, 17]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stair.stages.replay.analysis.decomposition import VIEWS, decompose
-from stair.stages.replay.analysis.displacement import displacement, displacement_norms, median_displacement
-from stair.stages.replay.analysis.masses import history_masses, median_masses
+from stair.stages.replay.analysis.attention_masses import history_masses, median_masses
+from stair.stages.replay.analysis.decomposition import (
+    VIEWS,
+    decompose,
+    displacement,
+    displacement_norms,
+    median_displacement,
+)
 from tests.replay import naive_analysis as naive
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.design.crossed import Design, crossed_design
-from stair.stages.replay.design.facts import Fact, length_facts, table_facts, text_facts
+from stair.stages.replay.design.printed_numbers import Fact, length_facts, table_facts, text_facts
 from tests.replay.design_rules import sizes_of
 from tests.replay.test_crossed_design import PAPER, four_paths, schedule
 

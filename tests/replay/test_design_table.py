@@ -14,7 +14,7 @@ from stair.paper.tables import replay_design
 from stair.records.schemas import REPLAY_HISTORIES, REPLAY_PROBLEMS
 from stair.records.tables import write_table
 from stair.stages.replay.design.crossed import Design, crossed_design
-from stair.stages.replay.plan import history_rows, problem_rows, read_design
+from stair.stages.replay.design.design_tables import history_rows, problem_rows, read_design
 from tests.replay.test_crossed_design import PAPER, ROOT, four_paths, schedule
 from tests.reporting.printed import printed
 

@@ -10,12 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stair.stages.replay.analysis.decomposition import decompose
-from stair.stages.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
-from stair.stages.replay.analysis.history_pairs import history_pairs
-from stair.stages.replay.analysis.neighborhoods import Overlaps, neighbor_table, overlaps
-from stair.stages.replay.analysis.permutations import named_permutation
-from stair.stages.replay.analysis.projection import gaussian_projection, project
-from stair.stages.replay.analysis.whitening import whitened
+from stair.stages.replay.analysis.neighborhoods import (
+    AnchorShuffles,
+    Fold,
+    Overlaps,
+    history_pairs,
+    neighbor_table,
+    overlaps,
+    problem_folds,
+    whitened,
+)
+from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
 from tests.replay import naive_analysis as naive
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from stair.stages.replay.analysis.displacement import displacement
-from stair.stages.replay.analysis.projection import gaussian_projection, project
+from stair.stages.replay.analysis.decomposition import displacement
+from stair.stages.replay.analysis.random_by_name import gaussian_projection, project
 from stair.stages.replay.analysis.read_prediction import (
     Increment,
     Moments,

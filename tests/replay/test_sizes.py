@@ -6,8 +6,8 @@ from stair.config.replay import Replay
 from stair.config.resolve import resolve
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
+from stair.stages.replay.batch_files import Shapes, Unit, shared_histories
 from stair.stages.replay.design.crossed import crossed_design
-from stair.stages.replay.units import Shapes, Unit, shared_histories
 from tests.replay.test_crossed_design import PAPER, ROOT, four_paths, schedule
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stair.stages.replay.design.blocks import source_blocks
-from stair.stages.replay.design.histories import History
+from stair.stages.replay.design.histories import History, source_blocks
 from tests.replay.design_rules import blocks_of
 
 

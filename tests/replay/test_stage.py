@@ -31,8 +31,8 @@ from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.replay.design.histories import History
 from stair.stages.replay.measure import Replayer
 from stair.stages.replay.measurement.categories import label
+from stair.stages.replay.measurement.naive import measure_whole
 from stair.stages.replay.measurement.probe import Measured
-from stair.stages.replay.measurement.whole import measure_whole
 from stair.stages.replay.stage import _complete_paths
 from stair.stages.replay.states import CoverageName, ReplayStates
 from stair.stages.replay.study import ReplayStudy

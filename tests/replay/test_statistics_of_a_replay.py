@@ -18,11 +18,10 @@ from stair.stages.replay.analysis.block_intervals import LEAST_BLOCKS
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.decomposition import VIEWS, decompose
 from stair.stages.replay.analysis.geometry import WHITENED, Geometry, geometry_statistics
-from stair.stages.replay.analysis.history_pairs import history_pairs
-from stair.stages.replay.analysis.increments import READS, SHUFFLED, increment_statistics
-from stair.stages.replay.analysis.permutations import named_permutation
-from stair.stages.replay.analysis.projection import gaussian_projection, project
-from stair.stages.replay.analysis.statistic import Statistic, read_statistics, write_statistics
+from stair.stages.replay.analysis.neighborhoods import history_pairs
+from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
+from stair.stages.replay.analysis.read_prediction import READS, SHUFFLED, increment_statistics
+from stair.stages.replay.analysis.statistics_table import Statistic, read_statistics, write_statistics
 from stair.stages.replay.measurement.categories import CATEGORIES
 from tests.replay import naive_analysis as naive
 from tests.replay.small_run import ROOT

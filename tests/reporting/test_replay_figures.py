@@ -32,8 +32,8 @@ from stair.pipeline.inputs import RuleInputs
 from stair.stages.replay.analysis.block_intervals import Ends, no_interval
 from stair.stages.replay.analysis.decomposition import VIEWS
 from stair.stages.replay.analysis.geometry import WHITENED
-from stair.stages.replay.analysis.increments import READS, SHUFFLED
-from stair.stages.replay.analysis.statistic import Quantity, Statistic, write_statistics
+from stair.stages.replay.analysis.read_prediction import READS, SHUFFLED
+from stair.stages.replay.analysis.statistics_table import Quantity, Statistic, write_statistics
 from stair.stages.replay.measurement.categories import CATEGORIES
 from stair.statistics.grid import Responses
 from stair.statistics.transitions import transition_shares

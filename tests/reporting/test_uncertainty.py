@@ -10,8 +10,8 @@ from stair.core import ConditionName
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH, markdown, rounded, signed
 from stair.paper.tables import uncertainty
-from stair.statistics.estimates import condition_comparisons, turn_intervals
 from stair.statistics.grid import Gap, Responses
+from stair.statistics.interval_tables import condition_comparisons, turn_intervals
 from stair.statistics.intervals import bootstrap_interval
 from stair.statistics.shared_t1_metrics import shared_t1_metrics
 from tests.reporting.test_tables import rows

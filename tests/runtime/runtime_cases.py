@@ -12,8 +12,8 @@ from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.method import Reflector
 from stair.stages.runtime.measure import Measurer, Method
-from stair.stages.runtime.measured_histories import History
 from stair.stages.runtime.repetitions import Line
+from stair.stages.runtime.study_units import History
 from tests.conftest import LAYERS, TOKENS
 
 METHOD = Method(

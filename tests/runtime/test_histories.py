@@ -18,8 +18,8 @@ from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import write_table
 from stair.sessions.renderer import Exchange, Renderer
-from stair.stages.runtime.measured_histories import synthetic_histories, synthetic_lengths
 from stair.stages.runtime.saved_histories import bank_entries, first_long_ones, saved_histories
+from stair.stages.runtime.study_units import synthetic_histories, synthetic_lengths
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3.5-4b"

@@ -13,13 +13,11 @@ from transformers import PreTrainedModel
 
 from stair.config.runtime import Variant
 from stair.core import ReadSpecification
-from stair.engines.base import Read
 from stair.engines.transformers.passes import Passes
-from stair.method import Attachment, Bank, Reflector, Segment
+from stair.method import Attachment, Bank, Read, Reflector, Segment
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
-from stair.stages.runtime.measure import Measurer
-from stair.stages.runtime.prefix_bank import PrefixBank
-from stair.stages.runtime.units import Unit
+from stair.stages.runtime.measure import Measurer, PrefixBank
+from stair.stages.runtime.study_units import Unit
 from tests.conftest import LAYERS, TOKENS
 from tests.runtime.runtime_cases import METHOD, history, measurer
 

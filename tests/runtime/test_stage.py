@@ -19,7 +19,7 @@ from stair.stages.runtime import stage
 from stair.stages.runtime.measure import Measurer
 from stair.stages.runtime.repetitions import read_lines, write_lines
 from stair.stages.runtime.study import Study
-from stair.stages.runtime.units import resolved_sizes
+from stair.stages.runtime.study_units import resolved_sizes
 from tests.runtime.runtime_cases import METHOD, history
 
 ROOT = Path(__file__).parents[2]

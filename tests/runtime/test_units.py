@@ -9,7 +9,7 @@ import pytest
 
 from stair.config.resolve import resolve
 from stair.config.runtime import Runtime
-from stair.stages.runtime.units import Unit, resolved_sizes, units
+from stair.stages.runtime.study_units import Unit, resolved_sizes, units
 from tests.runtime.runtime_cases import history
 
 ROOT = Path(__file__).parents[2]

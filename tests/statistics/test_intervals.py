@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stair.statistics.estimates import condition_comparisons, history_intervals, turn_intervals
 from stair.statistics.grid import Grid, Responses
+from stair.statistics.interval_tables import condition_comparisons, history_intervals, turn_intervals
 from stair.statistics.intervals import average_scores, bootstrap_interval, median_interval, pass_scores, ratio_interval
 from stair.statistics.metrics import turn_metrics
 from stair.statistics.paired import (
@@ -16,8 +16,8 @@ from stair.statistics.paired import (
     planned_deviation,
     sign_flip_p_value,
 )
-from stair.statistics.replication import Spread, replication
-from stair.statistics.reruns import average_noise, mean_noise, pass_noise, rerun_interval
+from stair.statistics.printed_comparison import Spread, replication
+from stair.statistics.sampling_noise import average_noise, mean_noise, pass_noise, rerun_interval
 
 from .frames import frame_of
 from .test_metrics import BENCHMARK, MODEL, session_rows

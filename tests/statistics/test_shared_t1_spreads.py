@@ -9,7 +9,7 @@ import pytest
 
 from stair.core import ConditionName
 from stair.statistics.grid import Responses
-from stair.statistics.replication import replication, shared_t1_spreads
+from stair.statistics.printed_comparison import replication, shared_t1_spreads
 from stair.statistics.shared_t1_metrics import shared_t1_metrics
 from tests.statistics.paper_rows import grid_rows
 

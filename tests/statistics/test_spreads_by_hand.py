@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stair.statistics.estimates import history_intervals
 from stair.statistics.grid import Grid, Responses
-from stair.statistics.replication import Key, Spread, replication, replication_spreads
-from stair.statistics.reruns import Noise, average_noise, binomial_noise, pass_noise, rerun_interval
+from stair.statistics.interval_tables import history_intervals
+from stair.statistics.printed_comparison import Key, Spread, replication, replication_spreads
+from stair.statistics.sampling_noise import Noise, average_noise, binomial_noise, pass_noise, rerun_interval
 
 from .test_metrics import BENCHMARK, MODEL, session_rows
 

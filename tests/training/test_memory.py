@@ -9,10 +9,10 @@ from benchmarks.training import peak_of_tensors
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.sessions.renderer import Renderer
 from stair.stages.training.objective import ObjectiveParts
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 from stair.stages.training.turn_memory import Turn, turn_memory
 from tests.conftest import random_model
-from tests.training.training_cases import replaying, session, student_of
+from tests.training.training_cases import session, student_of, teacher_forcing
 
 GIB = 2**30
 
@@ -36,8 +36,8 @@ def test_the_estimate_is_what_tensors_take(
     ids = chosen.tokenizer("The sum of 3 and 4 is 7. " * response, add_special_tokens=False)["input_ids"][:response]
     turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
     with student_of(model, "stair", torch.float32) as student:
-        replay = replaying(student, chosen, checkpoint_activations=True)
-        measured = peak_of_tensors("cpu", lambda: replay.run(turns, lambda turn, parts: parts.loss.backward()))
+        forcing = teacher_forcing(student, chosen, checkpoint_activations=True)
+        measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
     history = len(chosen.prompt_ids([], "What is 1 + 2?")) + (response if architecture == "qwen3" else 0)
     turn = Turn(history, 20, response, response)
     estimate = turn_memory(
@@ -55,8 +55,8 @@ def test_an_adapters_copies_of_a_bf16_model_are_counted(renderer: Renderer) -> N
     turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
     with student_of(model, "lora", torch.float32) as student:
         trained = sum(each.numel() for each in student.parts()["adapter"].values())
-        replay = replaying(student, renderer, checkpoint_activations=True)
-        measured = peak_of_tensors("cpu", lambda: replay.run(turns, lambda turn, parts: parts.loss.backward()))
+        forcing = teacher_forcing(student, renderer, checkpoint_activations=True)
+        measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
     turn = Turn(len(renderer.prompt_ids([], "What is 1 + 2?")) + 400, 20, 400, 400)
     estimate = turn_memory(
         model.config.to_dict(), turn, weights=0, layers=(), trained=trained, adapts=True, width=2, flash=False
@@ -88,4 +88,4 @@ def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer
         student_of(random_model("qwen3"), "stair", torch.float32) as student,
         pytest.raises(ValueError, match=said),
     ):
-        replaying(student, renderer).run(session(renderer), supervise)
+        teacher_forcing(student, renderer).run(session(renderer), supervise)

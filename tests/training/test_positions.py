@@ -9,9 +9,9 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.sessions.renderer import Exchange, Renderer
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 from tests.conftest import random_model
-from tests.training.training_cases import KINDS, gradient_of, kept, replaying, session, student_of, training
+from tests.training.training_cases import KINDS, gradient_of, kept, session, student_of, teacher_forcing, training
 
 Make = Callable[..., tuple[PreTrainedModel, Renderer]]
 READING = ("stair", "lora_stair")
@@ -62,7 +62,7 @@ def test_the_last_position_of_the_context_does_not_count(make: Make) -> None:
     for context, expected in ((largest, 1), (largest + 1, 0)):
         model, renderer = make(context)
         with student_of(model, "stair") as student:
-            assert replaying(student, renderer).run(turns, lambda turn, parts: None).beyond_context == expected
+            assert teacher_forcing(student, renderer).run(turns, lambda turn, parts: None).beyond_context == expected
 
 
 def test_positions_beyond_the_context_are_not_clamped(make: Make) -> None:
@@ -71,7 +71,7 @@ def test_positions_beyond_the_context_are_not_clamped(make: Make) -> None:
     for context in (16, 4096):
         model, renderer = make(context)
         with student_of(model, "stair") as student:
-            found.append(gradient_of(replaying(student, renderer), session(renderer)))
+            found.append(gradient_of(teacher_forcing(student, renderer), session(renderer)))
     (value, gradient), (other_value, other_gradient) = found
     assert gradient.norm() > 1e-3
     assert value == other_value

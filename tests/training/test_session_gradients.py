@@ -11,19 +11,18 @@ from transformers import PreTrainedModel
 
 from stair.method import Reflector
 from stair.sessions.renderer import Renderer
-from stair.stages.training import activations
 from stair.stages.training.loop import UpdateRecord
 from stair.stages.training.objective import ObjectiveParts
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 from tests.conftest import LAYERS
 from tests.training.training_cases import (
     KINDS,
     gradient_of,
     naive_objective,
-    replaying,
     session,
     student_of,
     taken_gradient,
+    teacher_forcing,
     training,
 )
 
@@ -47,7 +46,7 @@ def test_the_gradient_of_a_session_is_that_of_the_objective_as_printed(
     model, renderer = backbone
     turns = session(renderer)
     with student_of(model, kind) as student:
-        value, found = gradient_of(replaying(student, renderer, **options), turns)
+        value, found = gradient_of(teacher_forcing(student, renderer, **options), turns)
         expected = naive_objective(student, renderer, turns)
         expected.backward()
         wanted = taken_gradient(student)
@@ -62,7 +61,7 @@ def test_the_reference_has_the_controllers_smoothing(backbone: tuple[PreTrainedM
     model, renderer = backbone
     turns = session(renderer)
     with student_of(model, "stair", smoothing=0.3) as student:
-        value, found = gradient_of(replaying(student, renderer), turns)
+        value, found = gradient_of(teacher_forcing(student, renderer), turns)
         expected = naive_objective(student, renderer, turns, smoothing=0.3)
         expected.backward()
         wanted = taken_gradient(student)
@@ -139,15 +138,15 @@ def test_the_first_turn_gives_history_and_bank_and_no_loss(backbone: tuple[PreTr
     model, renderer = backbone
     turns, seen = session(renderer), []
     with student_of(model, "stair") as student:
-        replay = replaying(student, renderer)
-        replayed = replay.run(turns, lambda turn, parts: seen.append((turn, parts)))
+        forcing = teacher_forcing(student, renderer)
+        counts = forcing.run(turns, lambda turn, parts: seen.append((turn, parts)))
         assert [turn for turn, _ in seen] == turns[1:]
-        assert replayed.tokens == sum(len(turn.response_ids) for turn in turns[1:])
+        assert counts.tokens == sum(len(turn.response_ids) for turn in turns[1:])
         assert all(parts.loss.requires_grad for _, parts in seen)
         # But its answer matters: through the bank and the visible history.
         other = [RecordedTurn(turns[0].user, tuple(reversed(turns[0].response_ids[:-1])), 0.0), *turns[1:]]
         changed: list[ObjectiveParts] = []
-        replay.run(other, lambda turn, parts: changed.append(parts))
+        forcing.run(other, lambda turn, parts: changed.append(parts))
     assert abs(float(changed[0].loss) - float(seen[0][1].loss)) > 1e-6
 
 
@@ -175,7 +174,7 @@ def test_banks_come_from_the_native_path_at_t1_then_from_the_student_and_never_f
         layers = model.get_decoder().layers
         hook = layers[0].register_forward_pre_hook(lambda *_: passes.append(sorted(active)))  # type: ignore[union-attr]
         try:
-            replaying(student, renderer).run(session(renderer), lambda turn, parts: None)
+            teacher_forcing(student, renderer).run(session(renderer), lambda turn, parts: None)
         finally:
             hook.remove()
     teacher: list[str] = []
@@ -199,7 +198,7 @@ def test_an_adapter_acts_on_history_and_first_turn(backbone: tuple[PreTrainedMod
             student.attachment.capturing = lambda sink, capturing=capturing: capturing(  # type: ignore[method-assign]
                 lambda *state: (look(*state), sink(*state))[1]
             )
-            replaying(student, renderer, reuse_history=False).run(turns, lambda turn, parts: None)
+            teacher_forcing(student, renderer, reuse_history=False).run(turns, lambda turn, parts: None)
     first, joint = banks["stair"][0], banks["lora_stair"][0]
     assert first.shape == joint.shape
     assert ((first - joint).abs().amax((0, 2, 3)) > 1e-4).all()
@@ -213,7 +212,7 @@ def test_without_a_read_the_student_is_its_teacher(backbone: tuple[PreTrainedMod
     seen: list[ObjectiveParts] = []
     with student_of(model, "stair") as student:
         course = training(student, renderer, "stair")
-        course.replay.run(turns, lambda turn, parts: seen.append(parts))
+        course.forcing.run(turns, lambda turn, parts: seen.append(parts))
         assert float(seen[0].kl) == pytest.approx(0.0, abs=1e-12)
         assert not seen[0].loss.requires_grad
         assert float(seen[1].kl) > 1e-6
@@ -236,7 +235,7 @@ def test_training_starts_from_the_native_model_but_for_the_read(
     try:
         seen: list[ObjectiveParts] = []
         with torch.no_grad():
-            replaying(student, renderer).run(session(renderer), lambda turn, parts: seen.append(parts))
+            teacher_forcing(student, renderer).run(session(renderer), lambda turn, parts: seen.append(parts))
         divergences = [float(parts.kl) for parts in seen]
         if kind in ("stair", "lora_stair"):
             assert min(divergences) > 1e-6
@@ -285,7 +284,7 @@ class Counted:
 
 def counted(model: PreTrainedModel, renderer: Renderer, kind: str, **options: bool) -> list[int]:
     with student_of(model, kind) as student, Counted(model) as counts:
-        gradient_of(replaying(student, renderer, **options), session(renderer))
+        gradient_of(teacher_forcing(student, renderer, **options), session(renderer))
     return counts.tokens
 
 
@@ -302,7 +301,6 @@ def test_layers_before_the_first_controlled_one_are_not_run_again(
     assert min(counted(model, renderer, "lora", checkpoint_activations=True)) > max(
         counted(model, renderer, "lora", checkpoint_activations=False)
     )
-    assert activations.checkpointed is not None
     assert all("forward" not in vars(layer) for layer in model.model.layers)
 
 

@@ -12,13 +12,13 @@ from transformers import PreTrainedModel
 
 from stair.config.training import Controller
 from stair.core import SMOOTHING, ReadSpecification
-from stair.method import Attachment, Bank, BankFree, RowControl, Segment
+from stair.method import Attachment, Bank, BankFree, Read, Segment
 from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.training.loop import Training
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.optimizers import Optimizers
-from stair.stages.training.session_replay import RecordedTurn, SessionReplay
 from stair.stages.training.student import Student
+from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
 from tests.conftest import LAYERS
 
 Session = list[RecordedTurn]
@@ -71,14 +71,14 @@ def student_of(
             student.adapted.unload()
 
 
-def replaying(student: Student, renderer: Renderer, **options: Any) -> SessionReplay:
-    """What sessions are replayed with."""
-    return SessionReplay(student=student, renderer=renderer, **options)
+def teacher_forcing(student: Student, renderer: Renderer, **options: Any) -> TeacherForcing:
+    """Teacher-forced passes of the student."""
+    return TeacherForcing(student=student, renderer=renderer, **options)
 
 
 def training(student: Student, renderer: Renderer, kind: str, updates: int = 8, **options: Any) -> Training:
     """A training of the student."""
-    return Training(replaying(student, renderer, **options), Optimizers(student, settings(kind), updates))
+    return Training(teacher_forcing(student, renderer, **options), Optimizers(student, settings(kind), updates))
 
 
 def kept(ids: tuple[int, ...], renderer: Renderer) -> int:
@@ -115,7 +115,7 @@ def naive_objective(student: Student, renderer: Renderer, turns: Session, smooth
                 rows = [
                     None
                     if controller is None
-                    else RowControl(controller, bank, (start, len(prompt)), ReadSpecification(smoothing=smoothing))
+                    else Read(bank, controller, (start, len(prompt)), ReadSpecification(smoothing=smoothing))
                 ]
                 with attachment.controlling(rows, torch.arange(ids.shape[1])[None]), keep:
                     answer = logits()
@@ -131,7 +131,7 @@ def naive_objective(student: Student, renderer: Renderer, turns: Session, smooth
     return torch.stack(losses).mean()
 
 
-def gradient_of(replay: SessionReplay, turns: Session) -> tuple[float, Tensor]:
+def gradient_of(forcing: TeacherForcing, turns: Session) -> tuple[float, Tensor]:
     """The update's objective and its gradient as one vector, as the training loop forms them."""
     total = 0.0
 
@@ -141,8 +141,8 @@ def gradient_of(replay: SessionReplay, turns: Session) -> tuple[float, Tensor]:
         share.backward()
         total += float(share.detach())
 
-    replay.run(turns, supervise)
-    return total, taken_gradient(replay.student)
+    forcing.run(turns, supervise)
+    return total, taken_gradient(forcing.student)
 
 
 def taken_gradient(student: Student) -> Tensor:

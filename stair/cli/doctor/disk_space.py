@@ -16,8 +16,7 @@ from stair.models.hub.download_plan import DownloadPlan
 from stair.models.hub.model_shape import shape_of
 from stair.models.hub.revisions import Source, read_lock
 from stair.records.tensor_files import gigabytes
-from stair.stages.replay.planned_size import replay_bytes
-from stair.stages.replay.units import Shapes
+from stair.stages.replay.batch_files import Shapes, replay_bytes
 
 _BYTES_IN_FILES = 2
 """Bytes of a weight on the hub, where models are in bfloat16."""

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stair.core import EngineIdentity
-from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
+from stair.engines.base import Capabilities, Completion, Reconstruction, Request, Usage
 from stair.engines.sglang.client import Asker, Retracted
 from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, Scored, compare
 from stair.engines.sglang.launch import Launch
@@ -52,7 +52,7 @@ class SGLangEngine:
         ValueError: there is no such environment, or the model cannot be run there.
     """
 
-    replays_at_once = 1
+    reconstructions_at_once = 1
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class SGLangEngine:
         """Adds a request to the run under way."""
         self._submitted.append(request)
 
-    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
+    def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
         """The server gives no states away."""
         raise ValueError(
-            f"replay {replays[0].key[:12]}: the SGLang engine captures no states; take the Transformers engine"
+            f"reconstruction {reconstructions[0].key[:12]}: the SGLang engine captures no states; take the Transformers engine"
         )
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:

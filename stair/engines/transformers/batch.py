@@ -11,7 +11,7 @@ from stair.engines.base import Completion, FinishReason, Request, Usage
 from stair.engines.sampling import BatchSampler, unsound
 from stair.engines.transformers.decode_capture import DecodeCapture
 from stair.engines.transformers.flash_step import stepping
-from stair.engines.transformers.layer_masks import layer_masks
+from stair.engines.transformers.passes import layer_masks
 from stair.engines.transformers.prefill import Prefilled
 from stair.engines.transformers.slots import SlotCache
 from stair.engines.transformers.step_graph import StepGraph
@@ -34,12 +34,7 @@ class Row:
 
 
 class UnsoundLogits(FloatingPointError):
-    """Logits that became NaN or infinite.
-
-    Args:
-        keys: the requests of their responses.
-        dtype: the precision of the model.
-    """
+    """Logits of the responses `keys` that became NaN or infinite in a model of precision `dtype`."""
 
     def __init__(self, keys: list[str], dtype: torch.dtype) -> None:
         self.keys = keys
@@ -60,14 +55,10 @@ class Parked:
 
 
 class Batch:
-    """A batch of fixed width. Every row is computed at every step, free rows too; a row sees only its own slots.
+    """A batch of fixed `width`. Every row is computed at every step, free rows too; a row sees only its own slots.
 
-    Args:
-        model, attachment: the model and its hooks, None where nothing is captured.
-        facts: the model's architecture.
-        tokens: ids from here on are never drawn.
-        width: rows.
-        block: caches grow in whole blocks of this many positions.
+    `attachment` is None where nothing is captured. Ids from `tokens` on are never drawn. Caches grow in whole blocks of `block`
+    positions.
     """
 
     def __init__(
@@ -187,7 +178,7 @@ class Batch:
             self._capture.prepare(max(len(row.ids) - 1 for row in rows))
             forward, kind = self._capturing_forward, (*kind[:2], self._capture.capacity)
         if self._graph.prepare(kind, forward, ids, mask):
-            logits = self._graph.replay(ids, mask)
+            logits = self._graph.launch(ids, mask)
         else:
             self._cache.begin()
             logits = forward(ids, mask)

@@ -11,15 +11,8 @@ from stair.method import Segment, capture_length
 class DecodeCapture:
     """Keeps keys (before RoPE) and values of processed response tokens, row by row.
 
-    The buffers are `[layers, rows, capacity, kv_heads, head_dim]` and grow in blocks. The token drawn last is not in them:
-    it has no state until it is processed (appendix B.1).
-
-    Args:
-        layers: the controlled layers.
-        rows: width of the batch.
-        block: the buffers grow by this many positions.
-        heads: K/V heads and their width.
-        dtype, device: of the states.
+    The buffers are `[layers, rows, capacity, kv_heads, head_dim]` and grow by `block` positions. The token drawn last is not in
+    them: it has no state until it is processed (appendix B.1). `heads` are the K/V heads and their width.
     """
 
     def __init__(

@@ -13,12 +13,11 @@ from typing import Any
 import torch
 
 from stair.core import EngineIdentity
-from stair.engines.base import Capabilities, Completion, Replay, Request, Usage
+from stair.engines.base import Capabilities, Completion, Reconstruction, Request, Usage
 from stair.engines.identity import transformers_version
 from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits, seen_as_invariant
-from stair.engines.transformers.passes import PAD_BLOCK, Passes
+from stair.engines.transformers.passes import PAD_BLOCK, Passes, reconstruct_states
 from stair.engines.transformers.prefill import Prefill
-from stair.engines.transformers.replay_passes import replay_states
 from stair.method import Attachment, Segment, load_adapter
 from stair.models.architecture import describe
 from stair.models.architectures import FILES
@@ -30,8 +29,8 @@ class TransformersEngine:
     """Decodes a batch of fixed width; a row that ends is refilled at once.
 
     Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
-    has the same tokens alone and among others. Prompts are prefilled in passes of a fixed width too. When the device runs
-    out of memory, the batch goes on at half its width; responses under way wait on the host for a row.
+    has the same tokens alone and among others. When the device runs out of memory, the batch goes on at half its width;
+    responses under way wait on the host for a row.
 
     Args:
         model: a frozen Transformers model, unmodified or with an adapter's layers in it.
@@ -80,7 +79,7 @@ class TransformersEngine:
         )
         self._attachment = Attachment(model, layers) if layers else None
         self._passes = Passes(model, self._attachment, min(prefill_width, batch_width), prefill_chunk, self._device)
-        self.replays_at_once = batch_width if self._passes.width > 1 else 1
+        self.reconstructions_at_once = batch_width if self._passes.width > 1 else 1
         self._submitted: deque[Request] = deque()
         self._parked: deque[Parked] = deque()
         self._ended: deque[Completion] = deque()
@@ -103,13 +102,10 @@ class TransformersEngine:
         adapter: tuple[Path, str] | None = None,
         **options: Any,
     ) -> TransformersEngine:
-        """Loads a model folder. `device` is auto, cpu or cuda; the other options are the constructor's.
+        """Loads a model folder. `device` is auto, cpu or cuda; `options` are the constructor's.
 
-        `adapter` is the folder of a trained adapter and its digest. PEFT puts its layers into the model; they are not
-        merged, so that its numbers are those of training.
-
-        Raises:
-            ValueError: the folder holds no such model or adapter, or FlashAttention2 is asked for without a GPU.
+        `adapter` is the folder of a trained adapter and its digest. Its layers are not merged, so that its numbers are those of
+        training. Raises ValueError if the folder has no such model or adapter, or FlashAttention2 has no GPU.
         """
         device = device_for(device, attention)
         model: Any = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention)
@@ -122,24 +118,24 @@ class TransformersEngine:
         """Adds a request to the run under way."""
         self._submitted.append(request)
 
-    def replay(self, replays: Sequence[Replay]) -> list[Segment]:
+    def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
         """Passes over prompts and responses; the last token drawn has no state, as in decoding."""
-        assert self._attachment is not None, "a replay needs layers to capture"
-        for replay in replays:
-            self._check_adapter(replay)
+        assert self._attachment is not None, "a reconstruction needs layers to capture"
+        for reconstruction in reconstructions:
+            self._check_adapter(reconstruction)
         while True:
             try:
-                return replay_states(self._passes, replays, self.architecture.context)
+                return reconstruct_states(self._passes, reconstructions, self.architecture.context)
             except RuntimeError as error:
-                self._make_room(error, replaying=True)
+                self._make_room(error, reconstructing=True)
 
     @torch.inference_mode()
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Yields completions as responses end; see `Engine.run`.
 
         Raises:
-            ValueError: a request needs what this engine cannot do, or holds an id outside the vocabulary.
-            FloatingPointError: without `failed`: a response's logits became NaN or infinite; it is named.
+            ValueError: a request needs what this engine cannot do, or has an id outside the vocabulary.
+            FloatingPointError: without `failed`: a response's logits are NaN or infinite.
             MemoryError: without `failed`: the device's memory does not suffice for one response.
         """
         source = iter(requests)
@@ -199,7 +195,7 @@ class TransformersEngine:
             states = self._no_states() if request.capture is not None else None
             usage = Usage(len(request.prompt_ids), 0)
             yield Completion(request.key, (), "context", states, None, usage)
-        # Drawing requests can have replayed responses, and so run out of memory and made the batch narrower.
+        # Drawing requests can have reconstructed states, and so run out of memory and made the batch narrower.
         batch = self._current
         try:
             while self._parked and batch.free:
@@ -227,7 +223,7 @@ class TransformersEngine:
         self._check_adapter(request)
         return request
 
-    def _check_adapter(self, request: Request | Replay) -> None:
+    def _check_adapter(self, request: Request | Reconstruction) -> None:
         if request.adapter != self._adapter:
             raise ValueError(
                 f"request {request.key[:12]} is for the adapter {(request.adapter or 'none')[:12]}, and this engine's model "
@@ -240,14 +236,11 @@ class TransformersEngine:
         nothing = torch.zeros(len(self._layers), facts.kv_heads, 0, facts.head_dim, dtype=DTYPES[self.identity.dtype])
         return Segment(self._layers, nothing, nothing.clone())
 
-    def _make_room(self, error: RuntimeError, *, replaying: bool = False) -> None:
+    def _make_room(self, error: RuntimeError, *, reconstructing: bool = False) -> None:
         """After an out-of-memory error: a narrower batch, or smaller chunks; responses under way move to the host.
 
-        Where neither can shrink further, the one response that does not fit is given up.
-
-        Raises:
-            MemoryError: a replay does not fit, or a response does not and `failed` is not set.
-            RuntimeError: the error is another one.
+        Where neither can shrink further, the one response that does not fit is given up. Raises MemoryError for it if `failed`
+        is not set, and for a reconstruction; other errors are raised again.
         """
         if not _out_of_memory(error):
             raise error
@@ -271,7 +264,7 @@ class TransformersEngine:
             if self.failed is None:
                 raise small from None
             # One row decodes, or none does and the next in line could not begin.
-            line = [*(running or self._parked or self._submitted)][:1] if not replaying else []
+            line = [*(running or self._parked or self._submitted)][:1] if not reconstructing else []
             keys = [each.row.request.key if isinstance(each, Parked) else each.key for each in line]
             self._give_up(keys, running, str(small))
             if not keys:

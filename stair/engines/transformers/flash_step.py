@@ -1,7 +1,7 @@
-"""FlashAttention2 over a cache of rows of their own lengths: its kernel for decoding.
+"""FlashAttention2's decoding kernel over a cache of rows of their own lengths.
 
-Transformers hands rows of several lengths to FlashAttention2's kernel for training, and lets the host count them at every layer.
-That waits for the device, and cannot be recorded (`step_graph`). This kernel takes the lengths on the device.
+With rows of several lengths, Transformers uses the training kernel, and the host counts the lengths at every layer. That
+waits for the device, and cannot be recorded (`step_graph`). This kernel takes the lengths on the device.
 """
 
 from __future__ import annotations
@@ -25,15 +25,10 @@ def flash_step(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of one new token a row, as Transformers calls it.
+    """Attention of one new token a row, as Transformers calls it: `[rows, 1, query_heads, head_dim]`, and no weights.
 
-    Args:
-        query: `[rows, query_heads, 1, head_dim]`.
-        key, value: `[rows, kv_heads, visible, head_dim]`, the new token's among them.
-        attention_mask: `[rows, 1, 1, 1]` int32, how many positions a row sees.
-
-    Returns:
-        `[rows, 1, query_heads, head_dim]`, and no weights.
+    `query` is `[rows, query_heads, 1, head_dim]`; `key` and `value` are `[rows, kv_heads, visible, head_dim]`, the new token's
+    among them. `attention_mask` `[rows, 1, 1, 1]` int32 says how many positions a row sees.
     """
     from flash_attn import flash_attn_with_kvcache
 

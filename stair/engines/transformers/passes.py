@@ -1,27 +1,30 @@
-"""Passes of whole sequences through the model: several rows together, in chunks, with the auxiliary branch, with capture."""
+"""Passes of whole sequences through the model: several rows together, in chunks, with reads and capture.
+
+`reconstruct_states` makes bank states from saved tokens with such passes (appendices B.1 and C.4).
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
-from stair.engines.base import Read
-from stair.engines.transformers.layer_masks import layer_masks
-from stair.method import Attachment, Receipt, RowControl
+from stair.engines.base import Reconstruction
+from stair.method import Attachment, Read, Receipt, Segment, capture_length
 
 PAD_BLOCK = 32
 """Sequences that are processed together are padded on the left to whole blocks of this many tokens.
 
-How much a sequence is padded depends on its own length alone, and a whole block keeps its sums in the same vector lanes
-wherever it lies: so do its numbers.
+A sequence's padding depends on its own length alone. A whole block keeps its sums in the same vector lanes: so its numbers.
 """
 
-ChunkSink = Callable[[int, int, torch.Tensor, torch.Tensor], None]
+ChunkSink = Callable[[int, int, Tensor, Tensor], None]
 """Receives one chunk at one layer: the layer's index, the chunk's first column, keys and values [rows, columns, heads, dim]."""
 
 
@@ -33,7 +36,7 @@ class Pass:
     """States of all rows, where they were to be kept."""
     paddings: tuple[int, ...]
     """Columns before each row's first token."""
-    logits: torch.Tensor
+    logits: Tensor
     """`[rows, vocabulary]`, behind each row's last token."""
     receipts: tuple[Receipt | None, ...]
 
@@ -45,8 +48,7 @@ class Passes:
     Args:
         model: a frozen Transformers model.
         attachment: its hooks, where reads or captures are asked for.
-        width: rows of every pass. Rows that nothing takes are computed too, so that a sequence's arithmetic depends on
-            nothing else. With a width of one nothing is padded.
+        width: rows of every pass, all computed: a sequence's arithmetic depends on nothing else. A width of one pads nothing.
         chunk: columns that are processed at once; a multiple of `PAD_BLOCK`.
         device: the model's.
     """
@@ -89,10 +91,9 @@ class Passes:
                     stack.callback(read.bank.release)  # the device copy serves this pass only, also one that breaks off
             if any(reads):
                 assert self.attachment is not None, "a read needs controlled layers"
-                controls = [None if read is None else row_control(read) for read in reads]
-                controls += [None] * (self.width - len(rows))
+                of_all_rows = [*reads, *[None] * (self.width - len(rows))]
                 first = positions[:, : self.chunk]
-                receipts = stack.enter_context(self.attachment.controlling(controls, first))
+                receipts = stack.enter_context(self.attachment.controlling(of_all_rows, first))
             for start in range(0, columns, self.chunk):
                 chunk = slice(start, min(start + self.chunk, columns))
                 if start and any(reads):
@@ -106,12 +107,12 @@ class Passes:
 
     def _forward(
         self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
+        ids: Tensor,
+        positions: Tensor,
         chunk: slice,
         cache: DynamicCache | None,
         sink: ChunkSink | None,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """One chunk; logits `[rows, vocabulary]` behind its last column."""
         visible = positions[:, : chunk.stop]
         with ExitStack() as stack:
@@ -120,7 +121,7 @@ class Passes:
                 stack.enter_context(
                     self.attachment.capturing(lambda index, keys, values: sink(index, chunk.start, keys, values))
                 )
-            logits: torch.Tensor = self.model(
+            logits: Tensor = self.model(
                 input_ids=ids[:, chunk],
                 attention_mask=_masks(visible, chunk, self.model) if self.width > 1 else torch.ones_like(visible),
                 position_ids=visible[:, chunk].clamp_min(0),
@@ -131,7 +132,7 @@ class Passes:
         return logits
 
 
-def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> Any:
+def _masks(positions: Tensor, chunk: slice, model: Any) -> Any:
     """Masks of one chunk's queries over the columns so far, padding left out.
 
     A padding column sees itself, because a softmax over nothing has no value.
@@ -146,11 +147,63 @@ def _masks(positions: torch.Tensor, chunk: slice, model: Any) -> Any:
     return layer_masks(model, additive[:, None], real[:, chunk])
 
 
-def row_control(read: Read) -> RowControl:
-    """A request's read as the method's hooks take it."""
-    return RowControl(
-        controller=read.controller,
-        bank=read.bank,
-        span=read.span,
-        specification=read.specification,
-    )
+def layer_masks(model: Any, full: Tensor, linear: Tensor | None) -> Tensor | dict[str, Tensor | None]:
+    """Return the mask of full attention, or one mask by kind of layer where the model has kinds of layers."""
+    if getattr(model.config, "layer_types", None) is None:
+        return full
+    return {"full_attention": full, "linear_attention": linear}
+
+
+def reconstruct_states(passes: Passes, reconstructions: Sequence[Reconstruction], context: int) -> list[Segment]:
+    """The states that decoding would have captured, from passes over prompts and saved responses.
+
+    A response that was generated with a read is processed with the same read.
+    """
+    together: dict[int, list[int]] = defaultdict(list)
+    sequences = [_sequence(each, context) for each in reconstructions]
+    for number, sequence in enumerate(sequences):
+        together[passes.columns(len(sequence))].append(number)
+    segments_by_number: dict[int, Segment] = {}
+    for numbers in together.values():
+        for start in range(0, len(numbers), passes.width):
+            part = numbers[start : start + passes.width]
+            segments = _captured(passes, [reconstructions[n] for n in part], [sequences[n] for n in part])
+            segments_by_number.update(zip(part, segments, strict=True))
+    return [segments_by_number[number] for number in range(len(reconstructions))]
+
+
+def _sequence(each: Reconstruction, context: int) -> tuple[int, ...]:
+    """The processed tokens: the token drawn last has no state, as in decoding."""
+    if len(each.prompt_ids) >= context:  # nothing was generated, and nothing can be processed
+        return each.prompt_ids[:1]
+    return (*each.prompt_ids, *each.response_ids[:-1])
+
+
+def _captured(
+    passes: Passes, reconstructions: Sequence[Reconstruction], sequences: Sequence[tuple[int, ...]]
+) -> list[Segment]:
+    """The segments of sequences of equal columns, in one pass."""
+    columns = passes.columns(len(sequences[0]))
+    wanted = []
+    for each, sequence in zip(reconstructions, sequences, strict=True):
+        length = capture_length(each.response_ids, end_of_thinking=each.capture.end_of_thinking, stop_ids=each.stop_ids)
+        start = columns - len(sequence) + len(each.prompt_ids)
+        wanted.append(slice(start, start + length))
+    layers = reconstructions[0].capture.layers
+    # Of each row and layer: keys and values of the captured columns, chunk after chunk.
+    kept: list[list[list[tuple[Tensor, Tensor]]]] = [[[] for _ in layers] for _ in reconstructions]
+
+    def sink(index: int, first: int, keys: Tensor, values: Tensor) -> None:
+        for row, span in enumerate(wanted):
+            here = slice(max(span.start - first, 0), max(span.stop - first, 0))
+            # [tokens, kv_heads, head_dim] to [kv_heads, tokens, head_dim]
+            part = (keys[row, here].transpose(0, 1).cpu(), values[row, here].transpose(0, 1).cpu())
+            kept[row][index].append(part)
+
+    passes.run(sequences, [each.read for each in reconstructions], keep=False, sink=sink)
+
+    def joined(chunks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        keys, values = zip(*chunks, strict=True)
+        return torch.cat(keys, dim=1), torch.cat(values, dim=1)
+
+    return [Segment.of_layers(layers, [joined(chunks) for chunks in row]) for row in kept]

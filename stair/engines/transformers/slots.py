@@ -1,8 +1,7 @@
-"""A cache of fixed width whose rows are independent: each row starts at slot 0 and grows at its own pace.
+"""The decoding cache: every row starts at slot 0 and grows at its own pace.
 
-Rows are right-aligned to nothing: a row's tokens lie at slots 0, 1, 2, ... whatever its neighbours hold, and what lies behind
-them is masked. So the arithmetic of a row is that of a row alone. The part of the cache that attention sees grows in
-whole blocks.
+A row's tokens lie at slots 0, 1, 2, ... whatever its neighbours hold, and later slots are masked. So the arithmetic of a
+row is that of a row alone. The part of the cache that attention sees grows in whole blocks.
 """
 
 from __future__ import annotations
@@ -94,10 +93,7 @@ class _LinearSlots(LinearAttentionLayer):
         self._before = None
 
     def update_recurrent_state(self, recurrent_states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
-        """Replaces the state, which Transformers would overwrite: so `begin` keeps the earlier one without a copy.
-
-        A recorded step overwrites it, because the next one reads it at the same place.
-        """
+        """Replaces the state, so `begin` keeps the earlier one without a copy. A recorded step overwrites it in its place."""
         if self.recording:
             return super().update_recurrent_state(recurrent_states, state_idx, **kwargs)
         self.recurrent_states[state_idx] = recurrent_states

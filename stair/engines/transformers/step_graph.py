@@ -18,15 +18,11 @@ FORWARDS = 3
 
 
 class StepGraph:
-    """Runs decoding steps; on a GPU it records a step that repeats, and replays it.
+    """Runs decoding steps; on a GPU it records a step that repeats, and launches the recording from then on.
 
-    A recorded step has the kernels of the step that was recorded, in their order, on the same tensors, so it
-    gives the same bits. Where the memory does not suffice for a recording, steps run as they are. So do all
-    steps of a process in which a recording failed, after one warning.
-
-    Args:
-        usable: whether steps can be recorded at all.
-        recording: is open while a step is recorded.
+    A recorded step has the kernels of the step, in their order, on the same tensors, so it gives the same bits. Where the
+    memory does not suffice for a recording, steps run as they are; so do all steps of a process in which a recording failed,
+    after one warning. `recording` is open while a step is recorded, if steps are `usable` for it at all.
     """
 
     failed: ClassVar[bool] = False
@@ -41,9 +37,9 @@ class StepGraph:
         self._logits: Tensor | None = None
 
     def prepare(self, kind: Hashable, forward: Forward, ids: Tensor, mask: Tensor) -> bool:
-        """Return whether `replay` can run this step; record it first if it has repeated often enough.
+        """Return whether `launch` can run this step; record it first if it has repeated often enough.
 
-        Steps of one `kind` have equal shapes. As long as they are replayed, they have the same tensors behind them.
+        Steps of one `kind` have equal shapes. As long as the recording is launched, they have the same tensors behind them.
         """
         if kind != self._kind:
             self._kind, self._forwards = kind, 0
@@ -53,8 +49,8 @@ class StepGraph:
         self._forwards += 1
         return self._graph is not None
 
-    def replay(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Return the step's logits. They are written again by the next replay."""
+    def launch(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Return the step's logits. They are written again by the next launch."""
         assert self._graph is not None and self._logits is not None
         for ours, theirs in zip(self._inputs, (ids, mask), strict=True):
             ours.copy_(theirs)

@@ -13,7 +13,7 @@ from stair.paper.comparison.kinds import EXACT, SAMPLED, Kind
 from stair.paper.comparison.ours import Ours
 from stair.paper.comparison.printed import Place, Printed
 from stair.statistics.paired import FALSE_DISCOVERIES, false_discoveries
-from stair.statistics.replication import Key, Spread, replication
+from stair.statistics.printed_comparison import Key, Spread, replication
 
 _EQUAL = 1e-9
 """Relative difference that binary floating point can give to equal numbers."""

@@ -21,7 +21,7 @@ from stair.paper.table_inputs import evaluated_places, reported_values
 from stair.paper.tables.lora import BASES
 from stair.records.files import write_text
 from stair.statistics.grid import Responses
-from stair.statistics.replication import replication_spreads, shared_t1_spreads, truncated_spreads
+from stair.statistics.printed_comparison import replication_spreads, shared_t1_spreads, truncated_spreads
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Compared]:

@@ -44,7 +44,7 @@ from stair.statistics.values import Value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from stair.stages.replay.analysis.statistic import Statistic
+    from stair.stages.replay.analysis.statistics_table import Statistic
 
 _LINES = SERIES[2]
 _UP, _DOWN = COLOURS["stair"], COLOURS["native"]

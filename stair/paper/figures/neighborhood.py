@@ -9,7 +9,7 @@ from stair.paper.figures.style import GROUPS as STYLES
 from stair.paper.figures.style import MATCHED, SHUFFLED, TEXT_WIDTH, THIN, styled
 from stair.paper.labels import Labels
 from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers
-from stair.stages.replay.analysis.statistic import Quantity
+from stair.stages.replay.analysis.statistics_table import Quantity
 
 _TITLES = {"interaction": "Original coordinates", "whitened interaction": "Shared whitening"}
 _QUANTITIES: dict[Quantity, str] = {"overlap": MATCHED, "shuffled overlap": SHUFFLED}

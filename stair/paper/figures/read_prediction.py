@@ -11,7 +11,7 @@ from stair.paper.figures.replay_panels import foot_of, panel_title, place, say_m
 from stair.paper.figures.style import MUTED, SERIES, SMALL, TEXT_WIDTH, THIN, styled
 from stair.paper.labels import Labels
 from stair.paper.replay_numbers import COLUMNS, DIRECTIONS, ReplayNumbers
-from stair.stages.replay.analysis.statistic import Statistic
+from stair.stages.replay.analysis.statistics_table import Statistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stair.paper.figures.style import BODY, GROUPS, INK, MUTED, SMALL, THIN, Foot
 from stair.paper.labels import Labels
 from stair.paper.replay_numbers import ReplayNumbers
-from stair.stages.replay.analysis.statistic import Statistic
+from stair.stages.replay.analysis.statistics_table import Statistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

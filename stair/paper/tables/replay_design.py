@@ -14,8 +14,8 @@ from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
 from stair.records.tables import rows_as
 from stair.stages.replay.design.crossed import Design
-from stair.stages.replay.design.facts import Fact, length_facts, table_facts, text_facts
-from stair.stages.replay.plan import read_design
+from stair.stages.replay.design.design_tables import read_design
+from stair.stages.replay.design.printed_numbers import Fact, length_facts, table_facts, text_facts
 from stair.statistics.values import Value
 
 _COVERAGES = {"history_coverage": "History coverage", "problem_coverage": "Problem coverage"}

@@ -12,7 +12,8 @@ from stair.paper.labels import Labels
 from stair.paper.layout import DASH, Cell, Layout, Row, plain_header, rounded, signed
 from stair.paper.tables.table import Table, benchmark_title, notes, sources, stacked
 from stair.statistics.conditioning import CONDITIONS
-from stair.statistics.estimates import (
+from stair.statistics.grid import Gap, Responses
+from stair.statistics.interval_tables import (
     ComparisonRow,
     IntervalRow,
     condition_comparisons,
@@ -20,7 +21,6 @@ from stair.statistics.estimates import (
     records,
     turn_intervals,
 )
-from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.paired import false_discoveries
 from stair.statistics.shared_t1_metrics import TURN

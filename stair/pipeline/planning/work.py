@@ -12,9 +12,8 @@ from stair.models.parameters import controller_parameters
 from stair.pipeline.planning.assumptions import assumed, mean_tokens
 from stair.pipeline.planning.sizes import problems_of, records_of, updates_of
 from stair.pipeline.run import Run
-from stair.stages.replay.measurement.memory import GPU_TILE, replay_memory
-from stair.stages.replay.planned_size import planned_units
-from stair.stages.replay.units import Shapes
+from stair.stages.replay.batch_files import Shapes, planned_units
+from stair.stages.replay.measurement.batch_memory import GPU_TILE, replay_memory
 from stair.stages.training.turn_memory import Turn, turn_memory
 
 Tokens = Callable[[str, str, str], float | None]

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from stair.config.model import Config
-from stair.config.setting_places import (
-    CONFIGURATION,
-    Settings,
-    chosen,
-    engine_settings,
-    model_settings,
-    under_controls,
-)
+from stair.config.setting_places import CONFIGURATION, Settings, chosen, engine_settings, model_settings, under_controls
 from stair.records.code_digest import modules_digest
 from stair.records.keys import PROTOCOL_VERSION
 from stair.records.manifest import CODE

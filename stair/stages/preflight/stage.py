@@ -20,12 +20,7 @@ from stair.records.tables import rows_as
 from stair.sessions.preflight_record import check_template, prompts_digest, remember_template
 from stair.sessions.renderer import Renderer
 from stair.stages.preflight.limits import Limit, longest_prompt
-from stair.stages.preflight.properties import (
-    Property,
-    PropertyError,
-    check_properties,
-    rendered_examples,
-)
+from stair.stages.preflight.properties import Property, PropertyError, check_properties, rendered_examples
 from stair.stages.preflight.weights import check_weights
 
 

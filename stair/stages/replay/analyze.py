@@ -9,21 +9,15 @@ from stair.models.model_folder import read_architecture
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
 from stair.records.tables import rows_as
-from stair.stages.replay.analysis import attention_masses, geometry, increments
+from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
 from stair.stages.replay.analysis.crossing import Crossing
-from stair.stages.replay.analysis.statistic import write_statistics
+from stair.stages.replay.analysis.statistics_table import write_statistics
 from stair.stages.replay.states import ReplayStates
 from stair.stages.replay.study import check_reported_layer
 
 
 def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
-    """Computes one part of a model's statistics and writes `replay/MODEL/PART.parquet`.
-
-    Args:
-        config: the run.
-        paths: its files.
-        model: the model's key.
-        part: `attention`, `geometry` or `read_prediction`.
+    """Computes one `part` of a model's statistics: `replay/MODEL/PART.parquet`, PART `attention`, `geometry`, `read_prediction`.
 
     Raises:
         ValueError: there is no such part, the model lacks the reported layer, or the replay is not measured or damaged.
@@ -41,4 +35,6 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
     print(f"{model}: {count:,} statistics in {output}")
 
 
-PARTS = dict(zip(REPLAY_PARTS, (attention_masses.of_replay, geometry.of_replay, increments.of_replay), strict=True))
+PARTS = dict(
+    zip(REPLAY_PARTS, (attention_masses.of_replay, geometry.of_replay, read_prediction.of_replay), strict=True)
+)

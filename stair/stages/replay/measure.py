@@ -9,14 +9,13 @@ import numpy as np
 from torch import Tensor
 
 from stair.models.prefix import Prefix
-from stair.stages.replay.measurement.probe import Measured, Probe
-from stair.stages.replay.measurement.turns import Turns
+from stair.stages.replay.batch_files import Shapes, Unit
+from stair.stages.replay.measurement.probe import Measured, Probe, Turns
 from stair.stages.replay.prompts import Prompts, SourceTokens
-from stair.stages.replay.units import Shapes, Unit
 
 
 class Replayer:
-    """Measures a model's batches.
+    """Measures a model's batches behind shared histories.
 
     Args:
         model: the unmodified backbone.
@@ -37,13 +36,8 @@ class Replayer:
     ) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
         """Yields each unit of one history with its tensors, FP32 on the host, in the shapes of `Shapes`.
 
-        Args:
-            sources: the history's prefixes by depth, each of which begins with the one before; the empty one alone for
-                references.
-            units: batches behind this history.
-
-        Raises:
-            ValueError: a tensor contains a number that is not finite; the message names the batch and the tensor.
+        `sources` are the history's prefixes by depth, each of which begins with the one before; the empty one for references.
+        Raises ValueError, with the batch and the tensor, for a number that is not finite.
         """
         prefix, prefixes = Prefix.empty(self._model), []
         for source in sources:

@@ -28,15 +28,7 @@ class Prompts:
     """The prompts of one model's replay.
 
     Saved answers are rendered as text and encoded again, as in the evaluation; response ids never enter a prompt.
-
-    Args:
-        config: the run.
-        paths: its files.
-        model: the model's key.
-        renderer: the model's.
-
-    Raises:
-        ValueError: the benchmark or the saved responses cannot be read.
+    Raises ValueError if the benchmark or the saved responses cannot be read.
     """
 
     def __init__(self, config: Config, paths: RunPaths, model: str, renderer: Renderer) -> None:

@@ -60,7 +60,7 @@ _ANALYSES = {
             "resamples",
         ),
     ),
-    "read_prediction": ("increments", ("read_dimension", "seed", "resamples")),
+    "read_prediction": ("read_prediction", ("read_dimension", "seed", "resamples")),
 }
 """The module of each part of the replay's analysis, and the keys that it uses."""
 

@@ -16,11 +16,11 @@ from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HIST
 from stair.records.shards import Shard, ShardWork, withdraw_markers
 from stair.records.tables import rows_as, write_table
 from stair.records.tensor_files import gigabytes
+from stair.stages.replay.batch_files import Unit, shared_histories
 from stair.stages.replay.design.crossed import crossed_design
+from stair.stages.replay.design.design_tables import history_rows, problem_rows
 from stair.stages.replay.design.histories import History
-from stair.stages.replay.plan import history_rows, problem_rows
 from stair.stages.replay.study import ReplayStudy, Work
-from stair.stages.replay.units import Unit, shared_histories
 
 
 def design(config: Config, paths: RunPaths, model: str) -> None:
@@ -146,13 +146,10 @@ def _measure(study: ReplayStudy, open_work: list[tuple[Work, list[Unit]]], job: 
 
 
 def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
-    """Writes the index of a model's measurements, after each file has been read and held to its digest. Needs no model.
+    """Writes the index of a model's measurements, each file compared with its digest, without a model; returns manifest facts.
 
-    Returns facts for the manifest.
-
-    Raises:
-        ValueError: batches are missing or damaged. The shards' markers are then withdrawn and an earlier index is removed, so
-            that the workflow's next start measures these batches, and no others.
+    Raises ValueError if batches are missing or damaged. The shards' markers and an earlier index are then removed, so that
+    the workflow's next start measures these batches, and no others.
     """
     study = ReplayStudy(config, paths, model)
     output = paths.replay_cells(model)

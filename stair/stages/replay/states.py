@@ -24,16 +24,10 @@ class _Place(NamedTuple):
 
 
 class ReplayStates:
-    """The measurements of one model's replay, by its index of cells.
+    """The measurements of one model's replay, by its index of cells: `cells.parquet`, and the folder of the batches' files.
 
     Arrays have the current problems first, then the histories, both in the order of the design.
-
-    Args:
-        cells: the index (`cells.parquet`).
-        folder: the folder of the batches' files.
-
-    Raises:
-        ValueError: the index is absent or has other columns.
+    Raises ValueError if the index is absent or has other columns.
     """
 
     def __init__(self, cells: Path, folder: Path) -> None:

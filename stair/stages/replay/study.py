@@ -15,11 +15,11 @@ from stair.models.architecture import Architecture
 from stair.records.keys import PROTOCOL_VERSION, digest_of, ids_digest
 from stair.records.tensor_files import TensorFiles
 from stair.sessions.backbone import Backbone
+from stair.stages.replay.batch_files import Shapes, SharedHistory, Unit, shared_histories
 from stair.stages.replay.design.crossed import Design
+from stair.stages.replay.design.design_tables import read_design
 from stair.stages.replay.measurement.layers import check_attention_layer, check_measured_layers
-from stair.stages.replay.plan import read_design
 from stair.stages.replay.prompts import Prompts, SourceTokens
-from stair.stages.replay.units import Shapes, SharedHistory, Unit, shared_histories
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,7 @@ class Work:
 
 
 class ReplayStudy:
-    """One model's replay, without its weights.
-
-    Args:
-        config: the run.
-        paths: its files.
-        model: the model's key.
-        generating: whether anything is about to be measured: preflight must have checked the benchmark's prompts.
+    """One model's replay, without its weights. When `generating`, preflight must have checked the benchmark's prompts.
 
     Raises:
         ValueError: the model, the benchmark or the saved responses cannot be read, or preflight has not checked them.
@@ -63,11 +57,7 @@ class ReplayStudy:
         self.files = TensorFiles(paths.replay_states(model), others)
 
     def require_space(self, units: Sequence[Unit], what: str) -> None:
-        """Refuses to measure batches that the disk has no room for. Files that exist are kept or replaced.
-
-        Raises:
-            ValueError: with the needed and the free bytes.
-        """
+        """Raises ValueError if the disk has no room for these batches. Files that exist are kept or replaced."""
         paths = [self.files.path(unit.name) for unit in units]
         present = sum(path.stat().st_size for path in paths if path.is_file())
         self.files.require_space(max(0, self.shapes.nbytes(units) - present), what)
@@ -90,8 +80,7 @@ class ReplayStudy:
     def work(self, shared: SharedHistory) -> Work:
         """A history's sources and keys.
 
-        Raises:
-            ValueError: a saved turn is absent, or a later turn's saved prompt does not begin with these sources.
+        Raises ValueError if a saved turn is absent, or a later turn's saved prompt does not begin with these sources.
         """
         history = shared.history
         sources = [self.prompts.empty] if history is None else self.prompts.sources(history)
@@ -116,11 +105,7 @@ class ReplayStudy:
 
 
 def check_reported_layer(architecture: Architecture, analysis: ReplayAnalysis) -> None:
-    """Checks the layer whose numbers the text gives, before anything is measured or analyzed for it.
-
-    Raises:
-        ValueError: the model has no such full-attention layer; the message names the key.
-    """
+    """Raises ValueError, with the key, unless the model has the layer whose numbers the text gives as a full-attention layer."""
     try:
         check_attention_layer(architecture, analysis.reported_layer)
     except ValueError as error:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.core import EngineIdentity, user_message
-from stair.engines.base import Completion, Engine, Replay, Request, SamplingSettings
+from stair.engines.base import Completion, Engine, Reconstruction, Request, SamplingSettings
 from stair.records.keys import digest_of, ids_digest, response_key
 from stair.records.rows import SourceRecord
 from stair.records.seeds import seed_of
@@ -175,10 +175,10 @@ class RolloutChain:
         columns = response_columns(completion, engine, self.settings.renderer)
         return columns | {"batch_invariant": completion.batch_invariant}
 
-    def replay(self, engine: Engine) -> Replay:
+    def reconstruction(self, engine: Engine) -> Reconstruction:
         """A rollout keeps no states."""
-        raise AssertionError("a rollout is never replayed")
+        raise AssertionError("the states of a rollout are never reconstructed")
 
-    def replay_record(self, segment: Segment) -> dict[str, Any]:
+    def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
         """A rollout keeps no states."""
-        raise AssertionError("a rollout is never replayed")
+        raise AssertionError("the states of a rollout are never reconstructed")

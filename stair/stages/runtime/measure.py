@@ -10,17 +10,39 @@ from typing import Any
 import torch
 
 from stair.core import ReadSpecification
-from stair.engines.base import Capture, Read, Replay, Request, SamplingSettings
+from stair.engines.base import Capture, Reconstruction, Request, SamplingSettings
 from stair.engines.transformers.batch import Batch
-from stair.engines.transformers.passes import Pass, Passes
+from stair.engines.transformers.passes import Pass, Passes, reconstruct_states
 from stair.engines.transformers.prefill import Prefilled
-from stair.engines.transformers.replay_passes import replay_states
-from stair.method import Attachment, Bank, Reflector, Segment
+from stair.method import Attachment, Bank, Read, Reflector, Segment
 from stair.method.differential import Backend
-from stair.stages.runtime.measured_histories import History
-from stair.stages.runtime.prefix_bank import PrefixBank
 from stair.stages.runtime.stopwatch import Stopwatch
-from stair.stages.runtime.units import Unit
+from stair.stages.runtime.study_units import History, Unit
+
+
+class PrefixBank(Bank):
+    """The first `limit` entries of some segments, on the host, in copies of their own (appendix C.4).
+
+    `tokens` stays the length M of the whole bank: the current query keeps position M + p. The read is that of the whole bank
+    with `ReadSpecification.limit`; the transfer and the memory are those of the prefix.
+    """
+
+    def __init__(self, layers: Sequence[int], segments: Sequence[Segment], limit: int) -> None:
+        super().__init__(layers)
+        self._length = sum(segment.tokens for segment in segments)
+        left = limit
+        for segment in segments:
+            count = min(left, segment.tokens)
+            if count:
+                keys, values = (states[:, :, :count].cpu().contiguous() for states in (segment.keys, segment.values))
+                self.append(Segment(segment.layers, keys, values))
+            left -= count
+
+    @property
+    def tokens(self) -> int:
+        """M, the entries of the whole bank."""
+        return self._length
+
 
 BACKENDS: dict[str, Backend] = {"fast": "auto", "printed": "naive"}
 """The backend of `differential_read` by a variant's read."""
@@ -66,13 +88,7 @@ class Method:
 
 
 class Measurer:
-    """Measures the units of one model.
-
-    Args:
-        model: the frozen backbone.
-        controller: the reflector that reads the banks.
-        method: how.
-    """
+    """Measures the units of one model, the frozen backbone; `controller` is the reflector that reads the banks."""
 
     def __init__(self, model: Any, controller: Reflector, method: Method) -> None:
         self._model, self._method = model, method
@@ -92,17 +108,16 @@ class Measurer:
         self.memory = self._watch.memory
 
     def construct(self, history: History) -> Segment:
-        """Return the bank of a history's T1 turn by exact-token replay, on the host (appendix B.1).
+        """Return the bank of a history's T1 turn, reconstructed from its saved tokens, on the host (appendix C.4).
 
-        Raises:
-            ValueError: the replay gives another number of entries than the response's ids say.
+        Raises ValueError if it has another number of entries than the response's ids say.
         """
         capture = Capture(self._layers, self._method.end_of_thinking)
-        replay = Replay(history.name, history.first_prompt, history.response, self._method.stop_ids, capture)
-        (segment,) = replay_states(self._passes["fast"], [replay], self._facts.context)
+        saved = Reconstruction(history.name, history.first_prompt, history.response, self._method.stop_ids, capture)
+        (segment,) = reconstruct_states(self._passes["fast"], [saved], self._facts.context)
         if segment.tokens != history.entries:
             raise ValueError(
-                f"{history.name}: exact-token replay gives {segment.tokens} entries, expected {history.entries}"
+                f"{history.name}: the reconstruction gives {segment.tokens} entries, expected {history.entries}"
             )
         return segment
 
@@ -125,13 +140,8 @@ class Measurer:
     def measure(self, unit: Unit, history: History, segments: Sequence[Segment]) -> dict[str, Any]:
         """Return the record of a unit: its repetitions, or the reason why there are none.
 
-        Args:
-            unit: what is measured.
-            history: its T1 turn and T2 prompt.
-            segments: the whole bank on the host; a construction and a native row need none.
-
-        Raises:
-            ValueError: a reading repetition controlled no token, or its readout was zero or no number.
+        `segments` are the whole bank on the host; a construction and a native row need none.
+        Raises ValueError if a reading repetition controls no token, or its readout is zero or no number.
         """
         variant = unit.variant
         tokens = self._method.decode if unit.part == "row" else 0

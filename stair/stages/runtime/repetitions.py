@@ -19,7 +19,7 @@ class Line:
     """One repetition, or a gap in its place. Seconds, bytes, entries and tokens; None where nothing was measured.
 
     Attributes:
-        part, history, row, variant, entries, bank_entries: see `stair.stages.runtime.units.Unit`; a gap of the whole study
+        part, history, row, variant, entries, bank_entries: see `stair.stages.runtime.study_units.Unit`; a gap of the whole study
             has an empty part.
         shape: what stands in place of a trained model; empty for one.
         memory: what the peak counts: `allocated` tensors of a GPU, or the `resident` memory of the process.

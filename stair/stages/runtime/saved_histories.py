@@ -11,7 +11,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.runtime import Runtime
 from stair.core import user_message
-from stair.method.capture import capture_length
+from stair.method.segment import capture_length
 from stair.records.keys import ids_digest
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
@@ -19,7 +19,7 @@ from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
-from stair.stages.runtime.measured_histories import History
+from stair.stages.runtime.study_units import History
 
 
 class _SavedTurn(NamedTuple):

@@ -29,11 +29,7 @@ _REDUCED_LAYERS = (3, 7, 11)
 
 
 def shape_config(model: str, *, reduced: bool) -> dict[str, Any]:
-    """Return the keys of a config.json with a model's published shape, or with the reduced one of its architecture.
-
-    Raises:
-        ValueError: the shape of this model is not known.
-    """
+    """Return the config.json of a model's published shape, or of the reduced one; ValueError if its shape is not known."""
     if model not in CONFIGS:
         raise ValueError(
             f"runtime.models: no shape of '{model}' is known (there are: {', '.join(CONFIGS)}); set runtime.synthetic "
@@ -52,10 +48,7 @@ def controlled_layers(*, reduced: bool) -> tuple[int, ...]:
 
 
 def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attention: str = "auto") -> Any:
-    """Return a frozen Transformers model of this configuration in eval mode, its weights drawn on the device.
-
-    `attention` as in `transformers.attention`.
-    """
+    """Return a frozen model of this configuration in eval mode, its weights drawn on the device."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     attention = attention_path(attention, str(dtype).removeprefix("torch."), device)

@@ -12,22 +12,21 @@ from stair.records import interruption
 from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.stages.runtime.measured_histories import History
 from stair.stages.runtime.repetitions import Line, write_lines
 from stair.stages.runtime.study import Study, open_study
-from stair.stages.runtime.units import Unit
+from stair.stages.runtime.study_units import History, Unit
 
 
 def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     """Measure a model and write runtime/MODEL.csv; return facts for the manifest.
 
-    Finished units are in the work log and are never measured again. A unit that the device's memory does not suffice for is
-    a gap of this run's table, and open for the next run.
+    Finished units are in the work log and are not measured again. A unit that does not fit the device's memory is a gap of
+    this run's table, and open for the next run.
 
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.
         HeldError: another process measures the same model.
-        Interrupted: a signal has asked to stop; finished units are kept.
+        Interrupted: a signal has requested a stop; finished units are kept.
     """
     folder, output = paths.work("runtime", model), paths.runtime(model)
     with Lease(folder, "runtime") as lease:

@@ -17,8 +17,8 @@ Memory = Literal["allocated", "resident"]
 class Stopwatch:
     """Marks on one device; `start` resets the peak of memory.
 
-    On a GPU the marks are events on the current stream, so that they wait for nothing. On a CPU they are readings of
-    `time.perf_counter`; the peak is Linux's high-water mark of the process, None elsewhere.
+    On a GPU the marks are events on the current stream: they wait for nothing. On a CPU they are `time.perf_counter`'s; the peak
+    is Linux's high-water mark of the process, None elsewhere.
     """
 
     def __init__(self, device: torch.device) -> None:

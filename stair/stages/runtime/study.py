@@ -13,9 +13,16 @@ from stair.core import ReadSpecification
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest, ids_digest
 from stair.records.manifest import hardware
 from stair.sessions.backbone import Backbone, sampling_settings
-from stair.stages.runtime.measured_histories import History, synthetic_histories, synthetic_lengths
 from stair.stages.runtime.saved_histories import saved_histories
-from stair.stages.runtime.units import Sizes, Unit, resolved_sizes, units
+from stair.stages.runtime.study_units import (
+    History,
+    Sizes,
+    Unit,
+    resolved_sizes,
+    synthetic_histories,
+    synthetic_lengths,
+    units,
+)
 
 if TYPE_CHECKING:
     from stair.method import Reflector
@@ -31,7 +38,6 @@ class Study:
         shape: what is measured in place of a trained model; empty for a trained one.
         benchmark: the histories' benchmark; empty for random tokens.
         histories: those that are measured; fewer than `wanted` leave a gap and are not measured.
-        wanted: how many there have to be.
         sizes: resolved lengths and tokens.
         method: how everything is measured.
         device: the GPU, or the processor.

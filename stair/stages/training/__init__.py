@@ -1,1 +1,1 @@
-"""Training of controllers on replayed sessions (appendices B.4, B.5 and C.1)."""
+"""Training of controllers on teacher-forced sessions (appendices B.4, B.5 and C.1)."""

@@ -15,7 +15,7 @@ _DESCRIPTIONS = {
     "lora_stair": "a LoRA adapter that acts on every token, and reflector normals of STAIR, trained jointly",
 }
 _READ = """```python
-from stair.method import Attachment, Bank, RowControl, load_controller
+from stair.method import Attachment, Bank, Read, load_controller
 
 controller = load_controller("{folder}")
 ```
@@ -37,15 +37,9 @@ def card(
     parameters: Mapping[str, int],
     facts: Mapping[str, Any],
 ) -> str:
-    """The text of README.md.
+    """The text of a controller's README.md.
 
-    Args:
-        key: the controller's key.
-        settings: its settings.
-        model: its backbone.
-        revision: digest of the backbone's contents.
-        parameters: the number of trained parameters by part.
-        facts: further lines of the card, by name.
+    `revision` is the digest of the backbone's contents; `parameters` counts the trained ones by part; `facts` are further lines.
     """
     base = f"base_model: {model.repository}\n" if model.repository else ""
     library = "library_name: peft\n" if settings.adapts else ""

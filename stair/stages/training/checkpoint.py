@@ -27,12 +27,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one training in a folder.
-
-    Args:
-        folder: of the checkpoints.
-        identity: digest of all inputs of the training; checkpoints with another identity are ignored.
-    """
+    """The checkpoints of one training in a folder. `identity` is the digest of its inputs; those of another are ignored."""
 
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder, self.identity = folder, identity

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.optimizers import Optimizers, gradients, set_gradients
-from stair.stages.training.session_replay import RecordedTurn, SessionReplay
+from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
 from stair.stages.training.workers import Workers
 
 Session = Sequence[RecordedTurn]
@@ -70,24 +70,17 @@ def session_cost(session: Session) -> float:
 
 
 class Training:
-    """A student under training.
+    """A student under training: `forcing` processes sessions, `workers` share those of an update."""
 
-    Args:
-        replay: replays sessions.
-        optimizers: update the parameters.
-        workers: share the sessions of an update.
-    """
-
-    def __init__(self, replay: SessionReplay, optimizers: Optimizers, workers: Workers | None = None) -> None:
-        self.replay, self.optimizers, self.workers = replay, optimizers, workers or Workers()
+    def __init__(self, forcing: TeacherForcing, optimizers: Optimizers, workers: Workers | None = None) -> None:
+        self.forcing, self.optimizers, self.workers = forcing, optimizers, workers or Workers()
 
     def run(
         self, updates: Sequence[Sequence[Session]], on_update: Callable[[UpdateRecord], None], *, first: int = 0
     ) -> None:
         """Runs the updates from number `first` on and calls `on_update` after each.
 
-        Raises:
-            FloatingPointError: the loss or gradient of an update is not finite; the update is not applied.
+        Raises FloatingPointError if the loss or gradient of an update is not finite; the update is not applied.
         """
         for number in range(first, len(updates)):
             on_update(self.update(number, updates[number]))
@@ -107,7 +100,7 @@ class Training:
             sums[:3] += torch.tensor(means, dtype=torch.float64)
 
         for session in self.workers.share(sessions, session_cost):
-            sums[3:] += torch.tensor(self.replay.run(session, supervise), dtype=torch.float64)
+            sums[3:] += torch.tensor(self.forcing.run(session, supervise), dtype=torch.float64)
         parameters = self.optimizers.parameters
         # The same for one worker: parameters without a gradient get zeros, and their step counts.
         total = self.workers.total(gradients(parameters))
@@ -128,9 +121,9 @@ class Training:
             sessions=len(sessions),
             responses=count,
             tokens=tokens,
-            beyond_context=beyond if self.replay.student.reads else None,
+            beyond_context=beyond if self.forcing.student.reads else None,
             tokens_per_second=round(rate, 1),
-            peak_memory_mib=round(peak_memory(self.replay.device) / 2**20, 1),
+            peak_memory_mib=round(peak_memory(self.forcing.device) / 2**20, 1),
         )
 
     def measure(self, sessions: Sequence[Session]) -> Measurement | None:
@@ -142,7 +135,7 @@ class Training:
             for index in self.workers.share(range(len(sessions)), lambda index: session_cost(sessions[index])):
                 self._measure_one(sessions[index], means[index])
         if self.workers.count > 1:
-            means = self.workers.total(means.to(self.replay.device)).cpu()
+            means = self.workers.total(means.to(self.forcing.device)).cpu()
         loss, cross_entropy, kl = (tuple(column.tolist()) for column in means.unbind(1))
         return Measurement(loss, cross_entropy, kl, sum(len(session) - 1 for session in sessions))
 
@@ -152,7 +145,7 @@ class Training:
                 torch.tensor([float(value) for value in parts], dtype=torch.float64), alpha=1 / (len(session) - 1)
             )
 
-        self.replay.run(session, supervise)
+        self.forcing.run(session, supervise)
 
 
 def peak_memory(device: torch.device) -> int:

@@ -41,10 +41,9 @@ def response_objective(
 
     The output layer is frozen, so the gradient of the hidden states is formed chunk by chunk in the forward pass.
 
-    For 16-bit inputs, products have 16-bit operands, FP32 sums and FP32 results: logits are never
-    rounded to 16 bits. The slope in the logits is rounded once, as an operand of its product with the
-    output layer. The gradient of the hidden states stays FP32 until the backward pass, which multiplies
-    it in FP32 with the factor of the loss (w_r / |U|, Eq. 21) and rounds it once.
+    16-bit inputs: products have 16-bit operands, FP32 sums and FP32 results; logits are never rounded to 16 bits. The slope in
+    the logits is rounded once, as an operand of its product with the output layer. The gradient of the hidden states stays FP32
+    until the backward pass, which multiplies it with the factor of the loss (w_r / |U|, Eq. 21) and rounds it once.
 
     Args:
         student: `[tokens, hidden]` last hidden states of the student at the positions that predict the targets.

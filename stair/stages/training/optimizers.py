@@ -34,13 +34,7 @@ def schedule(update: int, warmup: int, updates: int) -> float:
 
 
 class Optimizers:
-    """AdamW over all trained parameters, each part with its own settings and schedule.
-
-    Args:
-        student: its parameters are trained.
-        settings: the controller's settings.
-        updates: length of the adapter's schedule.
-    """
+    """AdamW over the student's trained parameters, each part with its own settings; `updates` is the adapter's schedule."""
 
     def __init__(self, student: Student, settings: Controller, updates: int) -> None:
         self._parts = student.parts()

@@ -16,7 +16,7 @@ from stair.records.rows import SourceRecord, TrainingTurn
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
-from stair.stages.training.session_replay import RecordedTurn
+from stair.stages.training.teacher_forcing import RecordedTurn
 
 Item = TypeVar("Item")
 
@@ -30,14 +30,10 @@ class _Response(NamedTuple):
 def recorded_sessions(
     config: Config, paths: RunPaths, model: str, path: Path, vocabulary: int
 ) -> dict[str, list[RecordedTurn]]:
-    """The sessions of a table, by their names.
+    """The sessions of a table, by their names; `vocabulary` is the number of the tokenizer's ids.
 
-    Args:
-        vocabulary: the number of the tokenizer's ids.
-
-    Raises:
-        ValueError: a session lacks four turns of four distinct problems, a response is missing or empty, or an id is outside
-            the vocabulary; the message names the row.
+    Raises ValueError, with the row, if a session lacks four turns of four distinct problems, a response is missing or empty,
+    or an id is outside the vocabulary.
     """
     prompt = config.prompts[config.training_pool.prompt]
     users = {

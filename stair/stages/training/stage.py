@@ -17,14 +17,13 @@ from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
 from stair.stages.training.card import card
 from stair.stages.training.checkpoint import Checkpoint, Checkpoints
-from stair.stages.training.curve import CURVE, write_curve
+from stair.stages.training.curve import CURVE, change_lines, changes, write_curve
 from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
-from stair.stages.training.measured import change_lines, changes
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
-from stair.stages.training.session_replay import RecordedTurn, SessionReplay
 from stair.stages.training.settings import training as training_settings
 from stair.stages.training.student import Student
+from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
 from stair.stages.training.workers import Workers, local_device
 
 Sessions = dict[str, list[RecordedTurn]]
@@ -59,7 +58,7 @@ def run(
 
     network = backbone.network(local_device(config.transformers.device))
     student = Student.new(network, settings, model)
-    replay = SessionReplay(
+    forcing = TeacherForcing(
         student=student,
         renderer=backbone.renderer,
         cross_entropy=config.training.cross_entropy,
@@ -67,7 +66,7 @@ def run(
         checkpoint_activations=config.training.checkpoint_activations,
     )
     optimizers = Optimizers(student, settings, len(updates))
-    training = Training(replay, optimizers, workers)
+    training = Training(forcing, optimizers, workers)
     training_run = _TrainingRun(config, paths, model, controller, training, measured, backbone.revision)
     training_run.run(updates)
     if workers.first:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stair.core import SMOOTHING, ReadSpecification
-from stair.method import Attachment, Bank, BankFree, Reflector, RowControl
+from stair.method import Attachment, Bank, BankFree, Read, Reflector
 from stair.method.storage import share
 from stair.models.architecture import describe
 from stair.records.seeds import seed_of
@@ -97,16 +97,12 @@ class Student:
         if self.controller is None or self.attachment is None:
             yield
             return
-        control = RowControl(self.controller, bank, span, ReadSpecification(smoothing=self.smoothing))
-        with self.attachment.controlling([control], positions):
+        read = Read(bank, self.controller, span, ReadSpecification(smoothing=self.smoothing))
+        with self.attachment.controlling([read], positions):
             yield
 
     def save(self, folder: Path, base: str, **metadata: str) -> None:
-        """Writes the trained parts: `controller.safetensors` and PEFT's adapter files.
-
-        Args:
-            base: the backbone's name for the adapter's configuration.
-        """
+        """Writes the trained parts: `controller.safetensors`, and PEFT's adapter files, whose configuration names `base`."""
         if self.controller is not None:
             facts = describe(self.model.config.to_dict())
             self.controller.save(folder / "controller.safetensors", architecture=facts, **metadata)
@@ -147,9 +143,7 @@ def _adapter(model: Any, settings: Adapter, *seed: str) -> Any:
 def last_hidden(model: Any, ids: Tensor, start: int, cache: Any = None) -> Tensor:
     """The last hidden states `[tokens - start, hidden]` of one row `ids` [1, tokens] from position `start` on.
 
-    Args:
-        start: the first returned position, counted from the first of all tokens.
-        cache: keys and values of leading tokens, which are not processed again; None processes all tokens.
+    `cache` has keys and values of leading tokens, which are not processed again; None processes all tokens.
     """
     known = cache.get_seq_length() if cache is not None else 0
     output = model.get_decoder()(

@@ -1,4 +1,4 @@
-"""Data parallelism over sessions: every worker replays its share of an update, gradients are summed (torchrun)."""
+"""Data parallelism over sessions: every worker processes its share of an update, gradients are summed (torchrun)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
 from stair.statistics.metrics import gains, turn_metrics
 from stair.statistics.named_random import named_generator
-from stair.statistics.replication import Key, replication, replication_spreads
+from stair.statistics.printed_comparison import Key, replication, replication_spreads
 from stair.statistics.transitions import TRANSITIONS, answer_transitions
 from stair.statistics.values import Value
 from tests.reporting.paper_frame import ROOT, WITHOUT_AMC23, Frame, paper_config, swapped

@@ -14,7 +14,7 @@ from stair.paper.comparison.ours import Ours, read_ours
 from stair.paper.comparison.printed import Place, Printed, printed_values
 from stair.paper.labels import Labels
 from stair.paper.tidy import tidy_csv
-from stair.statistics.replication import Key, Spread
+from stair.statistics.printed_comparison import Key, Spread
 from stair.statistics.values import Value
 
 MODEL = "Qwen3.5-4B"

@@ -5,14 +5,32 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+
 from stair.config.replay import Replay
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.models.architecture import Architecture
+from stair.stages.replay.analysis.block_intervals import weighted_medians
 from stair.stages.replay.analysis.crossing import Crossing, Crossings
-from stair.stages.replay.analysis.masses import history_masses, median_masses
-from stair.stages.replay.analysis.resampled_cells import weighted_medians
-from stair.stages.replay.analysis.statistic import Statistic
+from stair.stages.replay.analysis.statistics_table import Statistic
 from stair.stages.replay.measurement.categories import CATEGORIES
+
+Floats = npt.NDArray[np.float64]
+
+
+def history_masses(masses: npt.NDArray[np.floating]) -> Floats:
+    """The median over current problems within each history; each layer and category has a median of its own.
+
+    [problems, histories, ..., categories], FP32 or FP64, to FP64 [histories, ..., categories].
+    """
+    return np.asarray(np.median(masses.astype(np.float64), axis=0))
+
+
+def median_masses(by_history: Floats) -> Floats:
+    """The median over histories of `history_masses` [histories, ...]; the categories of a layer need not sum to one."""
+    return np.asarray(np.median(by_history, axis=0))
+
 
 PRINTED = "assistant"
 """The category whose masses the text gives."""
@@ -31,11 +49,8 @@ def attention_statistics(
 ) -> Iterator[Statistic]:
     """Each category's mass, in percent, at every full-attention layer.
 
-    Args:
-        crossing: one group's cells.
-        layers: the full-attention layers, zero-based, in the order in which masses are stored.
-        printed: layers whose mass on earlier assistant bodies gets an interval.
-        settings: the analysis's keys.
+    `layers` are zero-based, in the order in which masses are stored. At the layers of `printed`, the mass on earlier
+    assistant bodies gets an interval.
     """
     resamples = crossing.resamples(settings.resamples, settings.seed)
     for place, layer in enumerate(layers):

@@ -66,12 +66,9 @@ class BlockResamples:
         resampled: Callable[[], Floats],
         limits: tuple[float, float] = (-np.inf, np.inf),
     ) -> Ends:
-        """The 95% interval of a number.
+        """The 95% interval of a number over all cells, `estimate`, within `limits`.
 
-        Args:
-            estimate: the number over all cells.
-            resampled: the number in each resample that has one; not called where there are too few blocks.
-            limits: the number's range.
+        `resampled` gives the number in each resample that has one; it is not called where there are too few blocks.
         """
         if not self.suffice:
             return no_interval(self.count)
@@ -83,9 +80,9 @@ def centered_interval(
 ) -> Ends:
     """The 95% interval of a number from its resamples.
 
-    Copies of a history shrink the interaction, so resampled numbers lie beside the estimate by an effect of
-    resampling alone. The percentiles' distances from the resamples' median are therefore laid about the estimate. They are
-    spread by what so few blocks lose (`spread_factor`).
+    Copies of a history shrink the interaction, so resampled numbers lie beside the estimate by an effect of resampling
+    alone. So the percentiles' distances from the resamples' median are laid about the estimate, spread by what so few blocks
+    lose (`spread_factor`).
 
     Args:
         estimate: the number over all cells.
@@ -103,6 +100,11 @@ def centered_interval(
         float(min(limits[1], estimate + spread * (high - middle))),
         f"{LEVEL:.0%}; {len(resampled)} resamples of {blocks} whole source blocks; centered percentiles",
     )
+
+
+def weighted_medians(values: Floats, copies: Ints) -> Floats:
+    """[resamples] medians of values [..., histories] over all cells of each resample, copies [resamples, histories]."""
+    return np.array([np.median(np.repeat(values, times, axis=-1)) for times in copies])
 
 
 def no_interval(blocks: int) -> Ends:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.analysis.block_intervals import BlockResamples
-from stair.stages.replay.analysis.displacement import displacement
+from stair.stages.replay.analysis.decomposition import displacement
 from stair.stages.replay.states import CoverageName, ReplayStates
 
 Floats = npt.NDArray[np.float64]
@@ -34,13 +34,7 @@ class Crossing:
 
     @classmethod
     def of(cls, number: int, states: ReplayStates, histories: Iterable[ReplayHistory]) -> Crossing:
-        """One group's crossing.
-
-        Args:
-            number: 1 or 2.
-            states: the measurements.
-            histories: those of the design.
-        """
+        """One group's crossing; `number` is 1 or 2, `histories` are those of the design."""
         rows = {row.history: row for row in histories if row.group == number}
         chosen = [rows[name] for name in states.histories(number, COVERAGE)]
         lengths = tuple(row.prefix_tokens[states.depth - 1] for row in chosen)

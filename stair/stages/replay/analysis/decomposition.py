@@ -1,4 +1,4 @@
-"""The additive decomposition of displacement over a balanced design (Eqs. 2 and 13 to 15, appendix A.3)."""
+"""State displacement by a history (Eq. 1), and its additive decomposition over a balanced design (Eqs. 2 and 13 to 15)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,29 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+
+
+def displacement(states: npt.NDArray[np.floating], references: npt.NDArray[np.floating]) -> Floats:
+    """d(x, H) = h(x | H) - h(x | no history), FP64 [problems, histories, hidden].
+
+    Args:
+        states: [problems, histories, hidden] one layer's pooled states, FP32 or FP64.
+        references: [problems, hidden] the same without history; ValueError if the shapes differ.
+    """
+    if states.ndim != 3 or references.shape != (states.shape[0], states.shape[2]):
+        raise ValueError(f"states {states.shape} and references {references.shape} are not of the same problems")
+    return np.subtract(states, references[:, None], dtype=np.float64)
+
+
+def displacement_norms(displacements: Floats) -> Floats:
+    """The Euclidean norm of each cell's displacement: [problems, histories, hidden] to [problems, histories]."""
+    return np.sqrt(np.einsum("xhi,xhi->xh", displacements, displacements))
+
+
+def median_displacement(norms: Floats) -> float:
+    """The median over all cells at once of `displacement_norms` [problems, histories] (Figure 2B)."""
+    return float(np.median(norms))
+
 
 View = Literal["raw", "additive", "interaction"]
 VIEWS: tuple[View, ...] = get_args(View)
@@ -66,11 +89,7 @@ class Decomposition:
 
 
 def decompose(displacements: Floats) -> Decomposition:
-    """Decompose the displacement of all cells of a balanced design.
-
-    Args:
-        displacements: FP64 [problems, histories, hidden], every problem under every history.
-    """
+    """Decompose FP64 displacements [problems, histories, hidden] of a balanced design: every problem under every history."""
     by_problem, by_history = displacements.mean(axis=1), displacements.mean(axis=0)
     mean = by_problem.mean(axis=0)
     problems, histories = by_problem - mean, by_history - mean

@@ -12,17 +12,30 @@ import numpy.typing as npt
 from stair.config.replay import Replay
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.models.architecture import Architecture
-from stair.stages.replay.analysis.block_intervals import BlockResamples
+from stair.stages.replay.analysis.block_intervals import BlockResamples, weighted_medians
 from stair.stages.replay.analysis.crossing import Crossing, Crossings
-from stair.stages.replay.analysis.decomposition import VIEWS, Decomposition, decompose
-from stair.stages.replay.analysis.displacement import displacement_norms, median_displacement
-from stair.stages.replay.analysis.folds import AnchorShuffles, Fold, problem_folds
-from stair.stages.replay.analysis.history_pairs import history_pairs
-from stair.stages.replay.analysis.neighborhoods import Overlaps, Pairs, Table, neighbor_table, overlaps
-from stair.stages.replay.analysis.projection import gaussian_projection, project
-from stair.stages.replay.analysis.resampled_cells import InteractionEnergies, ResampledInteraction, weighted_medians
-from stair.stages.replay.analysis.statistic import Quantity, Statistic
-from stair.stages.replay.analysis.whitening import whitened
+from stair.stages.replay.analysis.decomposition import (
+    VIEWS,
+    Decomposition,
+    decompose,
+    displacement_norms,
+    median_displacement,
+)
+from stair.stages.replay.analysis.neighborhoods import (
+    AnchorShuffles,
+    Fold,
+    Overlaps,
+    Pairs,
+    Table,
+    history_pairs,
+    neighbor_table,
+    overlaps,
+    problem_folds,
+    whitened,
+)
+from stair.stages.replay.analysis.random_by_name import gaussian_projection, project
+from stair.stages.replay.analysis.resampled_interaction import InteractionEnergies, ResampledInteraction
+from stair.stages.replay.analysis.statistics_table import Quantity, Statistic
 
 Floats = npt.NDArray[np.float64]
 
@@ -93,12 +106,7 @@ class Geometry:
     def resampled_overlaps(self, parts: Decomposition, view: str, sizes: Sequence[int]) -> Floats:
         """[matched and shuffled, sizes, resamples with pairs] overlaps in percent, each with its resample's own pairs.
 
-        Raw displacement has matched ones only.
-
-        Args:
-            parts: the decomposition of all cells.
-            view: one of `RESAMPLED`.
-            sizes: the neighborhoods' sizes.
+        `parts` decomposes all cells; `view` is one of `RESAMPLED`. Raw displacement has matched overlaps only.
         """
         rows, shuffles = [], self._shuffles(0) if view == "raw" else self.shuffles
         for pairs, table in self._resampled_tables(parts, view, max(sizes)):
@@ -150,14 +158,9 @@ def of_replay(crossings: Crossings, architecture: Architecture, replay: Replay) 
 
 
 def geometry_statistics(crossing: Crossing, layers: int, settings: ReplayAnalysis) -> Iterator[Statistic]:
-    """The crossing's sizes, then norm, energies and overlaps of every layer.
+    """One group's sizes, then norm, energies and overlaps of each of the model's `layers` blocks.
 
     All views and sizes are measured at the reported layer; the interaction and the first size at every layer.
-
-    Args:
-        crossing: one group's cells.
-        layers: the model's number of blocks.
-        settings: the analysis's keys.
     """
     geometry = Geometry(crossing, settings)
     for name, count in (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from stair.stages.replay.analysis.folds import AnchorShuffles, Fold
-from stair.stages.replay.analysis.permutations import Ints
+from stair.records.seeds import hash_order
+from stair.stages.replay.analysis.random_by_name import Ints, named_permutation
 
 Floats = npt.NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]]
@@ -18,11 +19,148 @@ Table = dict[int, Ints]
 
 
 @dataclass(frozen=True)
-class Overlaps:
-    """Shares of common neighbors, in [0, 1] (Eq. 16).
+class Fold:
+    """Current problems by index, both parts sorted by name."""
 
-    The folds are of one size, so a mean over problems is the mean over anchors and folds.
+    anchors: Ints
+    candidates: Ints
+    """The problems of all other folds."""
+
+
+def problem_folds(problems: Sequence[str], *seed: str | int, count: int) -> tuple[Fold, ...]:
+    """Equal parts of the problems' hash order, quarters in the paper; every problem is an anchor once.
+
+    `problems` are distinct names in the order of the arrays; `seed` names the order.
+    Raises ValueError unless `count` divides the number of problems.
     """
+    size, rest = divmod(len(problems), count)
+    if rest or not size:
+        raise ValueError(f"{len(problems)} current problems have no {count} equal folds; take a multiple of {count}")
+    place = {name: index for index, name in enumerate(problems)}
+    order = hash_order(problems, *seed)
+    folds = []
+    for start in range(0, len(order), size):
+        anchors = set(order[start : start + size])
+        inside, outside = sorted(anchors), sorted(set(order) - anchors)
+        folds.append(Fold(*(np.array([place[name] for name in names], np.int64) for names in (inside, outside))))
+    return tuple(folds)
+
+
+class AnchorShuffles:
+    """The Question-identity shuffle: each anchor's second neighborhood is that of another anchor of its fold.
+
+    A permutation depends on its seed, the two histories' names and the fold's problems, not on layer, view or size.
+    `problems` and `histories` are names in the order of the arrays. Each of `seeds` gives one shuffle. With `exclude_fixed`,
+    every anchor gets another one.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[str],
+        histories: Sequence[str],
+        folds: Sequence[Fold],
+        seeds: Sequence[str],
+        *,
+        exclude_fixed: bool = False,
+    ) -> None:
+        self._problems, self._histories, self._folds = problems, histories, folds
+        self.seeds, self._exclude_fixed = tuple(seeds), exclude_fixed
+        self.of_pair = cache(self._of_pair)
+
+    def _of_pair(self, first: int, second: int) -> npt.NDArray[np.int64]:
+        """[seeds, problems] the index of the problem whose neighborhood under `second` replaces each problem's own."""
+        indices = np.empty((len(self.seeds), len(self._problems)), np.int64)
+        for fold in self._folds:
+            names = [self._problems[index] for index in fold.anchors]
+            for row, seed in zip(indices, self.seeds, strict=True):
+                between = self._histories[first], self._histories[second]
+                row[fold.anchors] = fold.anchors[
+                    named_permutation(names, seed, *between, exclude_fixed=self._exclude_fixed)
+                ]
+        return indices
+
+
+def history_pairs(
+    lengths: Sequence[int],
+    blocks: Sequence[int],
+    names: Sequence[str],
+    *,
+    pairs: int,
+    copies: Sequence[int] | None = None,
+) -> tuple[tuple[int, int], ...]:
+    """Histories at evenly spaced positions of the order by length, each with the closest in length from another block.
+
+    Histories of equal length are ordered by name. Positions are rounded, halves to even. Of two equally close histories
+    the shorter one is taken, then the first by name. A pair that occurs twice counts twice.
+
+    Args:
+        lengths: [histories] tokens of the whole prefix.
+        blocks: [histories] labels of the source blocks.
+        names: [histories] distinct names.
+        pairs: number of pairs, at least two.
+        copies: [histories] how often a resample contains each history; None for once. Copies keep their block.
+
+    Returns:
+        Indices (first, second) of each pair.
+
+    Raises:
+        ValueError: all histories are of one block.
+    """
+    copies = [1] * len(lengths) if copies is None else copies
+    order = sorted((index for index, times in enumerate(copies) if times), key=lambda i: (lengths[i], names[i]))
+    if len({blocks[index] for index in order}) < 2:
+        raise ValueError("a history needs a partner from another source block, and all histories are of one block")
+    members = [index for index in order for _ in range(copies[index])]
+    chosen = [members[round(position * (len(members) - 1) / (pairs - 1))] for position in range(pairs)]
+    return tuple(
+        (
+            first,
+            min(
+                (index for index in order if blocks[index] != blocks[first]),
+                key=lambda i: (abs(lengths[i] - lengths[first]), lengths[i], names[i]),
+            ),
+        )
+        for first in chosen
+    )
+
+
+def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float) -> tuple[Floats, ...]:
+    """Coordinates by (Sigma + r I)^(-1/2), r = rho tr(Sigma) / d, from a fold's candidates under all histories.
+
+    Sigma's normaliser, here the number of cells, scales all distances alike: it changes no neighborhood.
+
+    Args:
+        projected: FP64 [problems, histories, d] projected coordinates of the group.
+        folds: the folds of the problems.
+        rho: the ridge, relative to the mean of Sigma's diagonal.
+
+    Returns:
+        FP64 [problems, histories, d] for each fold, anchors and candidates alike.
+
+    Raises:
+        ValueError: the candidates do not vary.
+    """
+    return tuple(_whiten(projected, fold, rho) for fold in folds)
+
+
+def _whiten(projected: Floats, fold: Fold, rho: float) -> Floats:
+    width = projected.shape[-1]
+    cells = projected[fold.candidates].reshape(-1, width)
+    mean = cells.mean(axis=0)
+    centered = cells - mean
+    covariance = centered.T @ centered / len(cells)
+    ridge = rho * np.trace(covariance) / width
+    if not ridge > 0:
+        raise ValueError("the candidates' coordinates do not vary, so they cannot be whitened")
+    values, vectors = np.linalg.eigh(covariance)
+    # Rounding can leave a null direction below zero.
+    transform = (vectors / np.sqrt(np.maximum(values, 0) + ridge)) @ vectors.T
+    return np.asarray((projected - mean) @ transform)
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Shares of common neighbors, in [0, 1] (Eq. 16). Folds have one size: a mean over problems is one over anchors and folds."""
 
     matched: Floats
     """[sizes, pairs, problems]"""
@@ -47,15 +185,12 @@ def nearest(points: Floats, fold: Fold, count: int) -> Ints:
     that anchor's distances are computed again from differences.
 
     Args:
-        points: FP64 [problems, width] the coordinates of all problems under one history.
+        points: FP64 [problems, width] coordinates under one history.
         fold: the fold.
-        count: the largest neighborhood.
+        count: the size of the neighborhood; ValueError if the fold has fewer candidates.
 
     Returns:
         int64 [anchors, count] indices of problems, the nearest first.
-
-    Raises:
-        ValueError: the fold has fewer candidates.
     """
     candidates = points[fold.candidates]
     middle = candidates.mean(axis=0)
@@ -79,16 +214,10 @@ def first_by_distance(distances: Floats, fold: Fold, count: int) -> Ints:
 def neighbor_table(
     coordinates: Floats | Sequence[Floats], folds: Sequence[Fold], histories: Iterable[int], count: int
 ) -> Table:
-    """The neighborhoods of all problems under each of some histories.
+    """The neighborhoods of `count` problems of all problems under each of some histories.
 
-    Args:
-        coordinates: FP64 [problems, histories, width]; a sequence has the coordinates of each fold (whitening).
-        folds: the folds of the problems.
-        histories: indices of histories.
-        count: the largest neighborhood.
-
-    Raises:
-        ValueError: a fold has fewer candidates.
+    `coordinates` are FP64 [problems, histories, width]; a sequence has the coordinates of each fold (whitening).
+    Raises ValueError if a fold has fewer candidates.
     """
     of_folds = [coordinates] * len(folds) if isinstance(coordinates, np.ndarray) else coordinates
     table = {}
@@ -100,13 +229,10 @@ def neighbor_table(
 
 
 def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequence[int]) -> Overlaps:
-    """The cross-history overlap of all pairs, matched and shuffled.
+    """The cross-history overlap of all pairs, matched and shuffled, for neighborhoods of each of `sizes`.
 
-    Args:
-        table: the neighborhoods under every history of the pairs, of at least the largest size.
-        pairs: the pairs of histories; repeats count.
-        shuffles: the shuffles of anchors, which replace the second history's only.
-        sizes: the neighborhoods' sizes k.
+    `table` has the neighborhoods under every history of the pairs, of at least the largest size. Shuffles replace the second
+    history's anchors. Repeated pairs count.
     """
     most = max(sizes)
     near, others = (np.stack([table[pair[side]][:, :most] for pair in pairs]) for side in (0, 1))

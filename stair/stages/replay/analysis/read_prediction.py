@@ -1,17 +1,24 @@
-"""How much a historical read adds to a linear prediction of the next block's MLP response (appendix A.6)."""
+"""What a historical read adds to a linear prediction of the next block's MLP response (appendix A.6)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from stair.stages.replay.analysis.displacement import displacement
-from stair.stages.replay.analysis.permutations import Ints, named_permutation
-from stair.stages.replay.analysis.projection import project
+from stair.config.replay import Replay
+from stair.config.replay_analysis import ReplayAnalysis
+from stair.models.architecture import Architecture
+from stair.stages.replay.analysis.block_intervals import Ends, centered_interval, no_interval
+from stair.stages.replay.analysis.crossing import Crossing, Crossings
+from stair.stages.replay.analysis.decomposition import displacement
+from stair.stages.replay.analysis.random_by_name import Ints, gaussian_projection, named_permutation, project
+from stair.stages.replay.analysis.statistics_table import Statistic
+from stair.stages.replay.measurement.categories import CATEGORIES
 
 Floats = npt.NDArray[np.float64]
 Measured = npt.NDArray[np.floating]
@@ -27,8 +34,7 @@ def base_features(
         inputs: [problems, histories, hidden] the block's pooled inputs u.
         references: [problems, hidden] the same without history.
         lengths: [histories] tokens of the whole prefix.
-        masses: [problems, histories, 4] attention masses by `stair.stages.replay.measurement.categories.CATEGORIES`; the
-            current turn's is left out.
+        masses: [problems, histories, 4] attention masses; the last one, the current turn's, is left out.
 
     Returns:
         FP64 [problems, histories, 2 width + 4]; 132 features at the paper's width of 64.
@@ -55,16 +61,10 @@ def shuffled_reads(
     histories: Sequence[str],
     *seed: str | int,
 ) -> Measured:
-    """Reads permuted across histories within each problem, or across problems within each history.
+    """Reads [problems, histories, width] of one group, permuted across histories within each problem, or the reverse.
 
-    Each problem, or history, has a permutation of its own. Only cells of the given group take part.
-
-    Args:
-        reads: [problems, histories, width] of one group, projected or not.
-        across: what is permuted.
-        problems: distinct names, in the order of the arrays.
-        histories: distinct names, in the order of the arrays.
-        seed: names the shuffle.
+    Each problem, or history, has a permutation of its own, named by `seed`. `problems` and `histories` are distinct names in
+    the order of the arrays.
     """
     if across == "histories":
         order = np.stack([named_permutation(histories, *seed, across, problem) for problem in problems])
@@ -77,7 +77,7 @@ def shuffled_reads(
 class Moments:
     """Sums over the cells of each source block: what ridge regression and its scores need, for any weights of blocks.
 
-    Features and targets are taken relative to an offset that both groups share, for precision; scores do not depend on it.
+    Features and targets are relative to an offset that both groups share, for precision; scores do not depend on it.
     """
 
     blocks: Ints
@@ -121,7 +121,7 @@ class Offset:
 
 
 def moments(features: Floats, targets: Floats, blocks: Sequence[int], offset: Offset) -> Moments:
-    """The moments of one group.
+    """The moments of one group, relative to `offset`.
 
     Args:
         features: FP64 [problems, histories, features], the base features first.
@@ -161,17 +161,9 @@ class Increment:
 def read_increment(fit: Moments, test: Moments, base: int) -> Increment:
     """Fit on one group, score on the other.
 
-    Ridge regression with standardized features: mean and deviation of the fit group, the penalty equals the number of its
-    cells, the intercept is not penalized. A feature that is constant in the fit group is ignored. TSS is about the test
-    group's mean. Sums run over all outputs.
-
-    Args:
-        fit: moments of the fit group.
-        test: moments of the test group.
-        base: number of base features, which come first.
-
-    Raises:
-        ValueError: the targets of the test group do not vary.
+    Ridge regression with features standardized by the fit group. The penalty is the number of its cells; the intercept is not
+    penalized. Features that are constant in the fit group are ignored. TSS is about the test group's mean. Sums run over all
+    outputs. The first `base` features are the base ones. Raises ValueError if the targets of the test group do not vary.
     """
     fit, test = fit.weighted(), test.weighted()
     total = float(test.squares[0] - np.vdot(test.products[0, 0], test.products[0, 0]) / test.counts[0])
@@ -212,3 +204,127 @@ def _about(group: Moments, width: int, middle: Floats, level: Floats) -> tuple[F
         group.products[0, kept] - np.outer(sums, level) - np.outer(middle, targets) + cells * np.outer(middle, level)
     )
     return gram, product
+
+
+READS = ("assistant", "user", "template")
+SHUFFLED: dict[str, Literal["histories", "problems"]] = {
+    "assistant, shuffled across histories": "histories",
+    "assistant, shuffled across problems": "problems",
+}
+"""The controls: what the assistant read is shuffled across."""
+RESAMPLED = ("assistant", "user", "assistant, shuffled across histories")
+"""The increments with an interval: the text gives or compares their numbers."""
+
+
+@dataclass(frozen=True)
+class LayerReads:
+    """One group's cells at one measured layer."""
+
+    crossing: Crossing
+    layer: int
+    place: int
+    """The layer's place among those with reads."""
+    masses_place: int
+    """The layer's place among those with masses."""
+    settings: ReplayAnalysis
+
+    @cached_property
+    def base(self) -> Floats:
+        """[problems, histories, 2 width + 4]"""
+        inputs, references = self.crossing.inputs(self.layer)
+        masses = self.crossing.masses(self.masses_place)
+        return base_features(self._projection(inputs.shape[-1]), inputs, references, self.crossing.lengths, masses)
+
+    @cached_property
+    def reads(self) -> Floats:
+        """[problems, histories, categories, width] projected reads."""
+        reads = self.crossing.reads(self.place)
+        return project(self._projection(reads.shape[-1]), reads)
+
+    @cached_property
+    def targets(self) -> Floats:
+        """[problems, histories, hidden]"""
+        return self.crossing.next_mlp(self.place)
+
+    def features(self, of: str) -> Floats:
+        """Base features, then those that `of` adds: a read of `READS` or a shuffle of `SHUFFLED`."""
+        added = self.reads[:, :, CATEGORIES.index(of.partition(",")[0])]
+        if (across := SHUFFLED.get(of)) is not None:
+            names = self.crossing.problems, self.crossing.histories
+            added = np.asarray(shuffled_reads(added, across, *names, self.settings.seed, "reads", self.crossing.number))
+        return np.concatenate([self.base, added], axis=-1)
+
+    def _projection(self, hidden: int) -> Floats:
+        return gaussian_projection(self.settings.read_dimension, hidden, self.settings.seed, "reads")
+
+
+def of_replay(crossings: Crossings, architecture: Architecture, replay: Replay) -> Iterator[Statistic]:
+    """The statistics of both directions."""
+    assert replay.analysis is not None, "the graph has no analysis then"
+    full, layers = architecture.full_attention_layers, architecture.layers
+    return increment_statistics(crossings, replay.layers, full, layers, replay.analysis)
+
+
+def increment_statistics(
+    crossings: Crossings,
+    measured: Sequence[int],
+    full_attention: Sequence[int],
+    layers: int,
+    settings: ReplayAnalysis,
+) -> Iterator[Statistic]:
+    """Base R2 and increments of both directions: the assistant read at every layer, all features at the first one.
+
+    Args:
+        crossings: groups 1 and 2.
+        measured: layers with reads, in the order in which these are stored.
+        full_attention: layers with masses, in the order in which these are stored.
+        layers: the model's number of blocks.
+        settings: the analysis's keys.
+
+    Raises:
+        ValueError: a measured layer has no next block.
+    """
+    for place, layer in enumerate(measured):
+        if layer + 1 >= layers:
+            raise ValueError(
+                f"replay.layers: layer {layer} has no next block whose MLP output a read could predict; the model has layers 0 "
+                f"to {layers - 1}"
+            )
+        groups = [LayerReads(each, layer, place, full_attention.index(layer), settings) for each in crossings]
+        for of in (*READS, *SHUFFLED) if place == 0 else READS[:1]:
+            yield from _of_feature(groups, of)
+
+
+def _of_feature(groups: Sequence[LayerReads], of: str) -> Iterator[Statistic]:
+    features = [group.features(of) for group in groups]
+    offset = Offset.between(features, [group.targets for group in groups])
+    sums = [moments(x, group.targets, group.crossing.blocks, offset) for x, group in zip(features, groups, strict=True)]
+    base, layer = groups[0].base.shape[-1], groups[0].layer
+    for fit, test in ((0, 1), (1, 0)):
+        label = f"fit {groups[fit].crossing.label}, test {groups[test].crossing.label}"
+        try:
+            scores = read_increment(sums[fit], sums[test], base)
+        except ValueError as error:
+            gap = f"{label}, layer {layer}: {error}"
+            yield Statistic(label, "incremental R2", of, None, "", layer, gap=gap)
+            continue
+        if of == READS[0]:
+            yield Statistic(label, "base R2", "", scores.base, "", layer)
+        ends = _interval(groups, sums, fit, test, scores.increment, base) if of in RESAMPLED else None
+        yield Statistic(label, "incremental R2", of, scores.increment, "", layer, ends=ends)
+
+
+def _interval(
+    groups: Sequence[LayerReads], sums: Sequence[Moments], fit: int, test: int, increment: float, base: int
+) -> Ends:
+    """The interval of one direction's increment; both groups are resampled. A cell keeps its read, shuffled or not."""
+    settings = groups[0].settings
+    resamples = [group.crossing.resamples(settings.resamples, settings.seed) for group in groups]
+    blocks = min(each.count for each in resamples)
+    if not all(each.suffice for each in resamples):
+        return no_interval(blocks)
+    increments = []
+    for draws in zip(*(each.draws.astype(np.float64) for each in resamples), strict=True):
+        drawn = [each.weighted(weights) for each, weights in zip(sums, draws, strict=True)]
+        increments.append(read_increment(drawn[fit], drawn[test], base).increment)
+    return centered_interval(increment, np.array(increments), blocks)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
 from stair.config.crossed_sizes import Sizes
-from stair.stages.replay.design.blocks import source_blocks
-from stair.stages.replay.design.current_problems import choose_problems
-from stair.stages.replay.design.histories import History, spread
+from stair.records.seeds import hash_order
+from stair.stages.replay.design.histories import History, source_blocks, spread
 from stair.stages.replay.design.source_sessions import choose_groups, choose_part
 
 _ATTEMPTS = 5
@@ -87,11 +86,6 @@ class Group:
             if whole or number < self._shared_parts
         )
 
-    def batches(self) -> Iterator[Batch]:
-        """All batches, by history."""
-        for history in self.history_coverage.histories:
-            yield from self.batches_of(history)
-
     def reference_batches(self) -> tuple[Batch, ...]:
         """The references without history: one for each current problem."""
         return tuple(Batch(None, number, problems) for number, problems in enumerate(self._parts))
@@ -147,8 +141,7 @@ def crossed_design(
 ) -> Design:
     """The design of a schedule, a function of names: the order in which sessions and samples come does not matter.
 
-    Sessions are chosen first, then their paths, then current problems, which may be any problem of the schedule but their
-    own group's sources.
+    Sessions are chosen first, then their paths, then current problems: any of the schedule but their own group's sources.
 
     Args:
         sessions: each session's problems, in the order of turns.
@@ -242,3 +235,24 @@ def _choose_of_group(number: int, paths: Mapping[str, Sequence[History]], sizes:
 
 def _pieces(items: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def choose_problems(
+    problems: Collection[str], sources: Sequence[Collection[str]], count: int, *seed: str | int
+) -> list[tuple[str, ...]]:
+    """`count` current problems for each of two groups, in an order by hash; none in both, none a source of its own group.
+
+    Problems that are nobody's source are used up before the other group's sources, and shared equally where these suffice.
+    `sources` are each group's source problems, which are disjoint. `seed` names the choice and the order.
+    """
+    first, second = (set(pool) for pool in sources)
+    free = hash_order({*problems} - first - second, *seed, "free")[: 2 * count]
+    # A group takes at least as many free problems as the other's sources leave it short of.
+    least, most = max(0, count - len(second), len(free) - count), min(count, len(free) - max(0, count - len(first)))
+    assert least <= most, "the caller counts the problems first"
+    share = min(max(len(free) // 2, least), most)
+    chosen = []
+    for number, (own, others) in enumerate(((free[:share], second), (free[share:], first)), start=1):
+        more = hash_order(others, *seed, "sources", number)[: count - len(own)]
+        chosen.append(tuple(hash_order([*own, *more], *seed, "order", number)))
+    return chosen

@@ -1,12 +1,15 @@
-"""Histories: sampled paths of sessions, and which of them represent their session."""
+"""Histories: sampled paths of sessions, which of them represent their session, and the source blocks that they form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from typing import TypeVar
 
 from stair.records.seeds import hash_order
+
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, order=True)
@@ -40,3 +43,30 @@ def spread(histories: Iterable[History], count: int, *seed: str | int) -> tuple[
     )
     chosen = [history for history in chain.from_iterable(rounds) if history is not None][:count]
     return tuple(sorted(chosen))
+
+
+def source_blocks(histories: Iterable[History]) -> tuple[tuple[History, ...], ...]:
+    """The blocks of a set of histories, sorted; the blocks of the longest histories serve all depths."""
+    by_sources: dict[frozenset[str], list[History]] = {}
+    for history in sorted(histories):
+        by_sources.setdefault(frozenset(history.sources), []).append(history)
+    return tuple(
+        sorted(
+            tuple(sorted(history for sources, group in by_sources.items() if sources <= block for history in group))
+            for block in joined(by_sources)
+        )
+    )
+
+
+def joined(sets: Iterable[Set[T]]) -> list[set[T]]:
+    """The unions of sets that a chain of shared elements joins."""
+    unions: list[set[T]] = []
+    for one in sets:
+        union, apart = set(one), []
+        for other in unions:
+            if union.isdisjoint(other):
+                apart.append(other)
+            else:
+                union |= other
+        unions = [*apart, union]
+    return unions

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from stair.config.crossed_sizes import GroupSizes, Sizes
 from stair.records.seeds import hash_order, seed_of
-from stair.stages.replay.design.blocks import joined
-from stair.stages.replay.design.histories import History
-from stair.stages.replay.design.search import swap_search
+from stair.stages.replay.design.histories import History, joined
+
+T = TypeVar("T")
 
 _SWAPS = 200
 """Swaps tried for each session that can be chosen; the paper's design needs about one."""
+_TEMPERATURE = 0.3
+"""A swap that misses by one more is kept about once in 28: enough to leave a dead end, too rare to lose what was reached."""
 
 Paths = Mapping[str, Collection[History]]
 """The histories of each session."""
@@ -22,9 +26,7 @@ def choose_groups(paths: Paths, sizes: Sizes, *seed: str | int) -> list[list[str
     """Both groups' sessions, with exact numbers of source problems and none of these in both.
 
     The groups are searched together: the sessions that one group leaves may not suffice for the other.
-
-    Raises:
-        ValueError: no such groups were found; the message has the numbers of the closest.
+    Raises ValueError if no such groups are found; the message has the numbers of the closest.
     """
     sources = _sources(paths)
     wanted = [group.history_coverage for group in sizes.groups]
@@ -53,14 +55,8 @@ def choose_groups(paths: Paths, sizes: Sizes, *seed: str | int) -> list[list[str
 def choose_part(paths: Paths, group: GroupSizes, histories: int, *seed: str | int) -> list[str]:
     """The sessions of a group that the problem coverage takes, with exact numbers of source problems and blocks.
 
-    Args:
-        paths: the group's histories by session.
-        group: the numbers.
-        histories: how many histories the problem coverage has.
-        seed: names the choice.
-
-    Raises:
-        ValueError: no such part was found; the message has the numbers of the closest.
+    `paths` has the group's histories by session; the problem coverage needs `histories` of them.
+    Raises ValueError if no such part is found; the message has the numbers of the closest.
     """
     sources, wanted = _sources(paths), group.problem_coverage
 
@@ -106,3 +102,33 @@ def _cut(items: Sequence[str], *sizes: int) -> list[Sequence[str]]:
 
 def _both(numbers: Iterable[int]) -> str:
     return " and ".join(map(str, numbers))
+
+
+def swap_search(
+    start: Sequence[Sequence[T]], misses: Callable[[list[list[T]]], int], swaps: int, chance: random.Random
+) -> tuple[int, list[list[T]]]:
+    """Exchanges items between boxes until `misses` is zero, at most `swaps` times.
+
+    The last box of `start` holds the items that are not chosen. `chance` draws the exchanges.
+    Returns the fewest misses that were reached, and the boxes that have them. Every box keeps its size.
+    """
+    boxes = [list(box) for box in start]
+    current = fewest = misses(boxes)
+    best = [list(box) for box in boxes]
+    places = [(number, index) for number, box in enumerate(boxes) for index in range(len(box))]
+    chosen = len(places) - len(boxes[-1])
+    for _ in range(swaps if chosen else 0):
+        if fewest == 0:
+            break
+        (box, index), (other, place) = places[chance.randrange(chosen)], places[chance.randrange(len(places))]
+        if box == other:
+            continue
+        boxes[box][index], boxes[other][place] = boxes[other][place], boxes[box][index]
+        missed = misses(boxes)
+        if missed > current and chance.random() >= math.exp((current - missed) / _TEMPERATURE):
+            boxes[box][index], boxes[other][place] = boxes[other][place], boxes[box][index]
+            continue
+        current = missed
+        if current < fewest:
+            fewest, best = current, [list(one) for one in boxes]
+    return fewest, best

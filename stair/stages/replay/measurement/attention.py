@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from stair.stages.replay.measurement.batch_memory import CPU_TILE, GPU_TILE
 from stair.stages.replay.measurement.categories import CATEGORIES
-from stair.stages.replay.measurement.memory import CPU_TILE, GPU_TILE
 
 _LANES = 16  # rows of a tile whose length is no multiple of it cost a product up to half its speed
 

@@ -26,8 +26,8 @@ class Turn:
 class Labelled:
     """A prompt whose tokens have categories.
 
-    `categories` holds each token's index in `CATEGORIES`. The first `prefix` tokens are the source history: everything before
-    the current user header. `body` is the current user body, as positions in the prompt (end exclusive).
+    `categories` are indices in `CATEGORIES`. The first `prefix` tokens are the source history: everything before the current
+    user header. `body` is the current user body, as positions in the prompt (end exclusive).
     """
 
     ids: tuple[int, ...]
@@ -54,11 +54,9 @@ class Labelled:
 def label(renderer: Renderer, history: Sequence[Exchange], user: str) -> Labelled:
     """Return the prompt of `renderer.prompt_ids(history, user)` with its tokens' categories.
 
-    A token belongs to a body when all its characters lie in the body. So a token that joins a header's line end with a
-    body's first characters is template.
-
-    Raises:
-        ValueError: the template changes a message beyond its outer white space, or the current body has no token.
+    A token belongs to a body when all its characters do. So a token that joins a header's line end with a body's first
+    characters is template.
+    Raises ValueError if the template changes a message beyond its outer white space, or the current body has no token.
     """
     text = renderer.prompt_text(history, user)
     bodies = list(_bodies(renderer.markers, text, history, user))

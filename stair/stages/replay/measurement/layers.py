@@ -8,11 +8,7 @@ from stair.models.architecture import Architecture
 
 
 def check_attention_layer(architecture: Architecture, layer: int) -> None:
-    """Checks a zero-based layer whose attention masses are measured.
-
-    Raises:
-        ValueError: the layer does not exist or is not full attention.
-    """
+    """Raises ValueError unless the masses of this zero-based layer can be measured: it exists and is full attention."""
     if layer not in architecture.full_attention_layers:
         allowed = ", ".join(map(str, architecture.full_attention_layers))
         raise ValueError(
@@ -22,11 +18,7 @@ def check_attention_layer(architecture: Architecture, layer: int) -> None:
 
 
 def check_measured_layers(architecture: Architecture, layers: Sequence[int]) -> None:
-    """Checks zero-based layers whose reads are set beside the next block's MLP output.
-
-    Raises:
-        ValueError: a layer does not exist, is not full attention, or is the last one.
-    """
+    """Raises ValueError unless these zero-based layers are full attention and have a next block, whose MLP output is measured."""
     for layer in layers:
         check_attention_layer(architecture, layer)
         if layer == architecture.layers - 1:

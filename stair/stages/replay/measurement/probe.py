@@ -18,8 +18,37 @@ from stair.models.architecture import describe
 from stair.models.attention_modules import gate_logits, key_source, per_head, query_source
 from stair.models.prefix import Prefix, run
 from stair.stages.replay.measurement.attention import Layer, Sources, attend
+from stair.stages.replay.measurement.categories import Turn
 from stair.stages.replay.measurement.layers import check_measured_layers
-from stair.stages.replay.measurement.turns import Turns
+
+
+@dataclass(frozen=True)
+class Turns:
+    """`count` turns in a batch of `ids` [rows, columns]; rows beyond them repeat the first.
+
+    `weights` [rows, columns] are 1 / |T_x| on the body's tokens and zero elsewhere.
+    """
+
+    ids: Tensor
+    weights: Tensor
+    count: int
+
+    @classmethod
+    def pad(cls, turns: Sequence[Turn], *, rows: int, columns: int, device: torch.device | str = "cpu") -> Turns:
+        """Raises ValueError when there is no turn, or more or longer ones than the shape holds."""
+        longest = max((len(turn.ids) for turn in turns), default=0)
+        if not turns or len(turns) > rows or longest > columns:
+            raise ValueError(
+                f"{len(turns)} turns of at most {longest} tokens do not fit a batch of {rows} x {columns} tokens"
+            )
+        ids = torch.zeros(rows, columns, dtype=torch.long)
+        weights = torch.zeros(rows, columns, dtype=torch.float64)
+        for row in range(rows):
+            turn = turns[row] if row < len(turns) else turns[0]
+            ids[row, : len(turn.ids)] = torch.tensor(turn.ids)
+            start, end = turn.body
+            weights[row, start:end] = 1 / (end - start)
+        return cls(ids.to(device), weights.to(device), len(turns))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ def replay_memory(
 ) -> dict[str, int]:
     """Bytes by part at the peak of one history: its prefix is computed in one pass, its problems in one batch.
 
+    Parts are counted by the tensors that live together in one block: those of attention, of the MLP, of a recurrence or of the
+    probes, whichever are more.
+
     Args:
         config: the content of the model's config.json.
         prefix: tokens of the history.
@@ -36,9 +39,6 @@ def replay_memory(
         weights: parameters of the backbone.
         width: bytes of a number of the backbone.
         flash: whether attention is FlashAttention2; else it takes keys and values once for every query head, and a mask.
-
-    Parts are counted by the tensors that live together in one block: those of attention, of the MLP, of a recurrence or of
-    the probes, whichever are more.
     """
     facts = describe(config)
     text = config.get("text_config", config)

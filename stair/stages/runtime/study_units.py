@@ -1,4 +1,4 @@
-"""What a study measures, one durable unit at a time: a history's row, its bank's construction, a random bank's prefill."""
+"""What the runtime study measures (appendix C.4): histories, and the durable units of each. Needs no package of the pipeline."""
 
 from __future__ import annotations
 
@@ -8,10 +8,59 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from stair.stages.runtime.measured_histories import History
+from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:  # a GPU's own Python may lack the package that configurations are made of
     from stair.config.runtime import Growth, Runtime, Variant
+
+
+@dataclass(frozen=True)
+class History:
+    """A T1 turn and the T2 prompt behind it.
+
+    Attributes:
+        name: `<session>-<sample>`, or `synthetic-<number>`.
+        first_prompt: token ids of the T1 prompt.
+        response: token ids of the T1 response, the stop token included.
+        prompt: token ids of the full visible T2 prompt.
+        span: the control span in `prompt`, end exclusive.
+        entries: states that the response gives to the bank.
+    """
+
+    name: str
+    first_prompt: tuple[int, ...]
+    response: tuple[int, ...]
+    prompt: tuple[int, ...]
+    span: tuple[int, int]
+    entries: int
+
+
+def synthetic_lengths(median: int, most: int, count: int) -> list[int]:
+    """Return `count` lengths, evenly spaced from `2 * median - most` to `most`; one length is the median."""
+    if count == 1:
+        return [median]
+    return [round(length) for length in np.linspace(2 * median - most, most, count)]
+
+
+def synthetic_histories(
+    lengths: Sequence[int], *, prompt: int, question: int, vocabulary: int, seed: str
+) -> list[History]:
+    """Return a history of random tokens for each length, the entries of its bank; a function of the seed's name.
+
+    The T2 prompt has `prompt` tokens, the last `question` of which are its control span; the T1 prompt has as many as the span.
+    Ids are drawn below `vocabulary`.
+    """
+    histories = []
+    for number, entries in enumerate(lengths, start=1):
+        name = f"synthetic-{number}"
+        drawn = np.random.default_rng(seed_of(seed, name))
+        # The token drawn last has no state, so a response has one token more than entries.
+        first, response, ids = (
+            tuple(drawn.integers(vocabulary, size=size).tolist()) for size in (question, entries + 1, prompt)
+        )
+        histories.append(History(name, first, response, ids, (prompt - question, prompt), entries))
+    return histories
+
 
 Part = Literal["construction", "row", "curve", "growth"]
 NATIVE, FULL = "native", "full"
@@ -22,7 +71,7 @@ class Unit:
     """One measurement with all its repetitions.
 
     Attributes:
-        part: `construction` of a history's bank by exact-token replay; a `row` of the table; a point of the `curve`
+        part: `construction` of a history's bank from saved tokens; a `row` of the table; a point of the `curve`
             over random banks; a turn of a bank's `growth`.
         history: its name; the first one's where banks are random.
         row: `native`, `prefix-<entries>`, `full`, `entries-<entries>` or `turn-<number>`; empty for a construction.

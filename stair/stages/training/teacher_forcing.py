@@ -1,14 +1,16 @@
-"""Teacher-forced replay of a four-turn session (appendix B.4)."""
+"""Teacher forcing over a recorded session of four turns (appendix B.4, session replay)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from stair.method import Bank, Segment, capture_length
 from stair.models.architecture import describe
@@ -16,9 +18,33 @@ from stair.models.prefix import Prefix
 from stair.sessions.positions import beyond_context
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
-from stair.stages.training.activations import checkpointed
 from stair.stages.training.objective import ObjectiveParts, response_objective
 from stair.stages.training.student import Student, last_hidden
+
+
+@contextmanager
+def checkpointed(model: Any, enabled: bool = True) -> Iterator[None]:
+    """Checkpoints every decoder layer in the forward passes inside that record a graph: it is recomputed in the backward pass.
+
+    Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer
+    joins the graph, and drops the cache. Layers before the first trained one keep nothing.
+    """
+    layers = model.get_decoder().layers if enabled else []
+
+    def run(forward: Any, *args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        return checkpoint(partial(forward, **kwargs), *args, use_reentrant=False, preserve_rng_state=False)
+
+    try:
+        for layer in layers:
+            layer.forward = partial(run, layer.forward)
+        yield
+    finally:
+        for layer in layers:
+            with suppress(AttributeError):  # restores the class's forward
+                del layer.forward
+
 
 Timer = Callable[[str], AbstractContextManager[None]]
 """A context around each part of the work, for measurements of time and memory."""
@@ -35,8 +61,8 @@ class RecordedTurn:
     """The problem-balancing weight w_r."""
 
 
-class Replayed(NamedTuple):
-    """Counts of one replayed session."""
+class SessionCounts(NamedTuple):
+    """Counts of one session."""
 
     tokens: int
     """Supervised tokens."""
@@ -45,15 +71,15 @@ class Replayed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SessionReplay:
-    """The student and settings of session replays.
+class TeacherForcing:
+    """Teacher-forced passes of a student over recorded sessions.
 
     Args:
         student: the backbone and its trained parts.
         renderer: renders the ordinary history, as at evaluation.
         cross_entropy, kl: coefficients of the objective.
-        reuse_history: whether later turns reuse the native model's keys and values of earlier text, if the architecture has
-            only full attention and, for the student, no adapter changes them.
+        reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
+            attention and, for the student, no adapter changes them.
         checkpoint_activations: whether layers are recomputed in the backward pass, to save memory.
         timer: entered around each part of the work, with its name.
     """
@@ -66,14 +92,14 @@ class SessionReplay:
     checkpoint_activations: bool = False
     timer: Timer = lambda part: nullcontext()
 
-    def run(self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]) -> Replayed:
-        """Replays a session.
+    def run(
+        self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]
+    ) -> SessionCounts:
+        """Processes a session.
 
-        T1 gives history and bank. T2 to T4 run on the student path, supervised: `supervise` is called with each one's
-        objective while its graph is alive. The bank grows by detached states of the student path and ends with the call.
-
-        Raises:
-            ValueError: the session does not fit the device's memory.
+        T1 gives history and bank. T2 to T4 run on the student path; `supervise` is called with each one's objective while its
+        graph is alive. The bank grows by detached states of the student path and ends with the call.
+        Raises ValueError if the session does not fit the device's memory.
         """
         try:
             return self._run(turns, supervise)
@@ -87,7 +113,7 @@ class SessionReplay:
 
     def _run(
         self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]
-    ) -> Replayed:
+    ) -> SessionCounts:
         session = _Session(self)
         tokens = 0
         for number, turn in enumerate(turns):
@@ -98,7 +124,7 @@ class SessionReplay:
                 tokens += len(turn.response_ids)
                 session.supervised(turn, supervise, last)
             session.history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
-        return Replayed(tokens, session.beyond_context)
+        return SessionCounts(tokens, session.beyond_context)
 
     @property
     def device(self) -> torch.device:
@@ -109,14 +135,14 @@ class SessionReplay:
 class _Session:
     """The state of one session: its visible history, its bank, and the native model's keys and values of its text."""
 
-    def __init__(self, replay: SessionReplay) -> None:
-        self.replay, self.student = replay, replay.student
-        self.model = replay.student.model
+    def __init__(self, forcing: TeacherForcing) -> None:
+        self.forcing, self.student = forcing, forcing.student
+        self.model = forcing.student.model
         self.history: list[Exchange] = []
         self.facts = describe(self.model.config.to_dict())
         controller = self.student.controller
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
-        reuse = replay.reuse_history and Prefix.can_be_cut(self.facts)
+        reuse = forcing.reuse_history and Prefix.can_be_cut(self.facts)
         self.native = Prefix.empty(self.model) if reuse else None
         self.beyond_context = 0
 
@@ -126,10 +152,10 @@ class _Session:
             return
         prompt, ids = self._ids(turn)
         if self.student.adapts:
-            with self.replay.timer("student forward"), torch.no_grad():
+            with self.forcing.timer("student forward"), torch.no_grad():
                 _, segment = self._captured(turn, prompt, ids, known=0)
         else:
-            with self.replay.timer("teacher"), self.student.native():
+            with self.forcing.timer("teacher"), self.student.native():
                 _, segment = self._captured(turn, prompt, ids, known=0, native=True)
         self.bank.append(segment)
 
@@ -137,44 +163,44 @@ class _Session:
         self, turn: RecordedTurn, supervise: Callable[[RecordedTurn, ObjectiveParts], None], last: bool
     ) -> None:
         """T2 to T4: the teacher and the student on the same text, the objective, and the student's states for the bank."""
-        replay, student = self.replay, self.student
+        forcing, student = self.forcing, self.student
         prompt, ids = self._ids(turn)
-        span = control_span(prompt, replay.renderer.user_header)
+        span = control_span(prompt, forcing.renderer.user_header)
         if self.bank is not None:
             beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
             self.beyond_context += sum(beyond)
         known = self.native.common_tokens(ids[0].tolist(), span[0]) if self.native is not None else 0
-        with replay.timer("teacher"), student.native():
+        with forcing.timer("teacher"), student.native():
             teacher = self._native_hidden(ids, len(prompt) - 1, known)
         # An adapter changes the history's states too.
         known = 0 if student.adapts else known
         positions, segment = torch.arange(known, ids.shape[1])[None], None
         # The control and the checkpoints stay active through the backward pass, which may recompute layers.
-        with checkpointed(self.model, replay.checkpoint_activations), student.controlling(self.bank, span, positions):
-            with replay.timer("student forward"):
+        with checkpointed(self.model, forcing.checkpoint_activations), student.controlling(self.bank, span, positions):
+            with forcing.timer("student forward"):
                 if self.bank is not None and not last:
                     hidden, segment = self._captured(turn, prompt, ids, known)
                 else:
                     hidden = self._student_hidden(ids, len(prompt) - 1, known)
-            with replay.timer("loss"):
+            with forcing.timer("loss"):
                 parts = response_objective(
                     hidden,
                     teacher,
                     self.model.get_output_embeddings().weight,
                     torch.tensor(list(turn.response_ids), device=ids.device),
-                    cross_entropy=replay.cross_entropy,
-                    kl=replay.kl,
+                    cross_entropy=forcing.cross_entropy,
+                    kl=forcing.kl,
                 )
             del teacher
-            with replay.timer("backward"):
+            with forcing.timer("backward"):
                 supervise(turn, parts)
         if self.bank is not None and segment is not None:
             self.bank.append(segment)
 
     def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
         """The prompt's ids, and all processed ids `[1, tokens]`; the last response token predicts nothing and is left out."""
-        prompt = self.replay.renderer.prompt_ids(self.history, turn.user)
-        return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.replay.device)
+        prompt = self.forcing.renderer.prompt_ids(self.history, turn.user)
+        return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.forcing.device)
 
     def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
         if self.native is None:
@@ -192,7 +218,7 @@ class _Session:
         self, turn: RecordedTurn, prompt: Sequence[int], ids: Tensor, known: int, native: bool = False
     ) -> tuple[Tensor, Segment]:
         """The hidden states of a pass, and the detached keys and values that the turn adds to the bank."""
-        renderer, bank = self.replay.renderer, self.bank
+        renderer, bank = self.forcing.renderer, self.bank
         assert bank is not None and self.student.attachment is not None
         length = capture_length(
             turn.response_ids,
@@ -208,5 +234,4 @@ class _Session:
         with self.student.attachment.capturing(sink):
             run = self._native_hidden if native else self._student_hidden
             hidden = run(ids, len(prompt) - 1, known)
-        keys, values = (torch.stack([states[index][part] for index in range(len(bank.layers))]) for part in (0, 1))
-        return hidden, Segment(bank.layers, keys.contiguous(), values.contiguous())
+        return hidden, Segment.of_layers(bank.layers, [states[index] for index in range(len(bank.layers))])

@@ -1,14 +1,13 @@
 """How far a printed value can be from ours when both runs follow one truth: the replication interval.
 
-The problems are fixed; each run samples its own answers, so the difference of two runs has twice the variance of one
-run. The paper prints no per-problem rates, so the variance of both runs is estimated from ours. Samples of one session
-are independent and identically distributed, and so is every sum over a session's turns: the variance of a
-number that is a sum over responses comes from the spread among the samples of each session, without bias, whatever
-depends on what within a session. Pass@k is one draw for each problem; its variance comes from the distribution of
-success rates (`reruns.pass_noise`).
+The problems are fixed; each run samples its own answers, so the difference of two runs has twice the variance of one. The
+paper prints no per-problem rates, so both variances are estimated from our run. Samples of one session are independent and
+identically distributed, and so is every sum over a session's turns: the variance of a sum over responses comes from the
+spread among the samples of each session, without bias. Pass@k is one draw for each problem; its variance comes from the
+distribution of success rates (`sampling_noise.pass_noise`).
 
-`reruns` gives wider intervals on purpose, for use without a table of comparisons around them; those here reject one
-truth in 5% of comparisons.
+`sampling_noise` gives wider intervals, for use without a table of comparisons around them; those here reject one truth
+in 5% of comparisons.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from stair.statistics.conditioning import CONDITIONS, GROUPS, group_cell
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.intervals import LEVEL, ROUNDING, Floats
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
-from stair.statistics.reruns import pass_variances
+from stair.statistics.sampling_noise import pass_variances
 from stair.statistics.shared_t1_metrics import FULL, NATIVE, TURN, NameOf
 from stair.statistics.transitions import TRANSITIONS
 
@@ -70,10 +69,8 @@ def replication(reproduced: float, printed: float, spread: Spread, *, rounding: 
 def sum_spread(influence: Floats, step: float) -> Spread:
     """The spread of a sum over responses.
 
-    Args:
-        influence: [clusters, samples] what each sample of each cluster adds; a cluster is a problem or a session.
-        step: what one response adds. The variance is at least its square: answers that all agree
-            do not prove that another run's would.
+    `influence` [clusters, samples] is what each sample of each cluster adds; a cluster is a problem or a session. `step` is what
+    one response adds; the variance is at least its square, because answers that all agree in one run may differ in another.
     """
     samples = influence.shape[1]
     if samples < 2:
@@ -115,9 +112,7 @@ def replication_spreads(
 ) -> dict[Key, Spread]:
     """The spreads of the numbers of `metrics`, `conditioning` and `transitions`, by their keys; none where there is a gap.
 
-    Args:
-        pooled: the benchmarks of the pooled numbers.
-        gains: conditions, and the condition from which each one's gain is counted.
+    `pooled` are the benchmarks of the pooled numbers; `gains` maps conditions to those from which their gains are counted.
     """
     by_key: dict[Key, Spread] = {}
     for model, benchmark in responses.pairs:
@@ -228,8 +223,8 @@ class _Study:
     def _dependence(self, members: Sequence[str], turns: Sequence[int]) -> float:
         """How many times the variance of the members' sum is that of independent members: from 1 to their number.
 
-        Test-time seeds share their T1, so a response of one goes with those of the others. That of correct responses
-        stands for that of passed problems, of which each member has one draw.
+        Test-time seeds share their T1, so their responses are dependent. The correct responses' dependence stands for that of
+        passed problems, of which each member has one draw.
         """
         parts = [self.sums([member], turns) for member in members]
         alone = [part.var(axis=1, ddof=1).sum() for part in parts if part is not None]

@@ -14,12 +14,7 @@ from stair.stages.replay.design.histories import History
 
 
 def history_rows(design: Design, prefix_tokens: dict[History, tuple[int, ...]]) -> Iterator[dict[str, Any]]:
-    """The histories of both groups, in the order of the design.
-
-    Args:
-        design: the design.
-        prefix_tokens: each history's tokens, by depth.
-    """
+    """The histories of both groups, in the order of the design; `prefix_tokens` are each history's tokens by depth."""
     for number, group in enumerate(design.groups, start=1):
         wide, narrow = (
             {history: block for block, joined in enumerate(coverage.blocks, start=1) for history in joined}
@@ -39,12 +34,7 @@ def history_rows(design: Design, prefix_tokens: dict[History, tuple[int, ...]]) 
 
 
 def problem_rows(design: Design, turns: dict[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    """The current problems of both groups, in the order of the design.
-
-    Args:
-        design: the design.
-        turns: each problem's tokens as a current turn, and those of its user body.
-    """
+    """The current problems of both groups, in the order of the design; `turns` has each one's tokens: its turn's, its body's."""
     for number, group in enumerate(design.groups, start=1):
         wide = set(group.history_coverage.problems)
         for problem in group.problem_coverage.problems:
@@ -59,11 +49,7 @@ def problem_rows(design: Design, turns: dict[str, tuple[int, int]]) -> Iterator[
 
 
 def read_design(histories: Path, problems: Path, batch_problems: int) -> Design:
-    """The design that `history_rows` and `problem_rows` wrote.
-
-    Raises:
-        ValueError: a table is absent or has other columns.
-    """
+    """The design that `history_rows` and `problem_rows` wrote. Raises ValueError if a table is absent or has other columns."""
     history_table = list(rows_as(histories, REPLAY_HISTORIES, ReplayHistory))
     problem_table = list(rows_as(problems, REPLAY_PROBLEMS, ReplayProblem))
     groups = []

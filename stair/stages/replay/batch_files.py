@@ -1,4 +1,4 @@
-"""What one model's replay consists of: batches of current problems that share a history, each a file of states."""
+"""The files of one model's replay: one a batch of current problems behind a history; their shapes and sizes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from stair.config.replay import Replay
 from stair.models.architecture import Architecture
-from stair.stages.replay.design.crossed import Batch, Design
+from stair.stages.replay.design.crossed import Batch, Coverage, Design, Group
 from stair.stages.replay.design.histories import History
 from stair.stages.replay.measurement.categories import CATEGORIES
 
@@ -95,3 +96,22 @@ class Shapes:
     def nbytes(self, units: Iterable[Unit]) -> int:
         """Bytes of the tensors of several units."""
         return sum(_FP32 * math.prod(shape) for unit in units for shape in self.of(unit).values())
+
+
+def planned_units(settings: Replay) -> list[Unit]:
+    """The batches of one model's replay; problems and histories have numbers for names."""
+    many, few = settings.history_coverage, settings.problem_coverage
+    problems = tuple(map(str, range(few.current_problems)))
+    histories = tuple(History("", number, ()) for number in range(many.histories))
+    group = Group(
+        Coverage(problems[: many.current_problems], histories),
+        Coverage(problems, histories[: few.histories]),
+        settings.depth,
+        settings.batch_problems,
+    )
+    return [unit for shared in shared_histories(Design((group, group))) for unit in shared.units]
+
+
+def replay_bytes(settings: Replay, shapes: Shapes) -> int:
+    """The size of the states of one model's replay."""
+    return shapes.nbytes(planned_units(settings))

@@ -1,8 +1,7 @@
-"""Intervals for a score with the problems fixed and the sampled answers varying: what a second run would give.
+"""What sampling contributes to a score with the problems fixed, and the interval for another run's score.
 
-A published number and a reproduced one come from two runs of the same design, and both are noisy. The interval here is
-for the other run's number: its width is that of a difference of two runs, sqrt(2) of one run's own, under the assumption
-that the other run is as noisy as this one.
+A published number and a reproduced one come from two runs of the same design, and both are noisy. The interval's width is
+that of a difference of two runs, sqrt(2) of one run's own, if the other run is as noisy as this one.
 """
 
 from dataclasses import dataclass
@@ -42,8 +41,8 @@ def average_noise(grid: Grid) -> Noise:
 def pass_noise(grid: Grid) -> Noise:
     """The noise of Pass@k at one turn.
 
-    Whether a problem is passed is one draw, so its variance comes from the rates of success that are compatible with
-    its answers, among all that the problems have. One problem's draw is added, as for `average_noise`.
+    Whether a problem is passed is one draw. Its variance comes from the rates of success that are compatible with its answers,
+    among all that the problems have. One problem's draw is added, as for `average_noise`.
     """
     problems = len(grid.correct)
     variances = pass_variances(grid)
@@ -60,10 +59,10 @@ def pass_variances(grid: Grid) -> npt.NDArray[np.float64]:
 
 
 def binomial_noise(correct: int, n: int) -> Noise:
-    """The noise of an accuracy among the responses of a group, as if each response were of a problem of its own.
+    """The noise of an accuracy among the `n` responses of a group, as if each were of a problem of its own.
 
-    It is too wide, since answers to one problem vary less than answers to all. It does not count that the members of a
-    group vary from run to run.
+    It is too wide, since answers to one problem vary less than answers to all. It does not count that groups vary from run to
+    run.
     """
     rate = correct / n
     return Noise(100.0 * float(np.sqrt(rate * (1.0 - rate) / n)), 100.0 / n, max(1.0, n - 1.0))
@@ -93,9 +92,8 @@ def _degrees(variances: npt.NDArray[np.float64]) -> float:
 def _rates_given_counts(counts: npt.NDArray[np.int64], samples: int) -> npt.NDArray[np.float64]:
     """How likely each rate of `_RATES` is for a problem with 0 to `samples` correct answers: [samples + 1, rates].
 
-    The distribution of rates over problems is fitted without a form (expectation maximisation from a uniform one): some
-    benchmarks are of problems that always succeed and others that seldom do, which no beta distribution is. It is stopped
-    early, which keeps it smooth.
+    The distribution of rates over problems is fitted without a form (expectation maximisation from a uniform one, stopped
+    early to stay smooth): no beta distribution has problems that always succeed and others that seldom do.
     """
     frequency = np.bincount(counts, minlength=samples + 1) / len(counts)
     likelihood = stats.binom.pmf(np.arange(samples + 1)[:, None], samples, _RATES)

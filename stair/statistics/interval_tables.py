@@ -18,7 +18,7 @@ from stair.statistics.intervals import (
 )
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.paired import paired_difference
-from stair.statistics.reruns import Noise, average_noise, binomial_noise, mean_noise, pass_noise, rerun_interval
+from stair.statistics.sampling_noise import Noise, average_noise, binomial_noise, mean_noise, pass_noise, rerun_interval
 
 
 class IntervalRow(NamedTuple):

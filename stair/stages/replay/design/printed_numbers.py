@@ -61,12 +61,9 @@ def text_facts(design: Design) -> list[Fact]:
 
 
 def length_facts(histories: Sequence[ReplayHistory]) -> list[Fact]:
-    """Tokens of whole prefixes, template included: median, shortest and longest by depth.
+    """Tokens of whole prefixes, template included: median, shortest and longest by depth, over the design's histories.
 
     Numbers of the history coverage have the text's own names. Those of its part, the problem coverage, have a suffix.
-
-    Args:
-        histories: those of the design, in both groups.
     """
     facts = []
     for ending, rows in (

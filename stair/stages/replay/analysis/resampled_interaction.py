@@ -15,24 +15,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stair.stages.replay.analysis.folds import Fold
-from stair.stages.replay.analysis.neighborhoods import first_by_distance
-from stair.stages.replay.analysis.permutations import Ints
+from stair.stages.replay.analysis.neighborhoods import Fold, first_by_distance
+from stair.stages.replay.analysis.random_by_name import Ints
 
 Floats = npt.NDArray[np.float64]
-
-
-def weighted_medians(values: Floats, copies: Ints) -> Floats:
-    """[resamples] medians of values [..., histories] over all cells of each resample, copies [resamples, histories]."""
-    return np.array([np.median(np.repeat(values, times, axis=-1)) for times in copies])
 
 
 class InteractionEnergies:
     """The interaction's energy in resamples.
 
-    Args:
-        raw: FP64 [problems, histories, hidden] displacements.
-        interaction: FP64 [problems, histories, hidden] their interaction over all cells.
+    `raw` are the displacements, `interaction` their interaction over all cells: FP64 [problems, histories, hidden].
     """
 
     def __init__(self, raw: Floats, interaction: Floats) -> None:
@@ -40,11 +32,7 @@ class InteractionEnergies:
         self._products = np.einsum("xhi,xgi->hg", interaction, interaction, optimize=True)
 
     def percentages(self, copies: Ints) -> Floats:
-        """[resamples] the interaction's share of each resample's energy, in percent.
-
-        Args:
-            copies: [resamples, histories] how often a resample has each history.
-        """
+        """[resamples] the interaction's share of each resample's energy, in percent; `copies` are [resamples, histories]."""
         weights = copies.astype(np.float64)
         own = weights @ np.diag(self._products)
         removed = np.einsum("rh,hg,rg->r", weights, self._products, weights, optimize=True) / weights.sum(axis=1)
@@ -52,11 +40,9 @@ class InteractionEnergies:
 
 
 class ResampledInteraction:
-    """Neighborhoods of e* in resamples.
+    """Neighborhoods of e* in resamples, for the anchors of `folds`.
 
-    Args:
-        interaction: FP64 [problems, histories, width] the interaction over all cells, in any coordinates.
-        folds: the folds of problems whose anchors have neighborhoods.
+    `interaction` is FP64 [problems, histories, width], over all cells, in any coordinates.
     """
 
     def __init__(self, interaction: Floats, folds: Sequence[Fold]) -> None:
@@ -70,11 +56,7 @@ class ResampledInteraction:
         """[histories, problems, problems] the products under each history alone."""
 
     def projected_means(self, copies: Ints) -> Floats:
-        """[resamples, problems, histories, problems] the products e(x, H) . e_w(y) of each resample.
-
-        Args:
-            copies: [resamples, histories] how often a resample has each history.
-        """
+        """[resamples, problems, histories, problems] the products e(x, H) . e_w(y); `copies` are [resamples, histories]."""
         problems, histories, _ = self._shape
         shares = copies / copies.sum(axis=1, keepdims=True)
         means = shares @ self._products.reshape(-1, histories).T
@@ -87,7 +69,7 @@ class ResampledInteraction:
             histories: indices of histories.
             means: [problems, histories, problems] of the resample, from `projected_means`.
             copies: [histories] of the resample.
-            count: the largest neighborhood.
+            count: the size of the neighborhoods.
         """
         crossed = means[:, histories].transpose(1, 0, 2)
         both = np.tensordot(means, copies / copies.sum(), (1, 0))

@@ -1,0 +1,59 @@
+"""Reconstruction of bank states from saved tokens (the exact-token replay of appendix C.4), and its deviation from capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from stair.method.attachment import Attachment
+from stair.method.read import Read, Receipt
+from stair.method.segment import Segment
+
+
+@torch.no_grad()
+def reconstruct(
+    model: nn.Module,
+    attachment: Attachment,
+    prompt_ids: Sequence[int],
+    response_ids: Sequence[int],
+    *,
+    read: Read | None = None,
+) -> tuple[Segment, Receipt]:
+    """Process a prompt and response tokens again; return the response tokens' states and the receipt.
+
+    `response_ids` are the tokens whose states are wanted (see `capture_length`). Pass the read that the turn was generated
+    with, its bank as it was before the turn. So a session is reconstructed turn by turn, and each turn's segment is
+    appended before the next turn.
+    """
+    ids = torch.tensor([[*prompt_ids, *response_ids]], device=next(model.parameters()).device)
+    start = len(prompt_ids)
+    # By the attachment's order of layers, which need not be the order in which the model runs them.
+    states: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def keep(index: int, keys: Tensor, values: Tensor) -> None:
+        states[index] = (keys[0, start:].transpose(0, 1).cpu(), values[0, start:].transpose(0, 1).cpu())
+
+    with attachment.controlling([read], torch.arange(ids.shape[1])[None]) as receipts, attachment.capturing(keep):
+        model(ids, attention_mask=torch.ones_like(ids), use_cache=False, logits_to_keep=1)
+    in_order = [states[index] for index in range(len(attachment.layers))]
+    return Segment.of_layers(attachment.layers, in_order), receipts[0]
+
+
+def deviation(reconstructed: Segment, expected: Segment) -> float:
+    """Return the largest relative Frobenius distance, over layers, of keys and of values from those expected.
+
+    Raises ValueError unless both segments have the same tokens of the same layers.
+    """
+    if (reconstructed.layers, reconstructed.keys.shape) != (expected.layers, expected.keys.shape):
+        raise ValueError(
+            f"segments of layers {reconstructed.layers}, {list(reconstructed.keys.shape)} and {expected.layers}, "
+            f"{list(expected.keys.shape)} cannot be compared"
+        )
+    distances = [
+        (one.double() - other.double()).norm() / other.double().norm()
+        for pair in ((reconstructed.keys, expected.keys), (reconstructed.values, expected.values))
+        for one, other in zip(*pair, strict=True)
+    ]
+    return float(torch.stack(distances).max()) if reconstructed.tokens else 0.0
