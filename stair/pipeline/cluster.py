@@ -17,8 +17,9 @@ from stair.config.site import Site
 from stair.pipeline.driver_lease import lease_file, run_holder
 from stair.pipeline.job_groups import group_arguments
 from stair.pipeline.job_list import ListedJob
-from stair.pipeline.journal import read_journal
+from stair.pipeline.job_logs import is_silence
 from stair.pipeline.run import Run
+from stair.pipeline.status import read_journal
 from stair.records.slurm_commands import SlurmError, SlurmSilentError, slurm_output
 
 _LOOK_SECONDS = 1.0
@@ -26,8 +27,6 @@ _PATIENCE_SECONDS = 30.0
 """How often a start says which jobs it waits for."""
 _SILENCE_SECONDS = 10.0
 _ANSWER_SECONDS = 120.0
-_SILENT = ("Unable to contact slurm controller", "Socket timed out")
-"""What sbatch says when Slurm's controller does not answer."""
 
 
 def profile_folder(project: Path, profile: str) -> Path:
@@ -112,10 +111,7 @@ class Cluster:
         Raises:
             ConfigError: another process drives the run meanwhile.
         """
-        failed = (
-            entry for entry in read_journal(self._paths).values() if entry.event == "failed" and entry.time >= since
-        )
-        if not any(silent in entry.message for entry in failed for silent in _SILENT):
+        if not any(entry.time >= since and is_silence(entry.reason) for entry in read_journal(self._paths).values()):
             return False
         print(
             "stair: Slurm did not answer, so jobs were not submitted; starting again when it answers", file=sys.stderr

@@ -19,9 +19,9 @@ from stair.pipeline import slurm_answers
 from stair.pipeline.cluster import Cluster
 from stair.pipeline.driver_lease import DRIVER
 from stair.pipeline.job_logs import refusal
-from stair.pipeline.journal import Journal
 from stair.pipeline.run import Run
 from stair.pipeline.slurm_answers import mend_answers
+from stair.pipeline.status import Entry, append
 from stair.records.leases import Lease
 
 
@@ -167,7 +167,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def fail(cluster: Cluster, error: str) -> None:
-    Journal(RunPaths(cluster._paths.folder)).write("failed", "check", {}, message=REFUSED.format(error))
+    append(cluster._paths, Entry("check", "again", time.time(), reason=refusal(REFUSED.format(error))))
 
 
 def test_a_start_follows_when_slurm_answers_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
