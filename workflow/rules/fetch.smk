@@ -1,5 +1,5 @@
 # Weights and data sets from the hub, on the machine that drives the workflow. No other rule uses the network.
-from stair.models.hub.revisions import hub_sources
+from stair.models.hub.sources import hub_sources
 
 HUB = list(dict.fromkeys(str(source.mark) for source in hub_sources(cfg, paths)))
 NOT_FETCHED = [mark for mark in HUB if not Path(mark).exists()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stair.config.model import Config
 from stair.core import TURNS
-from stair.models.hub.model_shape import Shape
+from stair.pipeline.model_shape import Shape
 from stair.models.parameters import controller_parameters
 from stair.pipeline.planning.assumptions import assumed, mean_tokens
 from stair.pipeline.planning.sizes import problems_of, records_of, updates_of

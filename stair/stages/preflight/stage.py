@@ -10,9 +10,8 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.core import user_message
-from stair.models.hub.revisions import check_contents
-from stair.models.model_folder import read_architecture
-from stair.models.revision import model_revision, revision_digests
+from stair.models.hub.sources import check_contents
+from stair.models.model_folder import model_revision, read_architecture
 from stair.records.files import write_json
 from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
@@ -49,7 +48,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         if renderer.tokens > architecture.vocabulary:
             raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
         properties.append(Property("weights", check_weights(folder)))
-        check_contents(config, paths, f"models.{model}", revision_digests(folder, memo))
+        check_contents(config, paths, f"models.{model}")
         revision = model_revision(folder, memo)
     output = paths.preflight(model)
     write_json(
