@@ -28,7 +28,7 @@ MODULES = [
     "stair.stages.sessions.stage",
     "stair.stages.replay.design.crossed",
     "stair.stages.replay.design.facts",
-    "stair.pipeline.planning.run_plan",
+    "stair.pipeline.planning.plan",
     "stair.paper.stage",
 ]
 

@@ -146,17 +146,16 @@ def _plan(source: Source, locked: str | None, lock_path: Path) -> Download:
     api, repository = HfApi(), source.repository
     try:
         api.auth_check(repository, repo_type=source.kind)
-        info = api.repo_info(
-            repository, repo_type=source.kind, revision=locked or source.revision, files_metadata=True
-        )
+        revision = locked or source.revision
+        info: Any = api.repo_info(repository, repo_type=source.kind, revision=revision, files_metadata=True)
     except errors.GatedRepoError:
         raise ValueError(
             f": {repository} is gated and this account has no access: accept its conditions at "
             f"{constants.ENDPOINT}/{source.page}, then give a token (run 'hf auth login', or set HF_TOKEN) and fetch again"
         ) from None
     except errors.RevisionNotFoundError:
-        revision = f"{locked}, which {lock_path} has recorded" if locked else source.revision or "main"
-        raise ValueError(f".revision: {repository} has no {revision}") from None
+        asked = f"{locked}, which {lock_path} has recorded" if locked else source.revision or "main"
+        raise ValueError(f".revision: {repository} has no {asked}") from None
     except errors.RepositoryNotFoundError:
         page = f"{constants.ENDPOINT}/{source.page}"
         raise ValueError(f".repository: {page} does not exist, or is private and needs a token") from None
@@ -164,7 +163,7 @@ def _plan(source: Source, locked: str | None, lock_path: Path) -> Download:
         raise ValueError(f": the hub refused {repository}: {_first_line(error)}") from None
     except Exception as error:  # the HTTP client's own exceptions share no base with the library's
         raise ValueError(f": {constants.ENDPOINT} does not answer ({_first_line(error)})") from error
-    files = {file.rfilename: file for file in info.siblings or ()}
+    files = {file.rfilename: file for file in info.siblings}
     if source.file is not None:
         names = [source.file]
         if source.file not in files:
