@@ -72,7 +72,9 @@ def _hub(config: Config, missing: list[Source], run: str) -> tuple[list[Finding]
     if downloads:
         size = bytes_text(sum(each.missing_bytes for each in downloads))
         token = "with" if get_token() else "without"
-        text = f"{constants.ENDPOINT} answers, {token} a token; {size} of {len(downloads)} models and data sets to fetch"
+        text = (
+            f"{constants.ENDPOINT} answers, {token} a token; {size} of {len(downloads)} models and data sets to fetch"
+        )
         findings.append(Finding("hub", "ok", text))
     for line in refusals:
         remedy = "hf auth login, or: export HF_TOKEN=<token>" if "gated" in line else fetch
@@ -118,7 +120,9 @@ def _disks(config: Config, paths: RunPaths, downloads: int, responses: int) -> I
     for keys in disks.values():
         folder, parts = folders[keys[0]], {name: size for key in keys for name, size in needs[key].items()}
         free, needed = shutil.disk_usage(_existing(folder)).free, sum(parts.values()) + _SPARE
-        listed = [f"{gigabytes(size)} of {name}" for name, size in parts.items() if size > _SHOWN or name == "downloads"]
+        listed = [
+            f"{gigabytes(size)} of {name}" for name, size in parts.items() if size > _SHOWN or name == "downloads"
+        ]
         listed.append(f"{gigabytes(_SPARE)} for logs and tables")
         text = f"{folder}: {gigabytes(free)} free, {gigabytes(needed)} needed ({', '.join(listed)})"
         if needed <= free:

@@ -201,7 +201,9 @@ def _download(download: Download, progress: Progress) -> None:
         expected = file.lfs.sha256 if file.lfs else file.blob_id
         if (digests.get(file.rfilename) if file.lfs else git_hash(path.read_bytes())) != expected:
             path.unlink(missing_ok=True)
-            raise ValueError(f"{source.name}: {path} is not what {source.repository} holds; it was removed, fetch again")
+            raise ValueError(
+                f"{source.name}: {path} is not what {source.repository} holds; it was removed, fetch again"
+            )
     facts = {file.rfilename: {"bytes": file.size, "sha256": digests[file.rfilename]} for file in download.files}
     # An equal mark keeps its time, so that outputs made from it stay fresh.
     write_json_if_changed(source.mark, {"repository": source.repository, "commit": download.commit, "files": facts})

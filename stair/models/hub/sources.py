@@ -95,7 +95,9 @@ def read_lock(path: Path) -> dict[str, str]:
         entries = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): entry["commit"] + "" for name, entry in entries.items()}
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise ConfigError(f"hub.lock: {path} cannot be read ({error}); restore it, or delete it to record anew") from None
+        raise ConfigError(
+            f"hub.lock: {path} cannot be read ({error}); restore it, or delete it to record anew"
+        ) from None
 
 
 def record_commits(path: Path, commits: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from stair.stages.replay.planned_size import planned_units
 from stair.stages.replay.units import Shapes
 from stair.stages.training.turn_memory import Turn, turn_memory
 
+
 @dataclass(frozen=True)
 class Work:
     """What one job does."""
