@@ -31,7 +31,7 @@ def doctor(
     from stair.cli.doctor.examination import counts, examine
     from stair.config.resolve import RESOLVED, load_run, resolve
     from stair.config.root import project_root
-    from stair.pipeline.planning.plan import response_bytes, undivided_gpu_bytes
+    from stair.pipeline.planning.run_plan import response_bytes, undivided_gpu_bytes
 
     root = project_root()
     config = None

@@ -28,7 +28,7 @@ MODULES = [
     "stair.stages.sessions.stage",
     "stair.stages.replay.design.crossed",
     "stair.stages.replay.design.facts",
-    "stair.pipeline.planning.plan",
+    "stair.pipeline.planning.run_plan",
     "stair.paper.stage",
 ]
 

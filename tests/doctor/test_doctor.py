@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from stair.config.resolve import resolve
-from stair.pipeline.planning.plan import response_bytes
+from stair.pipeline.planning.run_plan import response_bytes
 from stair.stages.replay.planned_size import replay_bytes
 from tests.hub.hub_server import Hub, Repository, serving
 from tests.hub.test_fetch import NEW, fetch, run_folder

@@ -13,7 +13,7 @@ from stair.config.resolve import resolve
 from stair.config.site import Partition, Site
 from stair.pipeline.planning.assumptions import assumptions_table
 from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
-from stair.pipeline.planning.plan import Plan, cost_lines, make_plan, plan_text
+from stair.pipeline.planning.run_plan import Plan, cost_lines, make_plan, plan_text
 from stair.pipeline.planning.work import Calibration, CostModel, Work
 from stair.pipeline.run import Run
 from stair.statistics.paired import detectable_difference, planned_deviation

@@ -9,9 +9,9 @@ from pathlib import Path
 from stair.cli.doctor.attention_paths import attention_findings
 from stair.cli.doctor.devices import device_findings
 from stair.cli.doctor.finding import Finding
+from stair.cli.doctor.hub_and_disk import storage_findings
 from stair.cli.doctor.packages import package_findings
 from stair.cli.doctor.slurm_client import controller_answers, slurm_findings
-from stair.cli.doctor.storage import storage_findings
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.choice import engine_choice

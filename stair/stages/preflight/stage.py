@@ -30,7 +30,6 @@ from stair.stages.preflight.properties import (
     rendered_examples,
 )
 
-
 _BATCH = 512
 
 
