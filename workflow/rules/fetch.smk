@@ -26,7 +26,7 @@ if NOT_FETCHED:
     localrules:
         fetch_hub,
 
-    # Outputs are the marks alone, because partial downloads beside them must survive an interrupted attempt. Only missing marks
+    # Outputs are the marks alone, because complete files beside them must survive an interrupted attempt. Only missing marks
     # are outputs, because Snakemake removes a job's outputs before it starts. No params: runs share the cache, and a mark's
     # path contains the configured revision.
     rule fetch_hub:
