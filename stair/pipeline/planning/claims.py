@@ -134,7 +134,7 @@ def _places(test: Test) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ..
             models, benchmarks = (*test.models, *test.models_less), (test.benchmark, *test.benchmarks_less)
             return models, benchmarks, (test.greater, test.less)
         case Pooled():
-            return paper_labels.MODELS, paper_labels.POOLED_BENCHMARKS, (test.greater, test.less, REFERENCE)
+            return tuple(paper_labels.MODELS), paper_labels.POOLED_BENCHMARKS, (test.greater, test.less, REFERENCE)
         case Transitions():
             return (test.model,), (test.benchmark,), (REFERENCE, "native")
         case Shared():
