@@ -28,7 +28,7 @@ def doctor(
     """
     import json
 
-    from stair.cli.doctor.examination import as_json, examine, summary
+    from stair.cli.doctor.examination import counts, examine
     from stair.config.resolve import RESOLVED, load_run, resolve
     from stair.config.root import project_root
     from stair.pipeline.planning.run_plan import response_bytes, undivided_gpu_bytes
@@ -48,8 +48,12 @@ def doctor(
             print(f"{finding.level:8}{finding.topic:11}{finding.text}", flush=True)
             if finding.level != "ok":
                 print(f"{'':19}remedy: {finding.remedy}", flush=True)
-    print(json.dumps(as_json(findings), indent=2) if json_ else summary(findings))
-    if any(finding.level == "error" for finding in findings):
+    counted = counts(findings)
+    if json_:
+        print(json.dumps({"counts": counted, "findings": [vars(finding) for finding in findings]}, indent=2))
+    else:
+        print(", ".join(f"{number} {level}" for level, number in counted.items()))
+    if counted["error"]:
         raise SystemExit(1)
 
 

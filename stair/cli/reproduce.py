@@ -198,8 +198,7 @@ def _explain(config: Config, jobs: Sequence[ListedJob], command: list[str], plan
     code = _snakemake(command)
     if code:
         raise SystemExit(code)
-    from stair.pipeline.planning.run_plan import make_plan
-    from stair.pipeline.planning.text import cost_lines
+    from stair.pipeline.planning.run_plan import cost_lines, make_plan
 
     print("\n".join(["", *cost_lines(make_plan(config, jobs)), f"More, by claims and prices: {plan}"]))
     print(

@@ -39,8 +39,8 @@ def fetch(
 ) -> None:
     """Download the run's models and data sets from the hub into the cache (hub.cache). No other job uses the network.
 
-    Checks access, sizes and free space first. Resumes partial downloads. Records the downloaded commits in the lock file
-    (hub.lock); later downloads must match it.
+    Checks access, sizes and free space first. Keeps complete files. Records the downloaded commits in the lock file (hub.lock);
+    later downloads must match it.
     """
     from stair.models.hub.fetch import fetch as start
 

@@ -89,8 +89,7 @@ def plan(
     from stair.config.site import read_site, site_file
     from stair.pipeline.job_list import list_jobs
     from stair.pipeline.planning.calibration import calibrate as learn
-    from stair.pipeline.planning.run_plan import make_plan
-    from stair.pipeline.planning.text import plan_text
+    from stair.pipeline.planning.run_plan import make_plan, plan_text
     from stair.records.start_command import started_with
 
     root, overrides = project_root(), {"run": run} | parse_settings(set_ or [])

@@ -1,11 +1,17 @@
-"""The architecture of a model's folder. Imports no torch."""
+"""A model's folder: its architecture, and the digest of all files that can change a response. Imports no torch."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 from stair.models.architecture import Architecture, describe
-from stair.records.files import read_mapping
+from stair.records.files import read_mapping, write_json
+from stair.records.keys import file_digest
+
+_SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
+_IGNORED = ("manifest.json", "fetched.json")
 
 
 def read_architecture(folder: Path) -> Architecture:
@@ -20,3 +26,53 @@ def read_architecture(folder: Path) -> Architecture:
         return describe(content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def revision_files(folder: Path) -> list[Path]:
+    """The files of a model folder that can change a response: weights, configuration, tokenizer and template."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix in _SUFFIXES and path.name not in _IGNORED and path.is_file()
+    ]
+
+
+def revision_digests(folder: Path, memo: Path | None, *, remember: bool = True) -> dict[str, str]:
+    """The SHA-256 of each of `revision_files`, by name.
+
+    Args:
+        folder: the model folder.
+        memo: a file with digests by size and modification time, so that gigabytes are read once; None for no memo.
+        remember: whether the memo may be written.
+    """
+    remembered = _read_memo(memo) if memo else {}
+    entries: dict[str, list] = {}
+    for path in revision_files(folder):
+        status = path.stat()
+        stamp = [status.st_size, status.st_mtime_ns]
+        entry = remembered.get(path.name)
+        entries[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
+    if memo and remember and entries != remembered:
+        write_json(memo, entries)
+    return {name: entry[2] for name, entry in entries.items()}
+
+
+def model_revision(folder: Path, memo: Path | None, *, remember: bool = True) -> str:
+    """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
+
+    Arguments as of `revision_digests`.
+    """
+    digest = hashlib.sha256()
+    for name, contents in revision_digests(folder, memo, remember=remember).items():
+        digest.update(f"{name}\0{contents}\0".encode())
+    return digest.hexdigest()
+
+
+def _read_memo(memo: Path) -> dict[str, list]:
+    """The entries of a memo; none if it is absent or damaged."""
+    try:
+        content = json.loads(memo.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    entries = content.items() if isinstance(content, dict) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, list) and len(entry) == 3}

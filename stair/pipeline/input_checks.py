@@ -13,7 +13,7 @@ from stair.core import TURNS
 from stair.engines.choice import engine_choice
 from stair.models.architecture import Architecture
 from stair.models.architectures import FILES
-from stair.models.hub.revisions import check_fetched
+from stair.models.hub.sources import check_fetched
 from stair.models.model_folder import read_architecture
 from stair.records.files import read_mapping
 from stair.sessions.backbone import sampling_settings

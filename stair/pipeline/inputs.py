@@ -15,7 +15,7 @@ from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.core import Place
-from stair.models.revision import revision_files
+from stair.models.model_folder import revision_files
 from stair.paper.table_inputs import (
     BANK_COST_FIGURE,
     CONTROLLER_TABLE,

@@ -9,7 +9,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.config.replay import Replay
 from stair.config.runtime import Runtime
-from stair.models.hub.model_shape import Shape, shape_of
+from stair.pipeline.model_shape import Shape, shape_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ from stair.core import EngineIdentity
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
 from stair.models.architecture import Architecture
-from stair.models.model_folder import read_architecture
-from stair.models.revision import model_revision
+from stair.models.model_folder import model_revision, read_architecture
 from stair.sessions.preflight_record import check_model_files, require_preflight
 from stair.sessions.renderer import Renderer
 

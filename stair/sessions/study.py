@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
-from stair.core import EngineIdentity, Place, Problem, user_message
+from stair.core import TURNS, EngineIdentity, Place, Problem, user_message
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
 from stair.records.files import read_mapping, write_json
@@ -190,8 +190,8 @@ class Study:
     def _longest(self) -> int:
         """Tokens of the longest conversation, as preflight has counted them: a prompt, or four turns at their limits."""
         limit = read_mapping(self.paths.preflight_limits(self.model, self.benchmark))
-        whole = limit["longest_prompt"] + limit["max_new_tokens"] if self.settings.turns == 1 else limit["four_turns"]
-        return min(self.backbone.architecture.context, int(whole))
+        turns = 1 if self.settings.turns == 1 else TURNS
+        return min(self.backbone.architecture.context, turns * (limit["longest_prompt"] + limit["max_new_tokens"]))
 
     @property
     def place(self) -> Place:

@@ -13,7 +13,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, RunPaths, require_folder
-from stair.models.revision import model_revision
+from stair.models.model_folder import model_revision
 from stair.records.files import read_mapping, write_json, write_text_if_changed
 from stair.records.text_tables import markdown_table
 from stair.tiny.settings import EMBEDDED_VERSION

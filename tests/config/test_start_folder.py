@@ -11,7 +11,7 @@ from stair.config.resolve import resolve
 from stair.config.root import project_root
 from stair.config.site import SITE, site_file
 from stair.engines.choice import engine_choice
-from stair.models.hub.revisions import hub_sources
+from stair.models.hub.sources import hub_sources
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

@@ -292,14 +292,15 @@ def test_the_remedy_for_downloads_names_an_overlay_of_ones_own_by_its_path(tmp_p
 
 
 def test_a_full_disk(hub: Hub, tmp_path: Path) -> None:
-    """The lock file records files of a petabyte; the hub is out of reach, so its sizes are taken."""
     folder = run_on(tmp_path)
-    files = {"config.json": {"bytes": 10**15, "sha256": "0"}}
-    (tmp_path / "revisions.lock").write_text(json.dumps({"models/lab/model": {"commit": NEW, "files": files}}))
-    findings = doctor("--run", str(folder), code=1, HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path))
+    hub.told_sizes["model.safetensors"] = 10**15
+    findings = doctor("--run", str(folder), code=1, **at(hub, tmp_path, HF_TOKEN="hf_allowed"))
     disk = one(findings, "1000005.0 GB needed (1000000.0 GB of downloads, 5.0 GB for logs and tables)")
     assert (disk["topic"], disk["level"]) == ("disk", "error")
     assert "set hub.cache" in disk["remedy"]
+    refused = fetch(hub, folder, "--only", "models.m")
+    assert refused.returncode == 2 and "needs 1000.0 TB more" in refused.stderr
+    assert not hub.asked("resolve"), "the space is checked before anything is downloaded"
 
 
 def test_the_papers_disk_has_room_for_its_responses() -> None:

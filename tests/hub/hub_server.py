@@ -43,6 +43,8 @@ class Hub:
     """By file name: after how many bytes an answer says nothing any more."""
     altered: set[str] = field(default_factory=set)
     """Names of files that arrive with another content than is told."""
+    told_sizes: dict[str, int] = field(default_factory=dict)
+    """By file name: a size that is told in place of the file's own."""
     address: str = ""
 
     def asked(self, words: str) -> list[str]:
@@ -103,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, X_Error_Code="RevisionNotFound")
             return
         siblings = [_sibling(name, content) for name, content in repository.commits[commit].items()]
+        for sibling in siblings:
+            sibling["size"] = self.hub.told_sizes.get(str(sibling["rfilename"]), sibling["size"])
         body = json.dumps({"id": page.removeprefix("datasets/"), "sha": commit, "siblings": siblings}).encode()
         self._answer(200, body, Content_Type="application/json")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -15,11 +16,10 @@ import yaml
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
-from stair.models.hub.download_plan import bytes_text
-from stair.models.hub.fetch import _record
-from stair.models.hub.revisions import check_contents, hub_sources
+from stair.models.hub.fetch import bytes_text
+from stair.models.hub.sources import check_contents, read_lock
+from stair.models.model_folder import revision_files
 from stair.models.published import CONFIGS
-from stair.models.revision import revision_digests, revision_files
 from stair.pipeline.input_checks import check_inputs
 from stair.records.interruption import EXIT_AGAIN
 from stair.stages.data import stage
@@ -138,8 +138,9 @@ def test_everything_comes_sizes_are_told_first_and_commits_are_recorded(hub: Hub
     assert (cache / "datasets/lab/bench/data/test.jsonl").read_bytes() == ROWS
     assert told.index("24.1 MB  lab/model at bbbbbbbbbbbb: 3 files") < told.index("in all") < told.index("complete")
     lock = json.loads((tmp_path / "revisions.lock").read_text())
-    assert {key: entry["commit"] for key, entry in lock.items()} == {"models/lab/model": NEW, "datasets/lab/bench": NEW}
-    assert set(lock["models/lab/model"]["files"]) == {"config.json", "model.safetensors", "tokenizer.json"}
+    assert lock == {"models/lab/model": {"commit": NEW}, "datasets/lab/bench": {"commit": NEW}}
+    mark = json.loads((cache / "models/lab/model/fetched.json").read_text())
+    assert mark["files"]["tokenizer.json"] == {"bytes": 2, "sha256": hashlib.sha256(b"{}").hexdigest()}
 
     # Again: nothing is asked for. In another run with the same cache: the same.
     asked = len(hub.requests)
@@ -149,43 +150,28 @@ def test_everything_comes_sizes_are_told_first_and_commits_are_recorded(hub: Hub
 
 
 def test_what_is_recorded_must_come_again(hub: Hub, tmp_path: Path) -> None:
-    folder = run_folder(tmp_path / "one")
-    fetched(hub, folder)
     later = "c" * 40
     hub.repositories["lab/model"].commits[later] = {**MODEL, "tokenizer.json": b"{   }"}
-    other = run_folder(tmp_path / "two")
-    lock = tmp_path / "two" / "revisions.lock"
-    lock.write_text((tmp_path / "one" / "revisions.lock").read_text())
-    fetched(hub, other)
-    assert (tmp_path / "two/cache/models/lab/model/tokenizer.json").read_bytes() == b"{}", "not the newest"
+    folder, lock = run_folder(tmp_path), tmp_path / "revisions.lock"
+
+    def record(commit: str) -> None:
+        lock.write_text(json.dumps({"models/lab/model": {"commit": commit}}))
+
+    record(NEW)
+    fetched(hub, folder, "--only", "models.m")
+    assert (tmp_path / "cache/models/lab/model/tokenizer.json").read_bytes() == b"{}", "not the newest"
     # A cache that holds another commit than is recorded is refused, by fetch and by the start of any run.
-    entries = json.loads(lock.read_text())
-    entries["models/lab/model"]["commit"] = later
-    lock.write_text(json.dumps(entries))
-    assert f"holds lab/model at {NEW}, but" in refused(hub, other)
-    config = resolve(ROOT, {"run": "paper"}).model_validate(
-        yaml.safe_load((other / "config.resolved.yaml").read_text())
-    )
+    record(later)
+    assert f"holds lab/model at {NEW}, but" in refused(hub, folder)
     with pytest.raises(ConfigError, match="delete that folder and fetch again, or restore the lock file"):
-        check_inputs(config, RunPaths(other))
-    # So is one whose files are others than were recorded under that commit, mark and all.
-    entries["models/lab/model"]["commit"] = NEW
-    entries["models/lab/model"]["files"]["tokenizer.json"]["sha256"] = "0" * 64
-    lock.write_text(json.dumps(entries))
-    assert "tokenizer.json is not the file that" in refused(hub, other)
-    with pytest.raises(ConfigError, match=r"models\.m: .*tokenizer\.json is not the file that"):
-        check_inputs(config, RunPaths(other))
-    # A hub that gives other bytes under a recorded commit is found out too.
-    entries["models/lab/model"] = {"commit": NEW, "files": {"tokenizer.json": {"bytes": 2, "sha256": "0" * 64}}}
-    lock.write_text(json.dumps(entries))
-    (tmp_path / "two/cache/models/lab/model/fetched.json").unlink()
-    assert "tokenizer.json of lab/model is not the file that" in refused(hub, other)
-    entries["models/lab/model"] = {"commit": "d" * 40, "files": {}}
-    lock.write_text(json.dumps(entries))
-    assert f"models.m.revision: lab/model has no {'d' * 40}, which {lock} has recorded" in refused(hub, other)
-    for text in ("{", "[]", '{"models/lab/model": {"commit": "x"}}', '{"m": {"commit": "x", "files": {"a": {}}}}'):
+        check_inputs(load_run(folder), RunPaths(folder))
+    (tmp_path / "cache/models/lab/model/fetched.json").unlink()
+    record("d" * 40)
+    assert f"models.m.revision: lab/model has no {'d' * 40}, which {lock} has recorded" in refused(hub, folder)
+    for text in ("{", "[]", '{"models/lab/model": {}}', '{"models/lab/model": {"commit": 1}}'):
         lock.write_text(text)
-        assert "cannot be read" in refused(hub, other)
+        with pytest.raises(ConfigError, match=r"revisions\.lock cannot be read .*; restore it, or delete it"):
+            read_lock(lock)
 
 
 def test_a_revision_that_is_asked_for_has_a_place_of_its_own(hub: Hub, tmp_path: Path) -> None:
@@ -200,49 +186,33 @@ def test_a_revision_that_is_asked_for_has_a_place_of_its_own(hub: Hub, tmp_path:
     assert "models.m.revision: lab/model has no v9" in line
 
 
-def test_a_download_that_breaks_off_goes_on_within_the_file(hub: Hub, tmp_path: Path) -> None:
-    folder = run_folder(tmp_path)
-    cache = tmp_path / "cache/models/lab/model"
+def test_a_stopped_fetch_goes_on_with_the_same_commit(hub: Hub, tmp_path: Path) -> None:
+    folder, cache = run_folder(tmp_path), tmp_path / "cache/models/lab/model"
     hub.stall_after["model.safetensors"] = 14_000_000
     process = start(hub, folder, "--only", "models.m")
-    wait_for(lambda: any(path.stat().st_size >= 10_000_000 for path in (cache / ".partial").glob("*")))
-    process.kill()
+    wait_for(lambda: bool(hub.asked("GET /lab/model/resolve") and "model.safetensors" in hub.requests[-1]))
+    process.terminate()
     process.communicate()
-    (growing,) = (cache / ".partial").iterdir()
-    came = growing.stat().st_size
-    assert 0 < came < len(WEIGHTS)
-    assert not (cache / "fetched.json").exists()
-    assert (cache / "config.json").is_file(), "what came before is kept"
+    assert process.returncode == EXIT_AGAIN
+    assert (cache / "config.json").is_file() and not (cache / "fetched.json").exists()
 
-    # The next attempt asks for the rest alone; broken connections within it are gone on from too.
+    # A connection that breaks within a file is taken up where it broke. Complete files do not come again.
+    hub.repositories["lab/model"].commits["c" * 40] = {**MODEL, "tokenizer.json": b"[]"}
     del hub.stall_after["model.safetensors"]
     hub.break_off_after["model.safetensors"] = 11_000_000  # the library writes pieces of 10 MB
     before = len(hub.requests)
     told = fetched(hub, folder, "--only", "models.m")
     asked = [request for request in hub.requests[before:] if request.startswith("GET /lab/model/resolve")]
-    assert f"GET /lab/model/resolve/{NEW}/model.safetensors bytes={came}-" == asked[0]
-    assert len(asked) > 1
-    assert all("bytes=" in request for request in asked if "safetensors" in request)
+    assert len([request for request in asked if "bytes=" in request]) > 1
     assert not any("config.json" in request for request in asked)
-    assert f"{bytes_text(came + len(CONFIG))} of it here" in told
+    assert f"{bytes_text(len(CONFIG))} of it here" in told
     assert (cache / "model.safetensors").read_bytes() == WEIGHTS
-    assert not (cache / ".partial").exists()
-
-
-def test_two_fetches_do_not_write_into_one_file(hub: Hub, tmp_path: Path) -> None:
-    folder = run_folder(tmp_path)
-    hub.stall_after["model.safetensors"] = 14_000_000
-    process = start(hub, folder, "--only", "models.m")
-    wait_for(lambda: any((tmp_path / "cache/models/lab/model/.partial").glob("*")))
-    assert "another process is downloading it" in refused(hub, folder, "--only", "models.m")
-    process.terminate()
-    process.communicate()
-    assert process.returncode == EXIT_AGAIN
+    assert (cache / "tokenizer.json").read_bytes() == b"{}", "not the newest"
 
 
 def test_a_file_that_is_gone_from_the_cache_or_another_is_fetched_again(hub: Hub, tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    fetched(hub, folder)
+    fetched(hub, folder, "--only", "benchmarks.b")
     config, paths = load_run(folder), RunPaths(folder)
     rows = tmp_path / "cache/datasets/lab/bench/data/test.jsonl"
     mark = paths.fetched_mark(config, "b")
@@ -251,87 +221,36 @@ def test_a_file_that_is_gone_from_the_cache_or_another_is_fetched_again(hub: Hub
         spoil()
         with pytest.raises(ConfigError, match=r"benchmarks\.b: .*test\.jsonl is .*; fetch it again: stair fetch --run"):
             stage.benchmark(config, paths, "b")
-        assert "it is fetched again" in fetched(hub, folder)
+        assert "it is removed and fetched again" in fetched(hub, folder, "--only", "benchmarks.b")
         assert rows.read_bytes() == ROWS
-    weights = tmp_path / "cache/models/lab/model/model.safetensors"
-    for spoil in (weights.unlink, lambda: weights.write_bytes(WEIGHTS[:-9] + bytes(9))):
-        spoil()
-        assert "model.safetensors is" in (told := fetched(hub, folder))
-        assert "it is fetched again" in told
-        assert weights.read_bytes() == WEIGHTS
-    assert "Everything is here" in fetched(hub, folder)
     assert mark.stat().st_mtime_ns == times, "what was made from it is not made again"
 
 
-def test_files_of_another_commit_do_not_stay(hub: Hub, tmp_path: Path) -> None:
-    """The first fetch, which knows no commit yet, breaks off, and the hub's newest commit has become another meanwhile."""
-    old = {"chat_template.jinja": b"old", **MODEL, "config.json": CONFIG + b" ", "tokenizer.json": b"[]"}
-    hub.repositories["lab/model"].commits = {OLD: old}
+def test_files_that_do_not_belong_to_the_commit(hub: Hub, tmp_path: Path) -> None:
     folder, cache = run_folder(tmp_path), tmp_path / "cache/models/lab/model"
-    hub.altered.add("tokenizer.json")
-    refused(hub, folder, "--only", "models.m")
-    assert (cache / "chat_template.jinja").is_file()
-    hub.repositories["lab/model"].commits = {OLD: old, NEW: MODEL}
-    hub.altered.clear()
-    assert f"{cache / 'chat_template.jinja'} is no file of this commit; it is removed" in fetched(hub, folder)
-    assert {path.name: path.read_bytes() for path in revision_files(cache)} == {
-        name: content for name, content in MODEL.items() if name != "big.bin"
-    }
-    # What somebody has put there is told by the stage that looks at the model, and removed by fetch.
+    fetched(hub, folder, "--only", "models.m")
     config, paths = load_run(folder), RunPaths(folder)
-    (cache / "extra.safetensors").write_bytes(b"x")
-    with pytest.raises(ConfigError, match=rf"extra\.safetensors is no file of lab/model at {NEW}"):
-        check_contents(config, paths, "models.m", revision_digests(cache, tmp_path / "memo"))
-    assert "is removed" in fetched(hub, folder)
-    check_contents(config, paths, "models.m", revision_digests(cache, tmp_path / "memo"))
-    (cache / "model.safetensors").write_bytes(bytes(len(WEIGHTS)))
-    with pytest.raises(ConfigError, match=r"models\.m: .*model\.safetensors is gone, or is not what was fetched"):
-        check_contents(config, paths, "models.m", revision_digests(cache, tmp_path / "memo"))
-    for mark in cache.glob("*fetched.json"):
-        mark.unlink()
+    check_contents(config, paths, "models.m")
+    weights = cache / "model.safetensors"
+    for path, content, fault in (
+        (cache / "extra.safetensors", b"x", f"extra.safetensors is no file of lab/model at {NEW}"),
+        (weights, bytes(len(WEIGHTS)), "model.safetensors is not what was fetched"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match=rf"models\.m: .*{fault}; fetch it again: stair fetch --run"):
+            check_contents(config, paths, "models.m")
+    assert fetched(hub, folder, "--only", "models.m").count("it is removed and fetched again") == 2
+    assert {path.name for path in revision_files(cache)} == MODEL.keys() - {"big.bin"}
+    assert weights.read_bytes() == WEIGHTS
+
+    # A mark that was lost is written again, and what is complete does not come again.
+    (cache / "fetched.json").unlink()
     with pytest.raises(ConfigError, match=r"models\.m: lab/model is not in .*; fetch it: stair fetch --run"):
         check_contents(config, paths, "models.m")
-
-
-def test_two_first_fetches_record_one_commit(hub: Hub, tmp_path: Path) -> None:
-    """Two caches, one lock file, and a newer commit between the starts: the later one to end has to fetch the recorded one."""
-    lock = {"hub": {"lock": str(tmp_path / "revisions.lock"), "cache": str(tmp_path / "other")}}
-    one, two = run_folder(tmp_path, run="one"), run_folder(tmp_path, run="two", **lock)
-    hub.repositories["lab/model"].commits = {OLD: hub.repositories["lab/model"].commits[OLD]}
-    hub.stall_after["model.safetensors"] = 14_000_000
-    process = start(hub, one, "--only", "models.m")
-    wait_for(lambda: any((tmp_path / "cache/models/lab/model/.partial").glob("*")))
-    process.kill()
-    process.communicate()
-    hub.repositories["lab/model"].commits[NEW] = MODEL
-    del hub.stall_after["model.safetensors"]
-    fetched(hub, two, "--only", "models.m")
-    (mark,) = (tmp_path / "other/models/lab/model").glob("*fetched.json")
-    assert json.loads(mark.read_text())["commit"] == NEW
-    # The one that began earlier goes on with what is recorded now.
-    fetched(hub, one, "--only", "models.m")
-    assert (tmp_path / "cache/models/lab/model/tokenizer.json").read_bytes() == b"{}"
-    config = load_run(one)
-    source = next(source for source in hub_sources(config, RunPaths(one)) if source.name == "models.m")
-    facts = {"config.json": {"bytes": 1, "sha256": "0" * 64}}
-    with pytest.raises(ValueError, match=rf"has recorded {NEW} of lab/model while {OLD} was fetched; fetch again"):
-        _record(tmp_path / "revisions.lock", source, OLD, facts)
-
-
-def test_a_mark_that_was_lost_is_written_again_without_the_hub(hub: Hub, tmp_path: Path) -> None:
-    folder = run_folder(tmp_path)
-    fetched(hub, folder)
-    for mark in (tmp_path / "cache").rglob("*fetched.json"):
-        mark.unlink()
-    asked = len(hub.requests)
-    assert "reading the files in the cache, 24.1 MB" in fetched(hub, folder)
-    assert len(hub.requests) == asked
-    # What is not the recorded file is not taken for it.
-    (tmp_path / "cache/models/lab/model/fetched.json").unlink()
-    weights = tmp_path / "cache/models/lab/model/model.safetensors"
-    weights.write_bytes(bytes(len(WEIGHTS)))
-    fetched(hub, folder)
-    assert weights.read_bytes() == WEIGHTS
+    before = len(hub.requests)
+    fetched(hub, folder, "--only", "models.m")
+    assert not [request for request in hub.requests[before:] if "resolve" in request]
+    check_contents(config, paths, "models.m")
 
 
 def test_a_gated_data_set_is_told_before_anything_is_downloaded(hub: Hub, tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.config.site import Partition, Site
 from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
-from stair.pipeline.planning.run_plan import Plan, make_plan
-from stair.pipeline.planning.text import cost_lines, plan_text
-from stair.pipeline.planning.work import CostModel
+from stair.pipeline.planning.run_plan import Plan, cost_lines, make_plan, plan_text
+from stair.pipeline.planning.work import Calibration, CostModel, Work
 from stair.pipeline.run import Run
 from stair.statistics.paired import detectable_difference, planned_deviation
 from tests.cluster.test_resources import SITE
@@ -36,7 +35,7 @@ def plan_of(name: str, tmp_path: Path, **changes: Any) -> Plan:
 
 def responses(run: Run, stage: str, model: str) -> float:
     jobs = planned_jobs(CostModel(run), listed("paper"))
-    return sum(job.responses for job in jobs if (job.stage, job.model) == (stage, model))
+    return sum(job.work.responses for job in jobs if (job.stage, job.model) == (stage, model))
 
 
 def test_the_papers_responses_are_counted_exactly(tmp_path: Path) -> None:
@@ -93,17 +92,18 @@ def test_a_job_comes_after_the_jobs_that_make_its_inputs(tmp_path: Path) -> None
         *shards,
         listed_job("seal_evaluation", ("b.parquet", "0.json", "1.json"), ("r.parquet",), **place),
     ]
-    planned = planned_jobs(CostModel(run_of("paper", tmp_path)), jobs, lambda rule, model: 3.0 if model else 2.0)
+    learned = Calibration({("benchmark", ""): 2.0, ("seal_evaluation", "qwen3.5-4b"): 3.0})
+    planned = planned_jobs(CostModel(run_of("paper", tmp_path), learned), jobs)
     assert [job.rule for job in planned] == ["benchmark", "seal_evaluation", *["evaluation_shard"] * 2]
-    assert [job.after for job in planned] == [(), (0, 2, 3), (0,), (0,)]
+    assert [job.after for job in planned] == [set(), {0, 2, 3}, {0}, {0}]
     assert [(job.stage, job.model) for job in planned] == [("data", ""), *[("evaluation", "qwen3.5-4b")] * 3]
-    assert [job.responses for job in planned] == [0, 0, 60, 60]
-    assert (planned[0].seconds, planned[1].seconds) == (2 * 6.0, 3 * 6.0)
+    assert [job.work.responses for job in planned] == [0, 0, 60, 60]
+    assert (planned[0].work.seconds, planned[1].work.seconds) == (2 * 6.0, 3 * 6.0)
 
 
 def test_wall_time_follows_from_the_chain_and_the_gpus() -> None:
     def job(seconds: float, gpus: int, *after: int) -> PlannedJob:
-        return PlannedJob("r", "s", "", seconds, gpus, 1, 0.0, 0.0, 0.0, 0.0, after)
+        return PlannedJob("r", "s", "", Work(seconds), gpus, 1, frozenset(after))
 
     jobs = [job(1, 0), job(10, 1, 0), job(10, 1, 0), job(4, 1, 0), job(2, 0, 1, 2, 3)]
     assert longest_chain(jobs) == 13
@@ -162,14 +162,14 @@ def test_a_replays_disk_is_the_size_of_its_states(tmp_path: Path) -> None:
 
 def test_a_replays_seconds_are_those_of_its_cells_references_and_prefixes(tmp_path: Path) -> None:
     costs = CostModel(run_of("paper", tmp_path))
-    shards = [job for job in planned_jobs(costs, listed("paper")) if job.stage == "replay" and job.gpu_bytes]
+    shards = [job for job in planned_jobs(costs, listed("paper")) if job.stage == "replay" and job.work.gpu_bytes]
     assert len(shards) == 8
     shape, histories, response = costs.shape("qwen3-4b-instruct"), 2 * 128, 1040
     # Padded to 800 tokens each; before them, three turns of 150 tokens and a response.
     tokens = (49_152 + 12_288 + 256) * 800 + histories * 3 * (150 + response)
     passes = (49_152 + 12_288 + 256) / 16 + histories * 3
     seconds = costs.prefill(shape, tokens) + passes * shape.layers * costs.layer_step(shape)
-    assert sum(job.seconds for job in shards) == pytest.approx(8 * costs.start(shape) + seconds)
+    assert sum(job.work.seconds for job in shards) == pytest.approx(8 * costs.start(shape) + seconds)
 
 
 def test_a_plan_at_a_site_says_what_cannot_run(tmp_path: Path) -> None:

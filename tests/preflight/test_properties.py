@@ -14,15 +14,15 @@ from transformers import PreTrainedTokenizerFast
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
 from stair.sessions.renderer import Renderer
-from stair.stages.preflight.limits import longest_prompt
 from stair.stages.preflight.properties import (
     PropertyError,
     check_properties,
+    check_weights,
     conversation_text,
     generation_prefix,
     rendered_examples,
 )
-from stair.stages.preflight.weights import check_weights
+from stair.stages.preflight.stage import longest_prompt
 from stair.tiny.tokenizer import chat_template, save_tokenizer
 from tests.conftest import random_model
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.input_checks import check_inputs
 from stair.sessions.backbone import Backbone
+from stair.sessions.study import Study
 from stair.stages.data import stage as data_stage
 from stair.stages.evaluation import stage as evaluation_stage
 from stair.stages.preflight import stage
@@ -84,6 +86,18 @@ def test_what_is_written(place: Path) -> None:
         assert limit["longest_prompt"] > 0
     assert found["examples"][0]["text"].endswith("<|im_start|>assistant\n<think>\n")
     assert all(token < TOKENS for example in found["examples"] for token in example["ids"])
+
+
+@pytest.mark.parametrize(("turns", "factor"), [(1, 1), (4, 4)])
+def test_a_server_is_asked_for_the_longest_conversation(place: Path, turns: int, factor: int) -> None:
+    config = configured(place)
+    preflight(config)
+    paths = RunPaths.of(config)
+    limit = json.loads(paths.preflight_limits(MODEL, "ours").read_text())
+    for context in (512, 40):
+        study: Any = SimpleNamespace(paths=paths, model=MODEL, benchmark="ours", settings=SimpleNamespace(turns=turns))
+        study.backbone = SimpleNamespace(architecture=SimpleNamespace(context=context))
+        assert Study._longest(study) == min(context, factor * (limit["longest_prompt"] + 40))
 
 
 def test_another_template_stops_the_run(place: Path) -> None:

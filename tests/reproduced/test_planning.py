@@ -15,9 +15,9 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run
 from stair.pipeline.planning.calibration import calibrate
-from stair.pipeline.planning.decidable import decidable
+from stair.pipeline.planning.claims import decidable
 from stair.pipeline.planning.jobs import planned_jobs
-from stair.pipeline.planning.work import CostModel
+from stair.pipeline.planning.work import Calibration, CostModel
 from stair.pipeline.run import Run
 from tests.listed import listed
 
@@ -45,8 +45,8 @@ def test_a_model_is_planned_from_the_others_within_a_factor_of_two(model: str, t
     assert not any(key[1] == model for key in learned.measured_seconds)
     shared = {rule for rule, other in learned.measured_seconds if other}
     run = Run(load_run(FOLDER), RunPaths(FOLDER))
-    jobs = planned_jobs(CostModel(run, learned.tokens), listed("tiny"), learned.factor)
-    planned = sum(job.seconds for job in jobs if job.model == model and job.rule in shared)
+    jobs = planned_jobs(CostModel(run, learned), listed("tiny"))
+    planned = sum(job.work.seconds for job in jobs if job.model == model and job.rule in shared)
     seconds = sum(measured[rule, model] for rule in shared if (rule, model) in measured)
     assert seconds / 2 < planned < 2 * seconds
 
@@ -58,6 +58,6 @@ def test_the_plan_lacks_what_the_claims_lack_and_counts_the_tokens() -> None:
     assert {each.claim.number for each in decidable(run) if each.lacking} == not_run
 
     generated = json.loads((FOLDER / "provenance.json").read_text())["costs"]["generated"]["all"]
-    jobs = planned_jobs(CostModel(run, calibrate(FOLDER, listed("tiny")).tokens), listed("tiny"))
-    assert sum(job.responses for job in jobs) == generated["responses"]
-    assert sum(job.tokens for job in jobs) == pytest.approx(generated["response_tokens"], rel=0.001)
+    jobs = planned_jobs(CostModel(run, Calibration(means=calibrate(FOLDER, listed("tiny")).means)), listed("tiny"))
+    assert sum(job.work.responses for job in jobs) == generated["responses"]
+    assert sum(job.work.tokens for job in jobs) == pytest.approx(generated["response_tokens"], rel=0.001)

@@ -83,9 +83,10 @@ def smoke(results: Path) -> Config:
     return resolve(ROOT, {"run": "smoke", "results": str(results), **labelled})
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    config = smoke(tmp_path)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `smoke`, whose backbone is trained. Tests leave it as it is."""
+    config = smoke(tmp_path_factory.mktemp("results"))
     paths = RunPaths.of(config)
     paths.resolved.parent.mkdir()
     paths.resolved.write_text(dump(config))
@@ -103,7 +104,7 @@ def test_another_digest_is_reported_with_the_accuracies_and_ships_with_a_version
     assert told.output.startswith("tiny-qwen3-4b: not shipped; SHA-256 ")
     shutil.copytree(FOLDER, place)
     before = shipped_digests()["tiny-qwen3-4b"]
-    (mine,) = trained(smoke(tmp_path), RunPaths(run))
+    (mine,) = trained(smoke(run.parent), RunPaths(run))
     told = CliRunner().invoke(app, ["compare-backbones", "--run", str(run)])
     assert told.exit_code == 0
     first, second, *_ = told.output.splitlines()
@@ -139,9 +140,9 @@ def test_a_run_without_small_backbones_is_told_so() -> None:
 
 
 def test_a_manifest_that_does_not_say_what_was_tried_is_refused(run: Path, tmp_path: Path) -> None:
-    manifest = run / "backbones/qwen3-4b-instruct/manifest.json"
-    manifest.write_text("{}")
-    (mine,) = trained(smoke(tmp_path), RunPaths(run))
+    shutil.copytree(run, tmp_path / "smoke")
+    (tmp_path / "smoke/backbones/qwen3-4b-instruct/manifest.json").write_text("{}")
+    (mine,) = trained(smoke(tmp_path), RunPaths(tmp_path / "smoke"))
     with pytest.raises(
         ValueError, match=r"manifest\.json has no key 'tried'; `make tiny-backbones` trains the backbone again"
     ):

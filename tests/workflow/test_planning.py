@@ -11,10 +11,10 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.planning.calibration import Calibration, calibrate
-from stair.pipeline.planning.decidable import decidable
+from stair.pipeline.planning.calibration import calibrate
+from stair.pipeline.planning.claims import decidable
 from stair.pipeline.planning.jobs import planned_jobs
-from stair.pipeline.planning.work import CostModel
+from stair.pipeline.planning.work import Calibration, CostModel
 from stair.pipeline.run import Run
 from tests.listed import listed
 from tests.workflow.conftest import SMOKE, run_in
@@ -22,8 +22,8 @@ from tests.workflow.conftest import SMOKE, run_in
 
 def seconds_by_rule(run: Run, learned: Calibration) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
-    for job in planned_jobs(CostModel(run, learned.tokens), listed("smoke"), learned.factor):
-        found[job.rule] += job.seconds
+    for job in planned_jobs(CostModel(run, learned), listed("smoke")):
+        found[job.rule] += job.work.seconds
     return found
 
 

@@ -1,5 +1,5 @@
 # Weights and data sets from the hub, on the machine that drives the workflow. No other rule uses the network.
-from stair.models.hub.revisions import hub_sources
+from stair.models.hub.sources import hub_sources
 
 HUB = list(dict.fromkeys(str(source.mark) for source in hub_sources(cfg, paths)))
 NOT_FETCHED = [mark for mark in HUB if not Path(mark).exists()]
@@ -26,7 +26,7 @@ if NOT_FETCHED:
     localrules:
         fetch_hub,
 
-    # Outputs are the marks alone, because partial downloads beside them must survive an interrupted attempt. Only missing marks
+    # Outputs are the marks alone, because complete files beside them must survive an interrupted attempt. Only missing marks
     # are outputs, because Snakemake removes a job's outputs before it starts. No params: runs share the cache, and a mark's
     # path contains the configured revision.
     rule fetch_hub:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from stair.cli.doctor.attention_paths import attention_findings
 from stair.cli.doctor.devices import device_findings
-from stair.cli.doctor.disk_space import disk_findings
 from stair.cli.doctor.finding import Finding
-from stair.cli.doctor.hub_access import hub_findings, missing_sources
+from stair.cli.doctor.hub_and_disk import storage_findings
 from stair.cli.doctor.packages import package_findings
 from stair.cli.doctor.slurm_client import controller_answers, slurm_findings
 from stair.config.model import Config
@@ -33,23 +31,20 @@ def examine(
         root: the project's folder.
         config: the run; None for the machine alone.
         responses: planned bytes of the run's responses and their work logs.
-        run: what `stair reproduce --run` takes for the run, if that is not its name.
         gpu_bytes: planned GPU memory of each job that cannot do with less, by its output and name.
+        run: what `stair reproduce --run` takes for the run, if that is not its name.
     """
     yield from device_findings(config, gpu_bytes or {}, scheduler=controller_answers())
     yield from package_findings(root)
     if config is not None:
         paths = RunPaths.of(config)
         yield from attention_findings(config, paths)
-        yield from server_findings(config, paths)
-        missing = missing_sources(config, paths)
-        findings, plans = hub_findings(config, paths, missing, run or config.run)
-        yield from findings
-        yield from disk_findings(config, paths, missing, plans, responses)
+        yield from _server_findings(config, paths)
+        yield from storage_findings(config, paths, run or config.run, responses)
     yield from slurm_findings(root, config)
 
 
-def server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
+def _server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
     """The environment of SGLang's server, where training responses are still to come from it."""
     models = [model for model in config.models if not paths.rollouts(model).exists()]
     served = [model for model in models if config.engine_section(config.rollout_engine(model)).is_server]
@@ -65,16 +60,7 @@ def server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
     yield Finding("sglang", "ok", f"{text}: training responses of {', '.join(served)}")
 
 
-def summary(findings: list[Finding]) -> str:
-    """The counts of each level."""
-    counts = Counter(finding.level for finding in findings)
-    return ", ".join(f"{counts[level]} {level}" for level in ("ok", "warning", "error"))
-
-
-def as_json(findings: list[Finding]) -> dict[str, Any]:
-    """For programs."""
-    counts = Counter(finding.level for finding in findings)
-    return {
-        "counts": {level: counts[level] for level in ("ok", "warning", "error")},
-        "findings": [vars(finding) for finding in findings],
-    }
+def counts(findings: list[Finding]) -> dict[str, int]:
+    """The number of findings of each level."""
+    found = Counter(finding.level for finding in findings)
+    return {level: found[level] for level in ("ok", "warning", "error")}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from packaging.markers import Marker
+from packaging.requirements import Requirement
 
 from stair.cli.doctor.devices import torch_cuda
 from stair.cli.doctor.finding import Finding
@@ -19,12 +18,6 @@ KERNELS = {"flash-attn", "causal-conv1d", "flash-linear-attention", "fla-core", 
 _SHOWN = 4
 
 
-def locked_versions(lock: Path) -> dict[str, str]:
-    """The versions of the packages that a lock file has for this platform and Python."""
-    entries = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)(?: ; ([^\\\n]+))?", lock.read_text("utf-8"), flags=re.M)
-    return {name: version for name, version, marker in entries if not marker or Marker(marker.strip()).evaluate()}
-
-
 def package_findings(root: Path) -> Iterator[Finding]:
     """Missing packages, and packages of other versions than locked.
 
@@ -32,18 +25,21 @@ def package_findings(root: Path) -> Iterator[Finding]:
         root: the project's folder, with envs/.
     """
     marked = root / ".venv" / ".device"
-    device = marked.read_text().strip() if marked.is_file() and Path(sys.prefix) == root / ".venv" else ""
-    lock = root / "envs" / f"{device or ('cuda' if _has_kernels() else 'cpu')}.lock"
+    here = Path(sys.prefix) == root / ".venv"
+    device = marked.read_text().strip() if marked.is_file() and here else ""
+    lock = root / "envs" / f"{device or ('cuda' if _version('flash-linear-attention') else 'cpu')}.lock"
     if not lock.is_file():
         yield Finding("packages", "warning", f"there is no {lock} to compare the packages with", "git checkout envs")
         return
-    wanted = {name: version for name, version in locked_versions(lock).items() if name not in KERNELS}
-    installed: dict[str, str | None] = {name: _version(name) for name in wanted}
-    missing = [name for name, version in installed.items() if version is None]
-    other = [
-        f"{name} {installed[name]} ({wanted[name]})" for name in wanted if installed[name] not in (None, wanted[name])
-    ]
-    where = f"in {sys.prefix}" if Path(sys.prefix) != root / ".venv" else "in .venv"
+    wanted = _locked(lock)
+    missing, other = [], []
+    for package in wanted:
+        version = _version(package.name)
+        if version is None:
+            missing.append(package.name)
+        elif not package.specifier.contains(version, prereleases=True):
+            other.append(f"{package.name} {version} ({str(package.specifier).removeprefix('==')})")
+    where = "in .venv" if here else f"in {sys.prefix}"
     remedy = "make env DEVICE=cuda" if lock.stem == "cuda" else "make env"
     if missing:
         text = f"{len(missing)} of {len(wanted)} packages of {lock.name} are missing {where}: {_some(missing)}"
@@ -52,13 +48,16 @@ def package_findings(root: Path) -> Iterator[Finding]:
         text = f"{len(other)} packages {where} have other versions than {lock.name}: {_some(other)}"
         yield Finding("packages", "warning", text, remedy)
     if not missing and not other:
-        built = torch_cuda()
-        text = f"{len(wanted)} packages {where} have the versions of {lock.name}; torch {_version('torch')}"
-        yield Finding("packages", "ok", f"{text}{f' for CUDA {built}' if built else ', CPU build'}")
+        built = f" for CUDA {torch_cuda()}" if torch_cuda() else ", CPU build"
+        text = f"{len(wanted)} packages {where} have the versions of {lock.name}; torch {_version('torch')}{built}"
+        yield Finding("packages", "ok", text)
 
 
-def _has_kernels() -> bool:
-    return _version("flash-linear-attention") is not None
+def _locked(lock: Path) -> list[Requirement]:
+    """The packages that a lock file has for this platform and Python."""
+    lines = [line.rstrip(" \\") for line in lock.read_text("utf-8").splitlines() if line[:1].isalnum()]
+    packages = [package for package in map(Requirement, lines) if package.name not in KERNELS]
+    return [package for package in packages if package.marker is None or package.marker.evaluate()]
 
 
 def _version(name: str) -> str | None:

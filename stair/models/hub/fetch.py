@@ -1,228 +1,248 @@
-"""Fetching models and data sets from the hub: downloads, completion marks, and the lock file of commits."""
+"""Fetching models and data sets from the hub into the cache. huggingface_hub downloads; this module checks what comes."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored
-from stair.models.hub.download import download
-from stair.models.hub.download_plan import (
-    DownloadPlan,
-    bytes_text,
-    check_space,
-    download_plans,
-    first_line,
-    print_sizes,
+from stair.models.hub.sources import (
+    Source,
+    check_agreement,
+    faults,
+    hub_sources,
+    read_lock,
+    read_mark,
+    record_commits,
 )
-from stair.models.hub.revisions import Files, Source, check_agreement, damage, hub_sources, read_lock, read_mark, strays
-from stair.records.files import write_json, write_json_if_changed
+from stair.records.files import write_json_if_changed
 from stair.records.progress import Progress
+
+_MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
+_SPARE_BYTES = 1 << 30
+"""Bytes that must stay free on the disk."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """The files of one source to download."""
+
+    source: Source
+    commit: str
+    files: list[Any]
+    """huggingface_hub's `RepoSibling`: name, size and digest."""
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def missing_bytes(self) -> int:
+        """The size of the files that are not complete on this disk."""
+        return sum(file.size for file in self.files if not self._is_here(file))
+
+    def _is_here(self, file: Any) -> bool:
+        path = self.source.folder / file.rfilename
+        return path.is_file() and path.stat().st_size == file.size
 
 
 def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
-    """Downloads the models and data sets of a run from the hub into the cache, and records their commits in the lock file.
+    """Downloads the models and data sets of a run into the cache, and records their commits in the lock file.
 
-    Access, sizes and free space are checked before the first download. Partial downloads are resumed, and complete sources
-    need no request.
+    Access, sizes and free space are checked before the first download. Complete files are not downloaded again, and complete
+    sources need no request.
 
     Args:
+        config: the run.
+        paths: its files.
         names: keys of the configuration (`models.qwen3.5-4b`, `training_pool`); all when empty.
 
     Raises:
         ValueError: a repository is gated, missing or at another commit than recorded; the disk has too little space; the
             hub does not answer; or a file differs from the hub's.
     """
-    chosen, lock_path = set(names), anchored(config.hub.lock)
-    sources = list(hub_sources(config, paths))
-    unknown = chosen - {source.name for source in sources}
-    if unknown:
-        known = ", ".join(source.name for source in sources) or "none"
-        raise ValueError(f"{sorted(unknown)[0]} is not fetched from the hub in this run (fetched are: {known})")
-    if lock_path.exists() and not lock_path.is_file():
-        raise ValueError(f"hub.lock: {lock_path} is not a file")
-    lock = read_lock(lock_path)
-    incomplete: list[Source] = []
-    for source in sources:
-        if chosen and source.name not in chosen:
-            continue
+    lock_path = anchored(config.hub.lock)
+    lock, missing = read_lock(lock_path), dict[Path, Source]()
+    for source in _chosen(config, paths, set(names)):
         check_agreement(source, lock, lock_path)
-        if (commit := _complete_commit(source, lock, lock_path)) is None:
-            if source.mark not in [other.mark for other in incomplete]:  # two entries can name the same files
-                incomplete.append(source)
+        if (commit := _complete_commit(source)) is None:
+            missing.setdefault(source.mark, source)  # two entries can name the same files
             continue
-        print(f"{source.name}: {source.repository} at {commit[:12]} is here ({source.folder})")
-    if not incomplete:
+        if source.locked_as not in lock:
+            record_commits(lock_path, {source.locked_as: commit})
+        print(f"{source.name}: {source.repository} at {commit[:12]} is here ({source.folder})", flush=True)
+    if not missing:
         print("Everything is here.")
         return
-    # The library reads this at its import; a process that imported it offline cannot fetch.
+    if not online():
+        text = "hub access is off in this process (TRANSFORMERS_OFFLINE?); fetch from a shell where it is not set"
+        raise ValueError(text)
+    downloads, refusals = plan_downloads(missing.values(), lock, lock_path)
+    if refusals:
+        raise ValueError("; ".join(refusals))
+    _print_sizes(downloads)
+    _check_space(downloads, anchored(config.hub.cache))
+    # Recorded before the first byte, so that a fetch that is interrupted goes on with the same commit.
+    record_commits(lock_path, {each.source.locked_as: each.commit for each in downloads})
+    total = sum(each.missing_bytes for each in downloads)
+    progress = Progress(paths.progress, "fetch", -(-total // 1_000_000), "MB")
+    for each in downloads:
+        _download(each, progress)
+
+
+def _chosen(config: Config, paths: RunPaths, names: set[str]) -> list[Source]:
+    sources = list(hub_sources(config, paths))
+    known = [source.name for source in sources]
+    for name in sorted(names.difference(known)):
+        listed = ", ".join(known) or "none"
+        raise ValueError(f"{name} is not fetched from the hub in this run (fetched are: {listed})")
+    return [source for source in sources if not names or source.name in names]
+
+
+def _complete_commit(source: Source) -> str | None:
+    """The commit of a source that is complete in the cache; None for one that needs a download. Removes wrong files."""
+    mark = read_mark(source)
+    if mark is None:
+        return None
+    wrong = faults(source, mark)
+    for path, fault in wrong.items():
+        print(f"{source.name}: {path} {fault}; it is removed and fetched again")
+        path.unlink(missing_ok=True)
+    return None if wrong else mark.commit
+
+
+def online() -> bool:
+    """Turns hub access on in this process, if it can be: the library reads the environment at its first import."""
     os.environ["HF_HUB_OFFLINE"] = "0"
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = (
-        "1"  # `Progress` prints lines for all files together, which logs keep too
-    )
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE:
-        raise ValueError(
-            "hub access is off in this process (TRANSFORMERS_OFFLINE?); fetch from a shell where it is not set"
-        )
-    plans, faults = download_plans(incomplete, lock, lock_path)
-    if faults:
-        raise ValueError("; ".join(faults))
-    print_sizes(plans)
-    check_space(plans, anchored(config.hub.cache))
-    total, fetched = sum(plan.missing_bytes for plan in plans), 0
-    progress = Progress(paths.progress, "fetch", _megabytes(total), "MB")
-    for plan in plans:
-        missing = plan.missing_bytes
-        files = _download(plan, lambda received: progress.set(_megabytes(fetched + received)))  # noqa: B023
-        _remove_strays(plan.source, files)  # of another commit, from an attempt without a lock file
-        _record(lock_path, plan.source, plan.commit, files)
-        _write_mark(plan.source, plan.commit, files)
-        fetched += missing
-        print(f"{plan.source.name}: complete, {bytes_text(fetched)} of {bytes_text(total)} fetched", flush=True)
+    return not constants.HF_HUB_OFFLINE
 
 
-def _megabytes(count: int) -> int:
-    return -(-count // 1_000_000)
-
-
-def _complete_commit(source: Source, lock: dict[str, dict[str, Any]], lock_path: Path) -> str | None:
-    """The commit of a source that is complete in the cache; None for one that needs a download.
-
-    The workflow removes the mark of a failed attempt, so the files can be complete without a mark.
-    """
-    entry, mark = lock.get(source.locked_as), read_mark(source)
-    if mark is not None:
-        _remove_strays(source, mark.files)
-        # Reading all weights takes minutes: their sizes suffice, unless a file was written after the mark.
-        if fault := damage(source, mark.files, contents=source.dataset or _newer_than_mark(source, mark.files)):
-            print(f"{source.name}: {fault}; it is fetched again")
-            _remove_damaged(source, mark.files)
-            return None
-        _set_times(source, mark.files)
-        if entry is None:
-            _record(lock_path, source, mark.commit, mark.files)
-        return mark.commit
-    if entry is None:
-        return None
-    files: Files = entry["files"]
-    if source.file is not None:
-        files = {name: facts for name, facts in files.items() if name == source.file}
-    if not files or (source.file is None and "config.json" not in files) or damage(source, files):
-        return None
-    size = sum(facts["bytes"] for facts in files.values())
-    print(f"{source.name}: reading the files in the cache, {bytes_text(size)}", flush=True)
-    if damage(source, files, contents=True):
-        _remove_damaged(source, files)
-        return None
-    commit: str = entry["commit"]
-    _write_mark(source, commit, files)
-    return commit
-
-
-def _remove_damaged(source: Source, files: Files) -> None:
-    for name, facts in files.items():
-        if damage(source, {name: facts}, contents=True):
-            (source.folder / name).unlink(missing_ok=True)
-
-
-def _newer_than_mark(source: Source, files: Files) -> bool:
-    """Whether a file was written after the source's mark."""
-    marked = source.mark.stat().st_mtime_ns
-    paths = [source.folder / name for name in files]
-    return any(path.stat().st_mtime_ns > marked for path in paths if path.is_file())
-
-
-def _remove_strays(source: Source, files: Files) -> None:
-    for path in strays(source, files):
-        print(f"{source.name}: {path} is no file of this commit; it is removed")
-        path.unlink()
-
-
-def _write_mark(source: Source, commit: str, files: Files) -> None:
-    """Marks the source as complete. An equal mark keeps its time, so that outputs made from it stay fresh."""
-    write_json_if_changed(source.mark, {"repository": source.repository, "commit": commit, "files": files})
-    _set_times(source, files)
-
-
-def _set_times(source: Source, files: Files) -> None:
-    """Gives files whose digests were just checked the time of the mark, so that they are not `_newer_than_mark`."""
-    if _newer_than_mark(source, files):
-        marked = source.mark.stat().st_mtime_ns
-        for name in files:
-            os.utime(source.folder / name, ns=(marked, marked))
-
-
-def _download(plan: DownloadPlan, progress: Callable[[int], None]) -> Files:
-    """Downloads the files of one source; returns their sizes and SHA-256. `progress` is called with the bytes received."""
-    source, fetched, received = plan.source, {}, 0
-    for file in plan.files:
-        path = source.folder / file.name
-        missing = file.bytes - file.bytes_present(source.folder)
-        offset = received - (file.bytes - missing)
-        if (sha256 := file.checked_sha256(source.folder)) is not None:
-            fetched[file.name] = {"bytes": file.bytes, "sha256": sha256}
-            continue
-        path.unlink(missing_ok=True)
+def plan_downloads(
+    sources: Iterable[Source], lock: Mapping[str, str], lock_path: Path
+) -> tuple[list[Download], list[str]]:
+    """The files of each source at its locked or configured commit, and one line for every source that the hub refuses."""
+    downloads, refusals = [], []
+    for source in sources:
         try:
-            download(
-                source.repository,
-                file.name,
-                plan.commit,
-                dataset=source.dataset,
-                folder=source.folder,
-                size=file.bytes,
-                digest=file.digest,
-                progress=lambda present: progress(offset + present),  # noqa: B023
+            downloads.append(_plan(source, lock.get(source.locked_as), lock_path))
+        except ValueError as error:
+            refusals.append(f"{source.name}{error}")
+    return downloads, refusals
+
+
+def _plan(source: Source, locked: str | None, lock_path: Path) -> Download:
+    """What the hub has of a source. The message of a ValueError follows the source's name."""
+    from huggingface_hub import HfApi, constants, errors
+
+    api, repository = HfApi(), source.repository
+    try:
+        api.auth_check(repository, repo_type=source.kind)
+        revision = locked or source.revision
+        info: Any = api.repo_info(repository, repo_type=source.kind, revision=revision, files_metadata=True)
+    except errors.GatedRepoError:
+        raise ValueError(
+            f": {repository} is gated and this account has no access: accept its conditions at "
+            f"{constants.ENDPOINT}/{source.page}, then give a token (run 'hf auth login', or set HF_TOKEN) and fetch again"
+        ) from None
+    except errors.RevisionNotFoundError:
+        asked = f"{locked}, which {lock_path} has recorded" if locked else source.revision or "main"
+        raise ValueError(f".revision: {repository} has no {asked}") from None
+    except errors.RepositoryNotFoundError:
+        page = f"{constants.ENDPOINT}/{source.page}"
+        raise ValueError(f".repository: {page} does not exist, or is private and needs a token") from None
+    except errors.HfHubHTTPError as error:
+        raise ValueError(f": the hub refused {repository}: {_first_line(error)}") from None
+    except Exception as error:  # the HTTP client's own exceptions share no base with the library's
+        raise ValueError(f": {constants.ENDPOINT} does not answer ({_first_line(error)})") from error
+    files = {file.rfilename: file for file in info.siblings}
+    if source.file is not None:
+        names = [source.file]
+        if source.file not in files:
+            raise ValueError(f".file: {repository} has no {source.file} at {info.sha} (it has: {', '.join(files)})")
+    else:
+        names = [name for name in files if "/" not in name and any(fnmatch(name, each) for each in _MODEL_FILES)]
+        if "config.json" not in names:
+            raise ValueError(f": {repository} holds no model (there is no config.json)")
+    return Download(source, str(info.sha), [files[name] for name in names])
+
+
+def _download(download: Download, progress: Progress) -> None:
+    """Downloads the files of one source, compares them with the hub's digests, and writes the mark."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.utils.sha import git_hash
+
+    source, names, fetched = download.source, [file.rfilename for file in download.files], progress.done
+    source.folder.mkdir(parents=True, exist_ok=True)
+    missing = download.missing_bytes
+    for name in names:
+        try:
+            hf_hub_download(
+                source.repository, name, repo_type=source.kind, revision=download.commit, local_dir=source.folder
             )
         except Exception as error:  # the HTTP client's own exceptions share no base with the library's
             raise ValueError(
-                f"{source.name}: {file.name} of {source.repository} broke off ({first_line(error)}); the partial download is "
-                "kept, fetch again to resume it"
+                f"{source.name}: {name} of {source.repository} broke off ({_first_line(error)}); complete files are kept, "
+                "fetch again to go on"
             ) from error
-        if (sha256 := file.checked_sha256(source.folder)) is None:
-            path.unlink()
+        progress.set(fetched + (missing - download.missing_bytes) // 1_000_000)
+    digests = source.digests()
+    for file in download.files:
+        path = source.folder / file.rfilename
+        # Large files (LFS) are told with a SHA-256, small ones with Git's digest.
+        expected = file.lfs.sha256 if file.lfs else file.blob_id
+        if (digests.get(file.rfilename) if file.lfs else git_hash(path.read_bytes())) != expected:
+            path.unlink(missing_ok=True)
             raise ValueError(
                 f"{source.name}: {path} is not what {source.repository} holds; it was removed, fetch again"
             )
-        fetched[file.name] = {"bytes": file.bytes, "sha256": sha256}
-        received += missing
-    return fetched
+    facts = {file.rfilename: {"bytes": file.size, "sha256": digests[file.rfilename]} for file in download.files}
+    # An equal mark keeps its time, so that outputs made from it stay fresh.
+    write_json_if_changed(source.mark, {"repository": source.repository, "commit": download.commit, "files": facts})
+    progress.set(fetched + -(-missing // 1_000_000))
+    print(f"{source.name}: complete", flush=True)
 
 
-def _record(lock_path: Path, source: Source, commit: str, files: Files) -> None:
-    """Adds a source to the lock file; an entry that exists must be the same."""
-    with _locked_folder(lock_path.absolute().parent):
-        lock = read_lock(lock_path)  # another fetch may have written meanwhile
-        entry = lock.setdefault(source.locked_as, {"commit": commit, "files": {}})
-        if entry["commit"] != commit:
-            raise ValueError(
-                f"{source.name}: {lock_path} has recorded {entry['commit']} of {source.repository} while {commit} was fetched; "
-                "fetch again to get the recorded commit"
-            )
-        known = entry["files"]
-        for name, facts in files.items():
-            if known.setdefault(name, facts)["sha256"] != facts["sha256"]:
-                raise ValueError(
-                    f"{source.name}: {name} of {source.repository} is not the file that {lock_path} has recorded"
-                )
-        write_json(lock_path, dict(sorted(lock.items())))
+def _print_sizes(downloads: list[Download]) -> None:
+    """Prints the size of each source, and of the part that is on this disk already."""
+    print("To fetch:")
+    for each in downloads:
+        files = each.source.file or f"{len(each.files)} files"
+        present = each.bytes - each.missing_bytes
+        note = f", {bytes_text(present)} of it here" if present else ""
+        print(f"  {bytes_text(each.bytes):>9}  {each.source.repository} at {each.commit[:12]}: {files}{note}")
+    print(f"  {bytes_text(sum(each.bytes for each in downloads)):>9}  in all", flush=True)
 
 
-@contextmanager
-def _locked_folder(folder: Path) -> Iterator[None]:
-    """Keeps other fetches from the lock file in a folder, where the file system has locks."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+def _check_space(downloads: list[Download], cache: Path) -> None:
+    """Refuses downloads for which the cache's disk has too little space."""
+    needed = sum(each.missing_bytes for each in downloads)
+    existing = next(folder for folder in (cache.absolute(), *cache.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
+    if needed + _SPARE_BYTES > free:
+        raise ValueError(
+            f"hub.cache: {cache} needs {bytes_text(needed)} more, beside {bytes_text(_SPARE_BYTES)} that stay free, and "
+            f"{existing} has {bytes_text(free)} free; make room, or set hub.cache to a larger disk"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    """An error's first line; its type without one."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def bytes_text(count: int) -> str:
+    """A size for people, such as 24.1 MB."""
+    size, units = float(count), iter(("B", "KB", "MB", "GB", "TB"))
+    unit = next(units)
+    while size >= 1000 and unit != "TB":
+        size, unit = size / 1000, next(units)
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

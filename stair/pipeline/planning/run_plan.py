@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from stair.config.model import Config
@@ -12,13 +12,13 @@ from stair.config.resolve import ConfigError
 from stair.config.site import Site
 from stair.pipeline.inputs import evaluated
 from stair.pipeline.job_list import ListedJob
-from stair.pipeline.planning.calibration import Calibration
-from stair.pipeline.planning.decidable import Decidable, decidable
+from stair.pipeline.planning.claims import Decidable, decidable
 from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
-from stair.pipeline.planning.work import CostModel
+from stair.pipeline.planning.work import Calibration, CostModel
 from stair.pipeline.resources import check_fits
 from stair.pipeline.run import Run
 from stair.pipeline.stage_rules import STAGES
+from stair.records.progress import duration
 
 _HOUR = 3600.0
 
@@ -62,6 +62,7 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
+        content = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "gpu_hour"}
         claims = [
             {
                 "claim": each.claim.number,
@@ -72,18 +73,8 @@ class Plan:
             }
             for each in self.claims
         ]
-        return {
-            "run": self.run,
-            "lines": [asdict(line) for line in self.lines],
-            "total": asdict(self.total),
-            "longest_chain_hours": self.longest_chain_hours,
-            "wall_hours": self.wall_hours,
-            "gpus": self.gpus,
-            "money": self.money,
-            "unfit": self.unfit,
-            "claims": claims,
-            "unknown_models": list(self.unknown_models),
-        }
+        lines, total = [asdict(line) for line in self.lines], asdict(self.total)
+        return content | {"lines": lines, "total": total, "money": self.money, "claims": claims}
 
 
 def make_plan(
@@ -103,24 +94,95 @@ def make_plan(
             check_fits(run, site, jobs)
         except ConfigError as error:
             unfit = str(error)
-    learned = calibration or Calibration({}, {}, {})
-    costs = CostModel(run, learned.tokens)
-    planned = planned_jobs(costs, jobs, learned.factor)
+    planned = planned_jobs(CostModel(run, calibration or Calibration()), jobs)
     groups = {(stage, model): list[PlannedJob]() for stage in STAGES for model in ("", *config.models)}
     for job in planned:
         groups[job.stage, job.model].append(job)
     return Plan(
-        config.run,
-        tuple(_line(stage, model, group) for (stage, model), group in groups.items() if group),
-        _line("all", "", planned),
-        longest_chain(planned) / _HOUR,
-        wall_seconds(planned, gpus) / _HOUR,
-        gpus,
-        gpu_hour,
-        unfit,
-        tuple(decidable(run)),
-        tuple(model for model in config.models if not costs.shape(model).known),
+        run=config.run,
+        lines=tuple(_line(*key, group) for key, group in groups.items() if group),
+        total=_line("all", "", planned),
+        longest_chain_hours=longest_chain(planned) / _HOUR,
+        wall_hours=wall_seconds(planned, gpus) / _HOUR,
+        gpus=gpus,
+        gpu_hour=gpu_hour,
+        unfit=unfit,
+        claims=tuple(decidable(run)),
+        unknown_models=tuple(model for model in config.models if not run.shape(model).known),
     )
+
+
+def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:
+    return Line(
+        stage,
+        model,
+        len(jobs),
+        sum(job.work.seconds for job in jobs),
+        sum(job.work.seconds * job.gpus for job in jobs) / _HOUR,
+        sum(job.work.tokens for job in jobs),
+        sum(job.work.disk_bytes for job in jobs) / 1e9,
+        max(job.host_mb for job in jobs) / 2**10,
+        max(job.work.gpu_bytes if job.gpus else 0.0 for job in jobs) / 2**30,
+    )
+
+
+def plan_text(plan: Plan) -> str:
+    """The costs, the wall times and the claims."""
+    return "\n".join([*cost_lines(plan), "", *_claim_lines(plan)]) + "\n"
+
+
+def cost_lines(plan: Plan) -> list[str]:
+    """The costs by stage and model, and the wall times."""
+    head = ("stage", "model", "jobs", "job time", "GPU-hours", "tokens", "disk GB", "host GiB", "GPU GiB")
+    rows = [head, *(_cells(line) for line in (*plan.lines, plan.total))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        sized = list(zip(row, widths, strict=True))
+        cells = [*(cell.ljust(width) for cell, width in sized[:2]), *(cell.rjust(width) for cell, width in sized[2:])]
+        lines.append("  ".join(cells).rstrip())
+    lines += ["", f"Longest chain of jobs: {duration(plan.longest_chain_hours * _HOUR)}."]
+    if plan.total.gpu_hours:
+        unit = "GPU" if plan.gpus == 1 else "GPUs"
+        lines.append(f"With {plan.gpus} {unit}: {duration(plan.wall_hours * _HOUR)}.")
+    if plan.money is not None:
+        lines.append(f"At {plan.gpu_hour:,.2f} a GPU-hour: {plan.money:,.0f}.")
+    if plan.unfit is not None:
+        lines.append(f"With --profile slurm it is refused: {plan.unfit}.")
+    unknown = "shape unknown before fetch; assumed to have 8 billion parameters."
+    return lines + [f"{model}: {unknown}" for model in plan.unknown_models]
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    return (
+        line.stage,
+        line.model,
+        str(line.jobs),
+        duration(line.job_seconds),
+        f"{line.gpu_hours:,.1f}" if line.gpu_hours else "",
+        f"{line.tokens / 1e6:,.2f}M" if line.tokens else "",
+        f"{line.disk_gb:,.2f}" if line.disk_gb else "",
+        f"{line.host_gib:.1f}",
+        f"{line.gpu_gib:.0f}" if line.gpu_gib else "",
+    )
+
+
+def _claim_lines(plan: Plan) -> list[str]:
+    """Each claim: what the run lacks, or the effects that it detects beside the paper's."""
+    lines = [
+        "Claims: the effect in points that this run detects in four of five cases; the paper's effect; the samples of",
+        "each problem that detect the paper's effect. A run of the models and benchmarks in brackets can test the claim.",
+    ]
+    for each in plan.claims:
+        verdict = "can be tested"
+        if each.lacking:
+            verdict = f"cannot be decided: {each.lacking}"
+        elif each.parts:
+            verdict = f"{each.too_small} of {len(each.parts)} effects are below the detectable one"
+            verdict += f"; samples for all: {each.samples}"
+        lines += [f"{each.claim.number:2d} {each.claim.title}: {verdict}", f"     [{'; '.join(each.needs)}]"]
+        lines += [f"     {part.part}: {part.detectable:.1f}; {part.paper:+.2f}; {part.samples}" for part in each.parts]
+    return lines
 
 
 def response_bytes(config: Config) -> int:
@@ -146,17 +208,3 @@ def undivided_gpu_bytes(config: Config) -> dict[tuple[str, ...], float]:
         if not run.paths.replay_cells(model).exists():
             needed["replay", model] = costs.work("replay_shard", {"model": model}).gpu_bytes
     return needed
-
-
-def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:
-    return Line(
-        stage,
-        model,
-        len(jobs),
-        sum(job.seconds for job in jobs),
-        sum(job.seconds * job.gpus for job in jobs) / _HOUR,
-        sum(job.tokens for job in jobs),
-        sum(job.disk_bytes for job in jobs) / 1e9,
-        max(job.host_mb for job in jobs) / 2**10,
-        max(job.gpu_bytes for job in jobs) / 2**30,
-    )

@@ -1,23 +1,20 @@
-"""The work of each job: responses, tokens, seconds and GPU memory, before any calibration."""
+"""The work of each job: responses, tokens, seconds and GPU memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from stair.config.model import Config
 from stair.core import TURNS
-from stair.models.hub.model_shape import Shape
 from stair.models.parameters import controller_parameters
+from stair.pipeline.model_shape import Shape
 from stair.pipeline.planning.assumptions import assumed, mean_tokens
 from stair.pipeline.planning.sizes import problems_of, records_of, updates_of
 from stair.pipeline.run import Run
 from stair.stages.replay.batch_files import Shapes, planned_units
 from stair.stages.replay.measurement.batch_memory import GPU_TILE, replay_memory
 from stair.stages.training.turn_memory import Turn, turn_memory
-
-Tokens = Callable[[str, str, str], float | None]
-"""Measured mean tokens of a response of a model, on a benchmark or `training_pool`, under a condition; None: not measured."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,32 @@ class Work:
     disk_bytes: float = 0.0
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """What a finished run measured."""
+
+    factors: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Measured over modelled seconds, by rule and model; the model is empty for all models of a rule."""
+    means: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    """Mean tokens of a response, by model, benchmark or `training_pool`, and condition; empty for all conditions."""
+    measured_seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """By rule and model."""
+
+    def factor(self, rule: str, model: str) -> float:
+        """Measured over modelled seconds. An unmeasured model has its rule's factor, and an unmeasured rule has 1."""
+        return self.factors.get((rule, model), self.factors.get((rule, ""), 1.0))
+
+    def tokens(self, model: str, problems: str, condition: str) -> float | None:
+        """Mean tokens of a response. An unmeasured condition has the others' mean; None for other models and benchmarks."""
+        return self.means.get((model, problems, condition), self.means.get((model, problems, "")))
+
+
 @dataclass
 class CostModel:
     """The arithmetic of one run."""
 
     run: Run
-    measured: Tokens = lambda model, problems, condition: None
+    learned: Calibration = Calibration()
 
     @property
     def config(self) -> Config:
@@ -55,6 +72,10 @@ class CostModel:
 
     def work(self, rule: str, wildcards: Mapping[str, str]) -> Work:
         """The work of a job, by its rule and wildcards. Shards share the work of their output equally."""
+        work = self._modelled(rule, wildcards)
+        return replace(work, seconds=work.seconds * self.learned.factor(rule, wildcards.get("model", "")))
+
+    def _modelled(self, rule: str, wildcards: Mapping[str, str]) -> Work:
         names = {key: value for key, value in wildcards.items() if key not in ("shard", "of")}
         shards = int(wildcards.get("of", 1))
         match rule:
@@ -79,7 +100,7 @@ class CostModel:
 
     def response_tokens(self, model: str, problems: str, condition: str, limit: int) -> float:
         """Mean tokens of a response: measured, or assumed."""
-        found = self.measured(model, problems, condition)
+        found = self.learned.tokens(model, problems, condition)
         return min(found, limit) if found else mean_tokens(self.config.models[model].thinking, problems, limit)
 
     # ---------------------------------------------------------------- stages
@@ -146,9 +167,8 @@ class CostModel:
         checks = 2 * 2 + (updates // training.validation_every if training.validation_every else 0)
         # A measured session has no backward pass: four of ten operations.
         passes = sessions + 0.4 * checks * training.validation_sessions
-        share = assumed("training_share_hybrid" if shape.hybrid else "training_share")
         operations = assumed("training_passes") * shape.parameters
-        rate = assumed("cpu_flops") if self.on_cpu else share * assumed("gpu_flops") * training.workers
+        rate = self.rate("training_share", shape) * (1 if self.on_cpu else training.workers)
         seconds = passes * session * operations / rate
         # Every turn has four passes over the layers: teacher, student, student again, backward.
         seconds += passes * TURNS * 4 * shape.layers * self.layer_step(shape) / training.workers
@@ -248,7 +268,7 @@ class CostModel:
         """Seconds that a layer takes at least in a pass, whose kernels the host launches."""
         if self.on_cpu:
             return assumed("cpu_layer_step_seconds")
-        return assumed("layer_step_seconds_hybrid" if shape.hybrid else "layer_step_seconds")
+        return _by_layers("layer_step_seconds", shape)
 
     def decoding(
         self, shape: Shape, responses: float, tokens: float, *, width: int | None = None, waiting: float | None = None
@@ -270,6 +290,13 @@ class CostModel:
 
     def prefill(self, shape: Shape, tokens: float) -> float:
         """Seconds of a forward pass over so many tokens."""
-        share = assumed("prefill_share_hybrid" if shape.hybrid else "prefill_share")
-        rate = assumed("cpu_flops") if self.on_cpu else share * assumed("gpu_flops")
-        return 2.0 * shape.parameters * tokens / rate
+        return 2.0 * shape.parameters * tokens / self.rate("prefill_share", shape)
+
+    def rate(self, share: str, shape: Shape) -> float:
+        """Operations a second, of a GPU by its share of the published ones."""
+        return assumed("cpu_flops") if self.on_cpu else _by_layers(share, shape) * assumed("gpu_flops")
+
+
+def _by_layers(name: str, shape: Shape) -> float:
+    """A figure that hybrids have another value of."""
+    return assumed(f"{name}_hybrid" if shape.hybrid else name)

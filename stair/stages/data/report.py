@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.models.hub.revisions import hub_sources, marked_commit
+from stair.models.hub.sources import hub_sources, marked_commit
 from stair.records.files import write_json, write_text
 from stair.records.manifest import manifest_path, recorded_fact
 from stair.records.rows import BenchmarkProblem, SourceRecord

@@ -7,7 +7,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.models.hub.revisions import check_contents
+from stair.models.hub.sources import check_contents
 from stair.records.files import write_json
 from stair.records.progress import Progress
 from stair.records.rows import BenchmarkProblem

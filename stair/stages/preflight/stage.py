@@ -1,27 +1,36 @@
-"""The preflight stage: checks of a model before it generates. Writes preflight/<model>.json."""
+"""The preflight stage: checks of a model, its prompts and limits before it generates. Writes preflight/."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
-from stair.core import user_message
-from stair.models.hub.revisions import check_contents
-from stair.models.model_folder import read_architecture
-from stair.models.revision import model_revision, revision_digests
+from stair.core import TURNS, user_message
+from stair.models.architecture import Architecture
+from stair.models.hub.sources import check_contents
+from stair.models.model_folder import model_revision, read_architecture
 from stair.records.files import write_json
 from stair.records.rows import BenchmarkProblem, SourceRecord
 from stair.records.schemas import BENCHMARK, TRAINING_POOL
 from stair.records.tables import rows_as
 from stair.sessions.preflight_record import check_template, prompts_digest, remember_template
 from stair.sessions.renderer import Renderer
-from stair.stages.preflight.limits import Limit, longest_prompt
-from stair.stages.preflight.properties import Property, PropertyError, check_properties, rendered_examples
-from stair.stages.preflight.weights import check_weights
+from stair.stages.preflight.properties import (
+    Property,
+    PropertyError,
+    check_properties,
+    check_weights,
+    conversation_text,
+    outer_white_space,
+    rendered_examples,
+)
+
+_BATCH = 512
 
 
 def run(config: Config, paths: RunPaths, model: str) -> None:
@@ -44,7 +53,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         if renderer.tokens > architecture.vocabulary:
             raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
         properties.append(Property("weights", check_weights(folder)))
-        check_contents(config, paths, f"models.{model}", revision_digests(folder, memo))
+        check_contents(config, paths, f"models.{model}")
         revision = model_revision(folder, memo)
     output = paths.preflight(model)
     write_json(
@@ -78,9 +87,75 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
         users, most = _prompts(config, paths, model, name)
         limit = longest_prompt(renderer, read_architecture(folder), name, users, most, files=files)
     output = paths.preflight_limits(model, name)
-    facts = {"seen": _limit_text(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
+    facts = {"seen": str(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
     write_json(output, {"model": model, **asdict(limit), **facts})
-    print(f"{model}: {name}: {_limit_text(limit)}")
+    print(f"{model}: {name}: {limit}")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The longest prompt of one kind, and the output limit after it."""
+
+    what: str
+    longest_prompt: int
+    problem_id: str
+    max_new_tokens: int
+    context: int
+
+    def __str__(self) -> str:
+        text = f"longest prompt {self.longest_prompt} tokens ({self.problem_id}), {self.max_new_tokens} to generate, "
+        text += f"{self.context} positions"
+        # The worst case: every turn at its limit and visible.
+        four_turns = TURNS * (self.longest_prompt + self.max_new_tokens)
+        if self.what != "training_pool" and four_turns > self.context:
+            text += f"; four turns at their limits would take {four_turns}, so a session can exhaust the context"
+        return text
+
+
+def longest_prompt(
+    renderer: Renderer,
+    architecture: Architecture,
+    what: str,
+    users: Iterable[tuple[str, str]],
+    max_new_tokens: int,
+    *,
+    files: tuple[Path, Path],
+) -> Limit:
+    """The longest first prompt of the user messages, which must fit into the context with the output limit.
+
+    Args:
+        users: (problem id, user message).
+        files: the table whose rows these are, and the data set's file that it was made from, for messages.
+
+    Raises:
+        PropertyError: the prompt does not fit, or a message contains a turn marker.
+    """
+    longest, problem = 0, ""
+    for row, (name, ids) in enumerate(_encoded(renderer, users), 1):
+        if ids.count(renderer.turn_start) != 2 or ids.count(renderer.turn_end) != 1:
+            raise PropertyError(
+                f"{what}: the text of problem {name}, row {row} of {files[0]}, contains a turn marker; clean it in {files[1]}"
+            )
+        if len(ids) > longest:
+            longest, problem = len(ids), name
+    if longest + max_new_tokens > architecture.context:
+        raise PropertyError(
+            f"{what}: the prompt of problem {problem} has {longest} tokens and max_new_tokens is {max_new_tokens}, together "
+            f"more than the {architecture.context} positions of the model's RoPE (max_position_embeddings)"
+        )
+    return Limit(what, longest, problem, max_new_tokens, architecture.context)
+
+
+def _encoded(renderer: Renderer, users: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[int]]]:
+    """The ids of first prompts, encoded in batches; the template renders every one of them."""
+    remaining, outer = iter(users), outer_white_space(renderer)
+    while some := list(islice(remaining, _BATCH)):
+        texts = [renderer.prompt_text([], user) for _, user in some]
+        for (name, user), text in zip(some, texts, strict=True):
+            if text != conversation_text(renderer, [], user, outer):
+                raise PropertyError(f"the template does not write the prompt of problem {name} as it writes others")
+        encoded = renderer.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        yield from zip((name for name, _ in some), encoded, strict=True)
 
 
 @contextmanager
@@ -106,13 +181,3 @@ def _prompts(config: Config, paths: RunPaths, model: str, name: str) -> tuple[It
     prompt, most = config.prompts[config.benchmarks[name].prompt], settings.sampling_for(name).max_new_tokens
     problems = rows_as(paths.benchmark(name), BENCHMARK, BenchmarkProblem)
     return ((problem.problem_id, user_message(prompt, problem.problem)) for problem in problems), most
-
-
-def _limit_text(limit: Limit) -> str:
-    text = (
-        f"longest prompt {limit.longest_prompt} tokens ({limit.problem_id}), {limit.max_new_tokens} to generate, "
-        f"{limit.context} positions"
-    )
-    if limit.what != "training_pool" and limit.four_turns > limit.context:
-        text += f"; four turns at their limits would take {limit.four_turns}, so a session can exhaust the context"
-    return text

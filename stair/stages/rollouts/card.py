@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import EngineIdentity
-from stair.models.hub.revisions import hub_sources, marked_commit
+from stair.models.hub.sources import hub_sources, marked_commit
 from stair.records.files import write_text
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL

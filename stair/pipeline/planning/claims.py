@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from stair.config.model import Config
 from stair.paper import paper_labels
-from stair.paper.claims.statements import Claim, Compare, Shared, Test, read_claims
+from stair.paper.claims.statements import Claim, Compare, Pooled, Shared, Test, Transitions, Values, read_claims
 from stair.paper.comparison.printed import printed_values
-from stair.pipeline.planning.lacking import first_lacking, no_rows, scope
 from stair.pipeline.planning.sizes import problems_of
 from stair.pipeline.run import Run
 from stair.statistics.metrics import LATER_TURNS, REFERENCE
@@ -57,8 +58,8 @@ def decidable(run: Run) -> list[Decidable]:
     scores = _printed_scores()
     found = []
     for claim in read_claims():
-        lacking = next(filter(None, (first_lacking(run, test) for test in claim.tests)), "")
-        needs = tuple(dict.fromkeys(scope(test) for test in claim.tests))
+        lacking = next(filter(None, (_first_lacking(run, test) for test in claim.tests)), "")
+        needs = tuple(dict.fromkeys(_scope(test) for test in claim.tests))
         parts = [part for test in claim.tests for part in _parts(run, test, scores)]
         found.append(Decidable(claim, lacking, needs, tuple(parts)))
     return found
@@ -71,7 +72,7 @@ def _parts(run: Run, test: Test, scores: dict[tuple[str, ...], tuple[float, floa
     """
     if isinstance(test, Compare) and not (test.models_less or test.benchmarks_less) and "average" in test.metrics:
         for model in test.models:
-            if no_rows(run.config, (model,), (test.benchmark,), (test.greater, test.less)):
+            if _no_rows(run.config, (model,), (test.benchmark,), (test.greater, test.less)):
                 continue
             for span in test.spans:
                 keys = [
@@ -80,7 +81,7 @@ def _parts(run: Run, test: Test, scores: dict[tuple[str, ...], tuple[float, floa
                 ]
                 turns = [len(LATER_TURNS) if key[-1] == "T2-T4" else 1 for key in keys]
                 yield from _detectable(run, test.benchmark, f"{model}, {span}", keys, scores, turns)
-    if isinstance(test, Shared) and not first_lacking(run, test):
+    if isinstance(test, Shared) and not _first_lacking(run, test):
         for less in test.less:
             keys = [("shared", test.model, test.benchmark, side, "T2") for side in (test.greater, less)]
             yield from _detectable(run, test.benchmark, f"{test.model}, against {less}", keys, scores, (1, 1))
@@ -124,3 +125,89 @@ def _printed_scores() -> dict[tuple[str, ...], tuple[float, float]]:
         key = (kind, models[place.model], benchmarks[place.benchmark], condition, place.turn)
         found.setdefault(key, {})[place.metric] = printed.value
     return {key: (two["Avg@4"], two["Pass@4"]) for key, two in found.items() if len(two) == 2}
+
+
+def _places(test: Test) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The models, benchmarks and conditions of a test."""
+    match test:
+        case Compare():
+            models, benchmarks = (*test.models, *test.models_less), (test.benchmark, *test.benchmarks_less)
+            return models, benchmarks, (test.greater, test.less)
+        case Pooled():
+            return tuple(paper_labels.MODELS), paper_labels.POOLED_BENCHMARKS, (test.greater, test.less, REFERENCE)
+        case Transitions():
+            return (test.model,), (test.benchmark,), (REFERENCE, "native")
+        case Shared():
+            return (test.model,), (test.benchmark,), (test.greater, *test.less)
+        case Values():
+            return (test.model,), (), ()
+
+
+def _scope(test: Test) -> str:
+    """The models and the benchmark of a test, in words."""
+    models, benchmarks, _ = _places(test)
+    if isinstance(test, Values):
+        return f"{_stage(test)} of {test.model}"
+    return f"{', '.join(models)} on {', '.join(benchmarks)}"
+
+
+def _first_lacking(run: Run, test: Test) -> str:
+    """The first thing that a test needs and the configuration does not have; empty if it has all."""
+    config = run.config
+    match test:
+        case Shared():
+            study = run.shared_t1.config
+            if not study.conditions:
+                return "the run has no study with a shared T1 history"
+            families = {key: item.family or key for key, item in study.conditions.items()}
+            for side in (test.greater, *test.less):
+                keys = [key for key, family in families.items() if side in (key, family)]
+                if not any((test.model, test.benchmark) in study.evaluated(key) for key in keys):
+                    return f"the study with a shared T1 history has no {side} of {test.model} on {test.benchmark}"
+            return ""
+        case Values():
+            stage = _stage(test)
+            section = config.runtime if stage == "runtime" else config.replay
+            if section is None or test.model not in section.models:
+                return f"no {stage} of {test.model}"
+            numbers = {side for sides in test.sides() for side in sides if isinstance(side, str)}
+            return next(filter(None, (_no_number(run, test.model, number) for number in sorted(numbers))), "")
+        case _:
+            return _no_rows(config, *_places(test))
+
+
+def _no_rows(config: Config, models: Iterable[str], benchmarks: Iterable[str], conditions: Iterable[str]) -> str:
+    """The first condition of a model on a benchmark that the configuration does not have; empty if it has all."""
+    for model in models:
+        for benchmark in benchmarks:
+            for condition in conditions:
+                if condition not in config.conditions:
+                    return f"the run has no condition {condition}"
+                if (model, benchmark) not in config.evaluated(condition):
+                    return f"the run has no {condition} of {model} on {benchmark}"
+    return ""
+
+
+def _stage(test: Values) -> str:
+    return "runtime" if "paired median" in str(test.greater) else "replay"
+
+
+def _no_number(run: Run, model: str, number: str) -> str:
+    """Why the replay's tables and figures will not report a number; empty if they will."""
+    found = re.search(r"layer (\d+)", number)
+    if found is None:
+        return ""
+    replay, layer = run.replay, int(found[1])
+    if (analysis := replay.analysis) is None:
+        return f"replay.analysis is null, so {number!r} is not computed"
+    size = re.search(r"\bk=(\d+)", number)
+    if size is not None and int(size[1]) not in analysis.neighborhoods:
+        return f"replay.analysis.neighborhoods does not list {size[1]}"
+    if number.startswith("incremental R2"):
+        # Other reads than the assistant's are fitted at the first layer.
+        layers = replay.layers if "earlier-assistant read" in number else replay.layers[:1]
+        return "" if layer in layers else f"replay.layers does not list {layer} for {number!r}"
+    everywhere = number.startswith(("attention mass", "median state displacement")) and "approximate" not in number
+    if everywhere or (size is not None and int(size[1]) == analysis.neighborhoods[0] and "whitening" not in number):
+        return "" if layer < run.shape(model).layers else f"{model} has no layer {layer}"
+    return "" if layer == analysis.reported_layer else f"replay.analysis.reported_layer is not {layer}"
