@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm_client import end_with_parent
+from stair.cli.warm import end_with_parent
 
 LIMIT_GIB = 2.0
 

@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm_client import end_with_parent
+from stair.cli.warm import end_with_parent
 
 LEAST_RATIO, MOST_RATIO = 0.75, 1.5
 SMALL = ("qwen3", "qwen3_5")

@@ -5,7 +5,7 @@ Without it the first start would compile them, and every start where PYTHONDONTW
 
 import importlib
 
-from stair.cli.warm_process import MODULES
+from stair.cli.warm import MODULES
 
 OTHERS = (
     "matplotlib.backends.backend_agg",

@@ -11,7 +11,7 @@ def main() -> None:
     # Everything but fetch runs with hub access off, so libraries look nothing up. The warm process has it off too.
     if sys.argv[1:2] != ["fetch"]:
         os.environ["HF_HUB_OFFLINE"] = "1"
-        from stair.cli.warm_client import run_in_warm_process
+        from stair.cli.warm import run_in_warm_process
 
         code = run_in_warm_process()
         if code is not None:

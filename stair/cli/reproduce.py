@@ -9,17 +9,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
 import yaml
 
 from stair.cli.context import DRIVEN_BY
-from stair.cli.warm_client import SOCKET, end_with_parent
+from stair.cli.warm import SOCKET, end_with_parent, warm_process
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
@@ -281,37 +280,6 @@ def _is_job(process: psutil.Process) -> bool:
         return any(Path(word).name == "stair" for word in process.cmdline()[:3])
     except psutil.Error:
         return False
-
-
-@contextmanager
-def warm_process(environment: dict[str, str]) -> Iterator[None]:
-    """Within it, jobs that are started with this environment fork from a process that has imported everything.
-
-    A process that the environment names already serves them.
-    """
-    if Path(environment.get(SOCKET, "")).is_socket():
-        yield
-        return
-    # Not below the run's folder: the path of a socket may have some hundred characters only.
-    with TemporaryDirectory(prefix="stair-") as folder, socket.socket(socket.AF_UNIX) as listener:
-        path = Path(folder) / "warm"
-        listener.bind(str(path))
-        listener.listen(64)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "stair.cli.warm_process", str(listener.fileno())],
-            env=environment,
-            pass_fds=[listener.fileno()],
-            start_new_session=True,  # Ctrl-C reaches the jobs through those who wait for them
-            preexec_fn=end_with_parent,
-        )
-        # The process alone listens: should it die, those who wait for it are told, and run by themselves.
-        listener.close()
-        environment[SOCKET] = str(path)
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait()
 
 
 def _free_stale_lock(paths: RunPaths) -> None:

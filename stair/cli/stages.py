@@ -23,7 +23,7 @@ from stair.cli.options import (
     ShardOption,
     ThreadsOption,
 )
-from stair.cli.warm_client import SOCKET
+from stair.cli.warm import SOCKET
 from stair.config.model import Config
 
 commands = typer.Typer()

@@ -5,55 +5,47 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from stair.cli.warm_client import SOCKET
+from stair.cli.warm import SOCKET, warm_process
 from stair.records.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("warm")]
 STAIR = str(BIN / "stair")
-ROOT = Path(__file__).parents[2]
 
 
+@dataclass
 class Warm:
-    """A warm process and the surroundings in which commands find it."""
+    """A warm process and the environment in which commands find it."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
-        path = folder / "warm"
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-            listener.listen()
-            command = [sys.executable, "-m", "stair.cli.warm_process", str(listener.fileno())]
-            self.process = subprocess.Popen(
-                command, env=os.environ | variables, pass_fds=[listener.fileno()], start_new_session=True
-            )
-        self.environment = environment() | {SOCKET: str(path)}
+    process: psutil.Process
+    environment: dict[str, str]
 
     def run(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [STAIR, *words], cwd=folder, env=self.environment, capture_output=True, text=True, check=False
-        )
+        return run(self.environment, folder, *words)
 
     def waiting_job(self, folder: Path) -> tuple[subprocess.Popen[str], psutil.Process]:
-        """A command that reads from a pipe in which nothing ever comes, and the job that it became."""
-        self.run(folder, "--help")  # it serves from here on: every child is a job
+        """A command that reads from a pipe in which nothing ever comes, and its job."""
         os.mkfifo(folder / "never.jsonl")
         words = [STAIR, "score", "never.jsonl", "out.jsonl"]
         client = subprocess.Popen(words, cwd=folder, env=self.environment, stderr=subprocess.PIPE, text=True)
         # The pipe has a reader once the job works, which is after the client knows of it.
         until(lambda: opens_for_writing(folder / "never.jsonl"))
-        (job,) = psutil.Process(self.process.pid).children()
+        (job,) = [job for handler in self.process.children() for job in handler.children()]
         return client, job
+
+
+def run(shell: dict[str, str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([STAIR, *words], cwd=folder, env=shell, capture_output=True, text=True, check=False)
 
 
 def opens_for_writing(pipe: Path) -> bool:
@@ -75,24 +67,24 @@ def until(found):  # type: ignore[no-untyped-def]
 
 
 @contextmanager
-def warm_process(folder: Path, **variables: str) -> Iterator[Warm]:
-    process = Warm(folder, **variables)
-    yield process
-    process.process.kill()
-    process.process.wait()
+def served(**variables: str) -> Iterator[Warm]:
+    before, shell = psutil.Process().children(), environment() | variables
+    with warm_process(shell):
+        (process,) = [child for child in psutil.Process().children() if child not in before]
+        yield Warm(process, shell)
 
 
 @pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+def warm() -> Iterator[Warm]:
     """A process that serves several tests."""
-    with warm_process(tmp_path_factory.mktemp("w")) as process:
+    with served() as process:
         yield process
 
 
 @pytest.fixture
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+def mortal() -> Iterator[Warm]:
     """A process that the test kills."""
-    with warm_process(tmp_path_factory.mktemp("w")) as process:
+    with served() as process:
         yield process
 
 
@@ -107,12 +99,9 @@ def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm:
         ("no-such-command",),
         ("--help",),
     ):
-        alone = subprocess.run(
-            [STAIR, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-        )
-        there = warm.run(tmp_path, *words)
+        alone, there = run(environment(), tmp_path, *words), warm.run(tmp_path, *words)
         assert (there.returncode, there.stdout, there.stderr) == (alone.returncode, alone.stdout, alone.stderr), words
-    assert psutil.Process(warm.process.pid).children() == []
+    until(lambda: not warm.process.children())
 
 
 def test_a_signal_reaches_the_job(warm: Warm, tmp_path: Path) -> None:
@@ -132,9 +121,16 @@ def test_a_job_dies_with_its_client(warm: Warm, tmp_path: Path) -> None:
     assert warm.run(tmp_path, "--help").returncode == 0, "the warm process serves on"
 
 
-def test_a_job_dies_with_the_warm_process_and_its_client_says_so(mortal: Warm, tmp_path: Path) -> None:
+def test_the_end_of_a_job_is_that_of_its_command(warm: Warm, tmp_path: Path) -> None:
+    client, job = warm.waiting_job(tmp_path)
+    job.kill()
+    assert client.wait(30) == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("victim", ["server", "handler"])
+def test_a_job_dies_with_the_warm_process_and_its_client_says_so(mortal: Warm, tmp_path: Path, victim: str) -> None:
     client, job = mortal.waiting_job(tmp_path)
-    mortal.process.kill()
+    (mortal.process if victim == "server" else job.parent()).kill()  # type: ignore[union-attr]
     assert client.wait(30) == 1
     assert client.stderr is not None
     assert "run the workflow again to resume" in client.stderr.read()
@@ -154,28 +150,28 @@ def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(mortal: War
     assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
 
 
-def test_gpu_kernels_are_not_imported(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_gpu_kernels_are_not_imported(tmp_path: Path) -> None:
     """The import of fla starts CUDA, and no fork could use a GPU then."""
     (tmp_path / "fla").mkdir()
     (tmp_path / "fla" / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\n")
-    with warm_process(tmp_path_factory.mktemp("w"), PYTHONPATH=str(tmp_path)) as process:
+    with served(PYTHONPATH=str(tmp_path)) as process:
         assert process.run(tmp_path, "--help").returncode == 0
-        assert process.process.poll() is None, "the process serves"
+        assert process.process.is_running(), "the process serves"
     assert not (tmp_path / "imported").exists()
 
 
-def test_where_imports_have_started_cuda_commands_run_by_themselves(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_where_imports_have_started_cuda_commands_run_by_themselves(tmp_path: Path) -> None:
     """A stand-in for a GPU: torch says in a fork that CUDA was started before."""
     (tmp_path / "sitecustomize.py").write_text("import torch\n\ntorch.cuda._is_in_bad_fork = lambda: True\n")
-    with warm_process(tmp_path_factory.mktemp("w"), PYTHONPATH=str(tmp_path)) as process:
+    with served(PYTHONPATH=str(tmp_path)) as process:
         assert process.run(tmp_path, "--help").returncode == 0
-        assert process.process.wait(60) == 0
+        until(lambda: process.process.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_without_the_process_a_command_runs_by_itself(tmp_path: Path) -> None:
-    gone = environment() | {SOCKET: str(tmp_path / "gone")}
-    done = subprocess.run([STAIR, "--help"], env=gone, capture_output=True, text=True, check=False)
+    before = psutil.Process().children()
+    with warm_process(shell := environment() | {SOCKET: "0"}):
+        assert psutil.Process().children() == before, "it is switched off"
+        done = run(shell, tmp_path, "--help")
     assert done.returncode == 0
     assert "Reproduce the STAIR paper" in done.stdout

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stair.cli.warm_process import MODULES
+from stair.cli.warm import MODULES
 from stair.records.files import remove_leftovers
 from tests.faults.harness import Kill, every_kill, forked, some_of
 

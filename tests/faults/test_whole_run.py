@@ -23,11 +23,13 @@ KILLS = 4
 
 
 def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
-    """The driver itself; the warm process; or the jobs that were forked from it."""
+    """The driver itself; the warm process; or the jobs, each a fork of a fork of it."""
     if kind == "driver":
         return [driver]
-    warm = [child for child in driver.children() if "stair.cli.warm_process" in child.cmdline()]
-    return warm if kind == "warm" else [job for process in warm for job in process.children()]
+    warm = [child for child in driver.children() if "stair.cli.warm" in child.cmdline()]
+    if kind == "warm":
+        return warm
+    return [job for process in warm for handler in process.children() for job in handler.children()]
 
 
 def kill_one(folder: Path, kind: str, after: float) -> bool:

@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from stair.cli.reproduce import warm_process
+from stair.cli.warm import warm_process
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, load_run
 from stair.config.training import CONTROLLER_FILES

@@ -20,8 +20,7 @@ from typing import IO
 
 import pytest
 
-from stair.cli.reproduce import warm_process
-from stair.cli.warm_client import SOCKET
+from stair.cli.warm import SOCKET, warm_process
 from stair.pipeline.job_list import JOB_LIST
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stair.cli.reproduce import warm_process
+from stair.cli.warm import warm_process
 from stair.records.keys import PROTOCOL_VERSION
 from tests.docs.extend_page import put, table_steps
 from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, planned, timings

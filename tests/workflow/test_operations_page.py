@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from stair.cli.reproduce import warm_process
-from stair.cli.warm_client import SOCKET
+from stair.cli.warm import SOCKET, warm_process
 from stair.records.interruption import EXIT_AGAIN
 from stair.records.leases import Holder
 from stair.records.worklog import WorkLog, WorkLogWriter

@@ -1,0 +1,253 @@
+"""The warm process: it has imported everything, and a run's `stair` commands on this machine run in forks of it.
+
+Importing torch and Transformers takes four seconds, longer than most jobs of the tiny run. `stair reproduce` starts this
+process and puts its socket into the environment. A command that finds the socket sends its arguments, environment and open
+files, waits, and passes signals on. Without the socket, the command runs by itself, with the same result. `STAIR_WARM=0`
+switches the process off. It is for Linux, which kills a process with its parent.
+
+CUDA does not survive a fork. If an import has started CUDA, the process ends, and commands run by themselves.
+
+Every `stair` command imports this module, so its head imports little.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from stair.records.interruption import SIGNALS
+
+SOCKET = "STAIR_WARM"
+"""Environment: the path of the socket."""
+
+MODULES = (
+    "stair.cli.main",
+    "stair.paper.figures.figure",
+    "stair.paper.stage",
+    "stair.paper.tables.uncertainty",
+    "stair.stages.checks.stage",
+    "stair.stages.data.report",
+    "stair.stages.data.stage",
+    "stair.engines.transformers",
+    "stair.stages.evaluation.scores",
+    "stair.stages.evaluation.stage",
+    "stair.stages.preflight.stage",
+    "stair.stages.replay.analyze",
+    "stair.stages.rollouts.stage",
+    "stair.stages.sessions.stage",
+    "stair.tiny.acceptance",
+    "stair.tiny.backbone_training",
+    "stair.tiny.stage",
+    "stair.stages.training.stage",
+    "transformers.models.qwen3.modeling_qwen3",
+    "transformers.models.qwen3_5.modeling_qwen3_5",
+)
+"""The modules that jobs import."""
+
+_WITH_DELTA_NET = ("stair.tiny.backbone_training", "transformers.models.qwen3_5.modeling_qwen3_5")
+"""Modules that import the GPU kernels of Gated DeltaNet where these are installed; this import starts CUDA."""
+
+
+def end_with_parent() -> None:
+    """Asks Linux to kill this process when its parent ends."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+
+
+# ---------------------------------------------------------------- the driver of a run
+
+
+@contextmanager
+def warm_process(environment: dict[str, str]) -> Iterator[None]:
+    """Runs a warm process for the commands that start with this environment, unless the environment has STAIR_WARM."""
+    if SOCKET in environment or sys.platform != "linux":
+        yield
+        return
+    import subprocess
+    import time
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="stair-") as folder:  # the path of a socket has at most some hundred characters
+        path = os.path.join(folder, "warm")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stair.cli.warm", path],
+            env=environment,
+            start_new_session=True,  # a terminal's Ctrl-C reaches the jobs through their commands alone
+            preexec_fn=end_with_parent,
+        )
+        try:
+            while process.poll() is None and not os.path.exists(path):
+                time.sleep(0.01)
+            environment[SOCKET] = path
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+# ---------------------------------------------------------------- a command
+
+
+def run_in_warm_process() -> int | None:
+    """Runs this command in a fork of the warm process.
+
+    Returns:
+        The exit code, or None without a warm process; the command must then run in this process.
+    """
+    if not (path := os.environ.get(SOCKET)):
+        return None
+    # A stop request waits until the job is known, or until this process runs the command and listens.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    request = {"argv": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ)}
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(path)
+            socket.send_fds(connection, [b" "], [0, 1, 2])
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            answers = connection.makefile()
+            job = int(answers.readline())
+        except (OSError, ValueError):  # the process has ended, or is switched off
+            return None
+
+        def pass_on(number: int, _: FrameType | None) -> None:
+            with suppress(ProcessLookupError):
+                os.kill(job, number)
+
+        for number in SIGNALS:
+            signal.signal(number, pass_on)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        code = answers.readline()
+    if not code:
+        print("stair: error: the process of this job has ended; run the workflow again to resume", file=sys.stderr)
+    return int(code or 1)
+
+
+# ---------------------------------------------------------------- the warm process
+
+
+def _handle(connection: socket.socket, server: int) -> None:
+    """In a fork for one command: forks the job, waits for it, and kills it when the command is gone."""
+    import threading
+
+    _end_with(server)
+    _, files, _, _ = socket.recv_fds(connection, 1, 3)
+    request = json.loads(connection.makefile().readline())
+    handler = os.getpid()
+    job = os.fork()
+    if job == 0:
+        _end_with(handler)
+        connection.close()
+        _work(request, files)
+    connection.sendall(b"%d\n" % job)
+
+    def watch() -> None:
+        with suppress(OSError):
+            connection.recv(1)  # the command sends nothing more, so this is its end
+        os.kill(job, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+    code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
+    connection.sendall(b"%d\n" % (128 - code if code < 0 else code))
+
+
+def _end_with(parent: int) -> None:
+    """Has this process end with its parent, which may have ended before this call."""
+    end_with_parent()
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _work(request: dict[str, Any], files: list[int]) -> None:
+    """Runs a command in the forked job, which ends with it."""
+    import atexit
+    import traceback
+
+    code = 1
+    try:
+        for target, file in enumerate(files):
+            os.dup2(file, target)
+            os.close(file)
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.argv = request["argv"]
+        from stair.cli.main import main
+
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        code = 130
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def _forks_have_cuda() -> bool:
+    """Whether a forked process could use CUDA; only such a process can find out."""
+    import torch
+
+    child = os.fork()
+    if child == 0:
+        os._exit(int(torch.cuda._is_in_bad_fork()))
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _serve(path: str) -> None:
+    """Imports, and forks a handler for each command."""
+    import gc
+    import importlib
+    import socketserver
+    import warnings
+
+    from stair.cli.context import set_threads
+    from stair.models import delta_kernels
+
+    serving = os.getpid()
+
+    class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+        max_children = 10**6
+        request_queue_size = 64
+
+        def finish_request(self, request: Any, client_address: Any) -> None:
+            _handle(request, serving)
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """The command is gone."""
+
+    # The driver kills this process. Stop requests to a job wait until its command listens.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    server = Server(path, socketserver.BaseRequestHandler)
+    set_threads(1)
+    # Python 3.12 and later warn of each fork beside a thread. The one here is that of Arrow's allocator, which survives forks.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    # Transformers counts the GPUs when it is imported. NVML counts them without starting CUDA.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    left_out = _WITH_DELTA_NET if delta_kernels.installed() else ()
+    gc.disable()
+    for module in MODULES:
+        if module not in left_out:
+            importlib.import_module(module)
+    gc.enable()
+    if _forks_have_cuda():
+        gc.freeze()  # a collection in a job would copy the memory that all jobs share
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
