@@ -67,8 +67,7 @@ def status(
     import sys
 
     from stair.pipeline.slurm_queue import Queue, slurm_queue
-    from stair.pipeline.status import all_and_left, job_states, uses_slurm
-    from stair.pipeline.status_table import as_json, failure_lines, table
+    from stair.pipeline.status import all_and_left, as_json, failure_lines, job_states, table, totals, uses_slurm
     from stair.records.slurm import SlurmError
 
     settings, paths = open_run(run)
@@ -88,5 +87,5 @@ def status(
 
     console = Console()
     console.print(table(jobs))
-    for line in failure_lines(jobs):
+    for line in (totals(jobs), *failure_lines(jobs)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -42,6 +42,11 @@ class DrivenRun(Run):
         """The site that runs the jobs; None where this machine does. Snakemake chooses that after it has read the rules."""
         return None if self.workflow.local_exec else read_site(Path(self.workflow.basedir))
 
+    @property
+    def retries(self) -> int:
+        """How often Snakemake tries a failed job again."""
+        return int(self.workflow.execution_settings.retries)
+
     @cached_property
     def workdir(self) -> Path:
         """The folder of the rules: the run's. A dry run of a new run has an empty one, because Snakemake creates it."""

@@ -1,13 +1,20 @@
-"""The state of every job of a run: from Snakemake's lists, progress files, leases, the driver's journal and Slurm's queue."""
+"""The state of every job of a run: from Snakemake's lists, progress files, the driver's journal and Slurm's queue.
+
+The process that drives a run appends a line to the journal, `work/jobs.jsonl`, for every start, submission, end and failure
+(`display.py`). The last line of a job counts. The journal decides nothing: Snakemake's lists alone say which jobs are done.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -15,14 +22,15 @@ from stair.config.resolve import ConfigError
 from stair.config.root import project_root
 from stair.pipeline.driver_lease import run_holder
 from stair.pipeline.job_list import ListedJob, list_jobs
-from stair.pipeline.job_logs import NOT_STARTED, explain, logs_since, refusal
-from stair.pipeline.journal import Entry, job_name, read_journal
+from stair.pipeline.job_logs import NOT_STARTED, explain, logs_since
 from stair.pipeline.resources import FETCH_RULES
 from stair.pipeline.slurm_queue import ENDED_BADLY, WAITING, Queue, QueueEntry
 from stair.pipeline.stage_rules import PROGRESS, STAGE_OF, STAGES
-from stair.records.leases import living
-from stair.records.progress import read_progress
+from stair.records.progress import duration, read_progress
 from stair.records.start_command import started_with
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 State = Literal["waiting", "pending", "running", "quiet", "failed", "done"]
 STATES: tuple[State, ...] = ("done", "running", "pending", "failed", "quiet", "waiting")
@@ -31,12 +39,67 @@ QUIET_SECONDS = 120.0
 """A job without an update for so long counts as quiet: it ended early, or its machine is gone."""
 
 
+def job_name(rule: str, wildcards: Mapping[str, str]) -> str:
+    """A job's name: that of its progress file, or its rule with its wildcards."""
+    if rule in PROGRESS:
+        return PROGRESS[rule].format(**wildcards)
+    return "/".join((rule, *(value for key, value in wildcards.items() if key != "suffix")))
+
+
+# ---------------------------------------------------------------- the journal
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the journal: what happened last to a job."""
+
+    job: str
+    event: Literal["started", "finished", "failed", "again", "stopped"]
+    """`again` is a failure after which Snakemake tries the job again; a signal has stopped a `stopped` job."""
+    time: float
+    """Seconds since the epoch."""
+    logs: tuple[str, ...] = ()
+    """The job's log and the cluster's; after a failure the one that explains it."""
+    slurm: str = ""
+    """Slurm's number of the job."""
+    reason: str = ""
+    """Why the job failed, in one line."""
+    tail: tuple[str, ...] = ()
+    """The last lines of a failed job's log."""
+
+
+def journal_path(paths: RunPaths) -> Path:
+    """The journal's file."""
+    return paths.work() / "jobs.jsonl"
+
+
+def append(paths: RunPaths, entry: Entry) -> None:
+    """Appends a line to the journal. A full disk loses the line and stops nothing: the jobs report it themselves."""
+    with suppress(OSError):
+        journal_path(paths).parent.mkdir(parents=True, exist_ok=True)
+        with open(journal_path(paths), "a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(entry)) + "\n")
+
+
+def read_journal(paths: RunPaths) -> dict[str, Entry]:
+    """The last entry of every job, by its name. Torn lines are skipped."""
+    entries = {}
+    with suppress(FileNotFoundError), open(journal_path(paths), encoding="utf-8", errors="replace") as file:
+        for line in file:
+            with suppress(ValueError, TypeError):
+                entry = Entry(**json.loads(line))
+                entries[entry.job] = entry
+    return entries
+
+
+# ---------------------------------------------------------------- the states
+
+
 @dataclass(frozen=True)
 class Job:
     """A job of the run."""
 
     name: str
-    """Stage, model, benchmark, condition, shard; or the rule with its wildcards."""
     state: State
     done: int = 0
     total: int = 0
@@ -51,7 +114,7 @@ class Job:
     slurm: str = ""
     """Slurm's number of the job, with its state."""
     reason: str = ""
-    """Why it waits in the queue, or what Snakemake or Slurm reports on its failure."""
+    """Why it waits in the queue, the node that runs it, or why it failed."""
     log: str = ""
     tail: tuple[str, ...] = ()
     """The last lines of a failed job's log."""
@@ -74,6 +137,11 @@ def all_and_left(config: Config, paths: RunPaths) -> tuple[list[ListedJob], list
         return every.result(), left.result()
 
 
+def uses_slurm(paths: RunPaths) -> bool:
+    """Whether jobs of the run were submitted to Slurm."""
+    return any(entry.slurm for entry in read_journal(paths).values())
+
+
 def job_states(
     paths: RunPaths,
     every: Iterable[ListedJob],
@@ -91,105 +159,135 @@ def job_states(
         queue: Slurm's.
     """
     to_run = {job_name(job.rule, job.wildcards) for job in left}
-    states = _States(paths, time.time() if now is None else now, queue or {})
-    stages, jobs = list(STAGES), [job for job in every if job.rule not in FETCH_RULES]
-    jobs.sort(key=lambda job: (stages.index(STAGE_OF[job.rule]), shown_name(job)))
-    return [states.of(job, done=job_name(job.rule, job.wildcards) not in to_run) for job in jobs]
+    journal, driven = read_journal(paths), run_holder(paths) is not None
+    now = time.time() if now is None else now
+    stages = list(STAGES)
+    jobs = [(job.rule, job_name(job.rule, job.wildcards)) for job in every if job.rule not in FETCH_RULES]
+    jobs.sort(key=lambda job: (stages.index(STAGE_OF[job[0]]), job[1]))
+    states = []
+    for rule, name in jobs:
+        job = job_of(paths, rule, name, now)
+        if name not in to_run:
+            job = replace(Job(name, "done"), done=job.total, total=job.total, unit=job.unit, seconds=job.seconds)
+        elif job.state not in ("running", "done") and name in journal:
+            job = _by_journal(job, journal[name], queue or {}, driven)
+        states.append(job)
+    return states
 
 
-def uses_slurm(paths: RunPaths) -> bool:
-    """Whether jobs of the run were submitted to Slurm."""
-    return any(entry.slurm for entry in read_journal(paths).values())
+def job_of(paths: RunPaths, rule: str, name: str, now: float, since: float = 0.0) -> Job:
+    """A job by its progress file; it waits without one that was written since then."""
+    progress = read_progress(paths.progress_of(name)) if rule in PROGRESS else None
+    if progress is None or progress.updated < since:
+        return Job(name, "waiting")
+    alive = now - progress.updated < QUIET_SECONDS
+    state: State = "done" if progress.done >= progress.total else "running" if alive else "quiet"
+    job = Job(name, state, progress.done, progress.total, progress.unit, seconds=progress.seconds)
+    if state != "running":
+        return job
+    return replace(
+        job,
+        tokens_per_s=progress.facts.get("tokens_per_s"),
+        running=progress.facts.get("running"),
+        seconds_left=progress.seconds_left,
+        note=progress.note,
+    )
 
 
-def shown_name(job: ListedJob) -> str:
-    """A job's name for people: that of its progress file, or its rule with its wildcards."""
-    if job.rule in PROGRESS:
-        return PROGRESS[job.rule].format(**job.wildcards)
-    return "/".join((job.rule, *(value for key, value in job.wildcards.items() if key != "suffix")))
+def _by_journal(job: Job, entry: Entry, queue: Queue, driven: bool) -> Job:
+    """The state of a job without fresh progress, by the driver's last entry and Slurm's queue."""
+    if entry.event == "failed":
+        log = entry.logs[0] if entry.logs else ""
+        return replace(job, state="failed", slurm=entry.slurm, reason=entry.reason, log=log, tail=tuple(entry.tail))
+    if entry.event != "started":
+        return job
+    if (queued := queue.get(entry.slurm)) is not None:
+        return _in_queue(job, entry, queued)
+    if not driven:
+        return job
+    return replace(job, state="running" if not entry.slurm or _began(entry) else "pending")
 
 
-class _States:
-    """Reads the state of jobs at one moment."""
-
-    def __init__(self, paths: RunPaths, now: float, queue: Queue) -> None:
-        self._paths, self._now, self._queue = paths, now, queue
-        self._journal = read_journal(paths)
-
-    @cached_property
-    def _driven(self) -> bool:
-        return run_holder(self._paths) is not None
-
-    def of(self, listed: ListedJob, *, done: bool) -> Job:
-        """The state of a job: done as Snakemake says, else by its progress, the queue, or a living driver's journal."""
-        name, entry = shown_name(listed), self._journal.get(job_name(listed.rule, listed.wildcards))
-        job = self._progress(name) if listed.rule in PROGRESS else None
-        if done:
-            return Job(name, "done", job.total, job.total, job.unit, seconds=job.seconds) if job else Job(name, "done")
-        if job is not None and job.state in ("running", "done"):
-            return job
-        started = entry is not None and entry.event == "started"
-        if entry is not None and started and (queued := self._queue.get(entry.slurm)) is not None:
-            return self._in_queue(name, entry, queued)
-        if self._leased(listed):
-            return _with(job, name, "running")
-        if entry is not None and started and self._driven:
-            return _with(job, name, "running" if not entry.slurm or _began(entry) else "pending")
-        if entry is not None and entry.event == "failed":
-            return self._failed(name, entry, entry.message)
-        return job or Job(name, "waiting")
-
-    def _leased(self, listed: ListedJob) -> bool:
-        """Whether a process works on a shard."""
-        if "shard" not in listed.wildcards:
-            return False
-        marker = self._paths.folder / listed.outputs[0]
-        return living(marker.with_name(f".{marker.stem}.lease")) is not None
-
-    def _progress(self, name: str) -> Job | None:
-        """A job by its progress file; None without one."""
-        progress = read_progress(self._paths.progress_of(name))
-        if progress is None:
-            return None
-        alive = self._now - progress.updated < QUIET_SECONDS
-        state: State = "done" if progress.done >= progress.total else "running" if alive else "quiet"
-        job = Job(name, state, progress.done, progress.total, progress.unit, seconds=progress.seconds)
-        if state != "running":
-            return job
-        return replace(
-            job,
-            tokens_per_s=progress.facts.get("tokens_per_s"),
-            running=progress.facts.get("running"),
-            seconds_left=progress.seconds_left,
-            note=progress.note,
-        )
-
-    def _in_queue(self, name: str, entry: Entry, queued: QueueEntry) -> Job:
-        slurm = f"{queued.number} {queued.state}"
-        if queued.state in ENDED_BADLY:
-            return self._failed(name, entry, f"Slurm reports {queued.state} {queued.reason}".strip(), slurm)
-        state: State = "pending" if queued.state in WAITING else "running"
-        return Job(name, state, slurm=slurm, reason=queued.reason if state == "pending" else queued.node)
-
-    def _failed(self, name: str, entry: Entry, reason: str, slurm: str = "") -> Job:
-        """The log's last lines; a job that never began has those of the cluster's log only."""
-        refused = refusal(reason)
-        written = [] if refused else logs_since(entry.began, entry.logs)
-        if not written:
-            reason = refused or f"{NOT_STARTED}. {reason}".strip()
-        explanation = explain(written)
-        log = str(explanation.log if explanation else written[0] if written else "")
-        tail = explanation.tail if explanation else ()
-        return Job(name, "failed", slurm=slurm or entry.slurm, reason=reason, log=log, tail=tail)
-
-
-def _with(job: Job | None, name: str, state: State) -> Job:
-    return Job(name, state, job.done, job.total, job.unit, seconds=job.seconds) if job else Job(name, state)
+def _in_queue(job: Job, entry: Entry, queued: QueueEntry) -> Job:
+    job = replace(job, slurm=f"{queued.number} {queued.state}")
+    if queued.state in WAITING:
+        return replace(job, state="pending", reason=queued.reason)
+    if queued.state not in ENDED_BADLY:
+        return replace(job, state="running", reason=queued.node)
+    # No driver has seen this end.
+    explanation = explain(logs_since(entry.time, map(Path, entry.logs)))
+    reason = f"Slurm reports {queued.state} {queued.reason}".strip()
+    if explanation is None:
+        return replace(job, state="failed", reason=f"{NOT_STARTED}. {reason}")
+    return replace(job, state="failed", reason=reason, log=str(explanation.log), tail=explanation.tail)
 
 
 def _began(entry: Entry) -> bool:
-    """Whether a started job has opened its log since."""
+    """Whether a submitted job has opened its log since."""
     try:
-        return entry.logs[0].stat().st_mtime >= entry.time - 1
+        return Path(entry.logs[0]).stat().st_mtime >= entry.time - 1
     except (OSError, IndexError):
         return False
+
+
+# ---------------------------------------------------------------- for the terminal and for programs
+
+
+def as_json(jobs: list[Job]) -> dict[str, Any]:
+    """All jobs together (counts by state, the running ones' speed, when the last of them ends), and every job."""
+    states = Counter(job.state for job in jobs)
+    return {
+        "counts": {state: states[state] for state in STATES},
+        "tokens_per_s": round(sum(job.tokens_per_s or 0.0 for job in jobs), 1),
+        "running": sum(job.running or 0 for job in jobs),
+        "seconds_left": max((job.seconds_left for job in jobs if job.seconds_left is not None), default=None),
+        "jobs": [asdict(job) for job in jobs],
+    }
+
+
+def table(jobs: list[Job]) -> Table:
+    """Running, pending and quiet jobs."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("job", "state", "done", "running", "tokens/s", "left"):
+        table.add_column(title, justify="left" if title in ("job", "state") else "right", overflow="fold")
+    for job in jobs:
+        if job.state in ("running", "pending", "quiet"):
+            details = " ".join(part for part in (job.slurm.partition(" ")[0], job.reason) if part)
+            table.add_row(
+                job.name,
+                ("no news" if job.state == "quiet" else job.state) + (f" ({details})" if details else ""),
+                f"{job.done} of {job.total} {job.unit}" if job.total else "",
+                "" if job.running is None else str(job.running),
+                "" if job.tokens_per_s is None else f"{job.tokens_per_s:.0f}",
+                "" if job.seconds_left is None else duration(job.seconds_left),
+            )
+    return table
+
+
+def totals(jobs: list[Job]) -> str:
+    """All jobs in a line."""
+    sums = as_json(jobs)
+    count = sums["counts"]
+    parts = [f"{count['done']} of {len(jobs)} jobs done", f"{count['running']} running"]
+    parts += [f"{count[state]} {state}" for state in ("pending", "failed") if count[state]]
+    parts.append(f"{count['waiting']} to come")
+    if count["quiet"]:
+        parts.append(f"{count['quiet']} without news for {duration(QUIET_SECONDS)} or more")
+    if count["running"]:
+        parts.append(f"{sums['running']} responses under way, {sums['tokens_per_s']:.0f} tokens/s")
+    if sums["seconds_left"] is not None:
+        parts.append(f"the running jobs end in {duration(sums['seconds_left'])}")
+    return ", ".join(parts)
+
+
+def failure_lines(jobs: list[Job]) -> list[str]:
+    """Each failed job with its reason and the last lines of its log."""
+    lines = []
+    for job in jobs:
+        if job.state == "failed":
+            number = f" (Slurm {job.slurm})" if job.slurm else ""
+            lines += ["", f"failed: {job.name}{number}" + (f": {' '.join(job.reason.split())}" if job.reason else "")]
+            lines += [f"  {job.log}" if job.log else "  it has no log", *(f"  | {line}" for line in job.tail)]
+    return lines

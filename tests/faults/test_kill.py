@@ -162,7 +162,7 @@ def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     assert (
         lines[-1] == f"stair: stopped by {number.name}; what was finished is kept; run the same command again to resume"
     )
-    stopped = [line for line in lines if line.startswith("stopped: rollout_shard")]
+    stopped = [line for line in lines if line.startswith("stopped: rollouts/")]
     assert any("responses are in the log" in line for line in stopped)
     assert not [line for line in lines if f"non-zero exit status {EXIT_AGAIN}" in line]
     assert not psutil.wait_procs(family, timeout=10)[1]

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,8 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.pipeline.driver_lease import DRIVER
 from stair.pipeline.job_list import ListedJob, list_jobs
-from stair.pipeline.job_logs import explain
-from stair.pipeline.journal import Journal, journal_path
 from stair.pipeline.slurm_queue import Queue, parse_queue
-from stair.pipeline.status import QUIET_SECONDS, Job, job_states
-from stair.pipeline.status_table import as_json, failure_lines
+from stair.pipeline.status import QUIET_SECONDS, Entry, Job, append, as_json, failure_lines, job_states, journal_path
 from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.records.start_command import record_start
@@ -118,19 +116,22 @@ def test_in_the_terminal_and_as_json(run: RunPaths) -> None:
 # ---------------------------------------------------------------- the driver's journal and Slurm's queue
 
 SHARD = "evaluation/qwen3-4b-instruct/math500/native/1"
-WILDCARDS = {"model": "qwen3-4b-instruct", "benchmark": "math500", "condition": "native", "shard": "1", "of": "2"}
 
 
 def log_of(paths: RunPaths) -> Path:
     return Path(paths.log("evaluation", "qwen3-4b-instruct", "math500", "native-1-of-2"))
 
 
+def note(paths: RunPaths, event: Any, **details: Any) -> None:
+    """A line of the driver's."""
+    append(paths, Entry(SHARD, event, time.time(), **{"logs": (str(log_of(paths)),), **details}))
+
+
 @pytest.fixture
 def submitted(run: RunPaths) -> RunPaths:
     """A shard was submitted as Slurm's job 71."""
-    journal = Journal(run)
-    journal.started("evaluation_shard", WILDCARDS, [str(log_of(run))])
-    journal.write("submitted", "evaluation_shard", WILDCARDS, slurm="71")
+    note(run, "started")
+    note(run, "started", slurm="71")
     return run
 
 
@@ -151,56 +152,17 @@ def test_a_job_in_the_queue(submitted: RunPaths) -> None:
 
 def test_a_job_that_slurm_ended(submitted: RunPaths) -> None:
     """The driver is gone, so the queue alone knows of it."""
+    ended_by = queue("71|OUT_OF_MEMORY|OutOfMemory|node3|stair-1_a")
+    ended = state_of(submitted, ended_by)
+    assert (ended.state, ended.log) == ("failed", "") and "its command did not start" in ended.reason
     log_of(submitted).parent.mkdir(parents=True)
     log_of(submitted).write_text("\n".join(f"line {number}" for number in range(9)) + "\n\n")
-    ended = state_of(submitted, queue("71|OUT_OF_MEMORY|OutOfMemory|node3|stair-1_a"))
+    ended = state_of(submitted, ended_by)
     assert (ended.state, ended.slurm) == ("failed", "71 OUT_OF_MEMORY")
     assert "OUT_OF_MEMORY" in ended.reason
     assert ended.tail == tuple(f"line {number}" for number in range(4, 9))
     told = failure_lines([ended])
     assert told[1].startswith(f"failed: {SHARD} (Slurm 71 OUT_OF_MEMORY)") and told[-1] == "  | line 8"
-
-
-def test_slurms_own_lines_explain_a_failure(submitted: RunPaths, tmp_path: Path) -> None:
-    """The job's own log is empty, and Snakemake's lines come last in Slurm's."""
-    lines = (
-        "Building DAG of jobs...",
-        "slurmstepd-one: error: StepId=6.0 exceeded memory limit (527151104 > 524288000), being killed",
-        "srun: error: one: task 0: Killed",
-        "Exiting because a job execution failed. Look above for error messages",
-    )
-    log = tmp_path / "6.log"
-    log.write_text("\n".join(lines))
-    log_of(submitted).parent.mkdir(parents=True)
-    log_of(submitted).write_text("5 responses of an earlier attempt\n")
-    os.utime(log_of(submitted), (0, time.time() - 3600))
-    job = {"logs": [str(log_of(submitted)), str(log)], "message": "SLURM-job '71' failed"}
-    Journal(submitted).write("failed", "evaluation_shard", WILDCARDS, **job)
-    failed = state_of(submitted)
-    assert (failed.log, failed.tail) == (str(log), lines[1:3])
-    explanation = explain([log])
-    assert explanation is not None and explanation.line == lines[2]
-    os.utime(log_of(submitted))
-    assert state_of(submitted).log == str(log), "the attempt's own log ends with its progress"
-    log_of(submitted).write_text("stair: error: the disk is full\n")
-    assert state_of(submitted).tail == ("stair: error: the disk is full",)
-    os.utime(log_of(submitted), (0, time.time() - 3600))
-    log.unlink()
-    refused = state_of(submitted)
-    assert (refused.state, refused.log, refused.tail) == ("failed", "", ())
-    assert "its command did not start" in refused.reason
-    message = "The error message was 'sbatch: error: invalid partition\nsbatch: error: no job'.\n sbatch call: ..."
-    Journal(submitted).write("failed", "evaluation_shard", WILDCARDS, **job | {"message": message})
-    assert state_of(submitted).reason == "Slurm refused the job: invalid partition; no job"
-
-
-def test_a_command_explains_its_own_failure(tmp_path: Path) -> None:
-    """Slurm's line only repeats that it failed."""
-    own, log = tmp_path / "shard.log", tmp_path / "6.log"
-    own.write_text("Traceback (most recent call last):\nRuntimeError: CUDA error\n")
-    log.write_text("srun: error: node1: task 0: Exited with exit code 1\n")
-    explanation = explain([own, log])
-    assert explanation is not None and explanation.line == "RuntimeError: CUDA error"
 
 
 def test_without_an_answer_of_the_queue_the_log_tells(submitted: RunPaths) -> None:
@@ -212,26 +174,20 @@ def test_without_an_answer_of_the_queue_the_log_tells(submitted: RunPaths) -> No
         assert state_of(submitted).state == "running"
 
 
-def test_a_shard_that_holds_its_lease_runs(run: RunPaths) -> None:
-    """A command that was started by hand, while it loads the model."""
-    with Lease(run.work("evaluation", "qwen3-4b-instruct", "math500", "native"), "shard-1-of-2"):
-        assert state_of(run).state == "running"
-    assert state_of(run).state == "waiting"
-
-
-def test_a_second_attempt_and_a_torn_line(submitted: RunPaths) -> None:
+def test_a_failure_a_further_attempt_and_a_torn_line(submitted: RunPaths) -> None:
     paths = submitted
-    journal = Journal(paths)
-    journal.write("failed", "evaluation_shard", WILDCARDS, logs=["/none"], message="SLURM status is: 'TIMEOUT'")
-    failed = state_of(submitted)
-    assert (failed.state, failed.slurm, failed.tail) == ("failed", "71", ())
-    assert "TIMEOUT" in failed.reason
-    journal.started("evaluation_shard", WILDCARDS, [str(log_of(paths))])
+    note(paths, "failed", slurm="71", reason="out of memory", logs=("/a.log",), tail=("one", "two"))
+    failed = state_of(paths)
+    assert (failed.state, failed.slurm, failed.log, failed.tail) == ("failed", "71", "/a.log", ("one", "two"))
+    assert failure_lines([failed])[1] == f"failed: {SHARD} (Slurm 71): out of memory"
+    note(paths, "again", reason="out of memory")
+    assert state_of(paths).state == "waiting", "it is tried again by itself"
+    note(paths, "started")
     with open(journal_path(paths), "a") as file:
-        file.write('{"event": "failed", "job": ["evaluation_sh')
+        file.write('{"job": "evaluation/qwen3-4b-instruct/math500/native/1", "event": "fai')
     with Lease(paths.work(), DRIVER):
-        assert state_of(submitted).state == "running", "it has no number yet"
-    left = [job for job in listed() if job.wildcards != WILDCARDS]
+        assert state_of(paths).state == "running", "it has no number yet"
+    left = [job for job in listed() if job.wildcards.get("shard") != "1"]
     assert {job.name: job for job in job_states(paths, listed(), left)}[SHARD].state == "done"
 
 

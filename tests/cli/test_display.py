@@ -1,0 +1,179 @@
+"""The lines of a run's display, and what it writes to the journal, from the events that Snakemake sends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from stair.config.paths import START, RunPaths
+from stair.pipeline import display, driven_run
+from stair.pipeline.display import LogHandler, seconds_left
+from stair.pipeline.status import Entry, read_journal
+from stair.records.progress import Progress
+
+NAME = "rollouts/qwen3-4b-instruct/0"
+STOPPED = "stair: stopped by SIGTERM; 5 responses are in the log; run the same command again to resume"
+LOST = "stair: error: 2 of 8 chains have not ended: the log lacks responses; run the same command again"
+REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
+
+
+class Shown:
+    """A display, its events, and what it shows."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys, self.paths = capsys, RunPaths(folder / "results" / "smoke")
+        self.log = folder / "results" / "smoke" / "logs" / "0.log"
+        self.log.parent.mkdir(parents=True)
+        self.handler = LogHandler(SimpleNamespace(dryrun=False, nocolor=True), None)  # type: ignore[arg-type]
+        self.send(LogEvent.RUN_INFO, stats={"rollout_shard": 2, "all": 1, "total": 3})
+
+    def send(self, event: LogEvent | None = None, message: str = "", level: int = logging.INFO, **facts: Any) -> None:
+        record = logging.LogRecord("snakemake", level, "", 0, message, None, None)
+        vars(record).update(facts, event=event)
+        self.handler.handle(record)
+
+    def begin(self) -> None:
+        self._capsys.readouterr()
+        wildcards = {"model": "qwen3-4b-instruct", "shard": "0", "of": "2"}
+        facts = {"rule_name": "rollout_shard", "wildcards": wildcards, "log": [str(self.log)], "input": []}
+        self.send(LogEvent.JOB_INFO, jobid=7, **facts)
+
+    def fail(self, text: str | None, message: str = "", **facts: Any) -> str:
+        """The line of a job that begins, writes its log and fails."""
+        self.begin()
+        if text is not None:
+            self.log.write_text(text + "\n")
+        self.send(LogEvent.JOB_ERROR, jobid=7, rule_name="rollout_shard", log=[str(self.log)], rule_msg=message, **facts)
+        return self.text()
+
+    def text(self) -> str:
+        return self._capsys.readouterr().err
+
+    @property
+    def entry(self) -> Entry:
+        return read_journal(self.paths)[NAME]
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
+    config, paths = SimpleNamespace(expected_seconds={"rollout_shard": 10.0}), RunPaths(tmp_path / "results" / "smoke")
+    monkeypatch.setattr(driven_run, "current", SimpleNamespace(config=config, paths=paths, retries=0))
+    monkeypatch.setattr(display, "holds_run", lambda: True)
+    monkeypatch.setenv(START, str(tmp_path))
+    return Shown(tmp_path, capsys)
+
+
+def test_a_job_begins_is_submitted_and_ends(shown: Shown) -> None:
+    assert shown.text().startswith("3 jobs to do, about ")
+    shown.begin()
+    assert (shown.entry.event, shown.entry.logs) == ("started", [str(shown.log)])
+    shown.send(message="Job 7 has been submitted with SLURM jobid 71 (log: /slurm/71.log).")
+    assert (shown.entry.event, shown.entry.slurm) == ("started", "71")
+    shown.send(LogEvent.JOB_FINISHED, job_id=7)
+    assert f"· {NAME} took 0s\n" in shown.text()
+    assert (shown.entry.event, shown.entry.slurm) == ("finished", "71")
+
+
+def test_the_view_shows_the_progress_of_this_attempt_alone(shown: Shown) -> None:
+    earlier = Progress(shown.paths.progress, NAME, 100, "responses", done=20)
+    os.utime(earlier.path, (0, 0))
+    shown.begin()
+    (job,) = [job for _, job in shown.handler._running()]
+    assert (job.state, job.done) == ("running", 20)
+    shown.handler._jobs[7].started += 60
+    (job,) = [job for _, job in shown.handler._running()]
+    assert (job.state, job.done) == ("running", 0), "an earlier attempt wrote it"
+
+
+def test_a_failure_names_the_reason_and_the_log(shown: Shown) -> None:
+    assert shown.fail("Traceback\nstair: error: a is b\nafter it") == f"failed: {NAME}: a is b (log: {_log()})\n"
+    assert shown.entry == Entry(
+        NAME, "failed", shown.entry.time, [str(shown.log)], "", "a is b", ["Traceback", "stair: error: a is b", "after it"]
+    )  # type: ignore[arg-type]
+
+
+def _log() -> str:
+    return "results/smoke/logs/0.log"
+
+
+def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> None:
+    driven_run.current.retries = 1  # type: ignore[misc, union-attr]
+    assert shown.fail("stair: error: no memory").startswith(f"tried again: {NAME}: no memory")
+    assert shown.entry.event == "again"
+    assert shown.fail("stair: error: no memory").startswith(f"failed: {NAME}: no memory")
+    assert shown.entry.event == "failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "words", "event"),
+    [
+        (STOPPED, "", "stopped", "stopped"),
+        (LOST, "", "tried again", "again"),
+        (None, REFUSED.format("Batch job submission failed: Unable to contact slurm controller"), "tried again", "again"),
+        (None, REFUSED.format("Invalid partition"), "failed", "failed"),
+    ],
+)
+def test_what_is_no_failure_of_the_run(shown: Shown, text: str | None, message: str, words: str, event: str) -> None:
+    assert shown.fail(text, message).startswith(f"{words}: {NAME}: ")
+    assert shown.entry.event == event
+
+
+def test_the_reason_of_a_job_that_slurm_ended(shown: Shown, tmp_path: Path) -> None:
+    """The job's own log ends with its progress, and Snakemake's lines come last in Slurm's."""
+    lines = (
+        "Building DAG of jobs...",
+        "slurmstepd-one: error: StepId=6.0 exceeded memory limit (527151104 > 524288000), being killed",
+        "srun: error: one: task 0: Killed",
+        "Exiting because a job execution failed. Look above for error messages",
+    )
+    cluster = tmp_path / "6.log"
+    cluster.write_text("\n".join(lines))
+
+    def fail(text: str | None) -> str:
+        shown.send(LogEvent.GROUP_ERROR, aux_logs=[str(cluster)], job_error_info=[{"jobid": 7}])
+        return shown.fail(text).partition(" (log: ")[0]
+
+    assert fail("5 of 9 responses") == f"failed: {NAME}: {lines[2]}"
+    assert (shown.entry.logs, shown.entry.tail) == ([str(cluster)], list(lines[1:3]))
+    assert fail("stair: error: the disk is full") == f"failed: {NAME}: the disk is full"
+    # The line of Slurm that only repeats a command's failure explains nothing.
+    cluster.write_text("srun: error: node1: task 0: Exited with exit code 1\n")
+    assert fail("Traceback\nRuntimeError: CUDA error") == f"failed: {NAME}: RuntimeError: CUDA error"
+
+
+def test_the_reason_of_a_job_that_never_began(shown: Shown) -> None:
+    shown.log.write_text("stair: error: of an earlier attempt\n")
+    os.utime(shown.log, (0, time.time() - 3600))
+    assert "its command did not start" in shown.fail(None)
+    line = shown.fail(None, REFUSED.format("invalid partition\nsbatch: error: no job"))
+    assert line == f"failed: {NAME}: Slurm refused the job: invalid partition; no job\n"
+
+
+def test_other_messages_are_shown_from_warnings_on(shown: Shown) -> None:
+    shown.text()
+    shown.send(message="Select jobs to execute...")
+    shown.send(message="the disk is slow", level=logging.WARNING)
+    assert shown.text() == "the disk is slow\n"
+
+
+# ---------------------------------------------------------------- the time left
+
+
+def test_before_anything_is_finished_it_is_the_expected_time_and_grows_slowly() -> None:
+    start = seconds_left(0.0, 100.0, 0.0)
+    assert 0.0 < start <= 100.0
+    after_imports = seconds_left(2.0, 100.0, 11.0)  # packages were imported, and one job ended
+    assert start < after_imports < 4.0 * start
+
+
+def test_the_measured_pace_decides_in_the_end() -> None:
+    assert seconds_left(90.0, 100.0, 300.0) == pytest.approx(10.0 * 300.0 / 90.0, rel=0.15)
+    assert seconds_left(100.0, 100.0, 300.0) == 0.0
+    assert seconds_left(0.0, 0.0, 5.0) == 0.0
