@@ -2,7 +2,6 @@
 # The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
 from snakemake.utils import min_version
 
-from stair.pipeline.driver_lease import release_run
 from stair.pipeline.driven_run import open_run
 
 min_version("9.27")
@@ -40,14 +39,6 @@ include: "workflow/rules/report.smk"
 
 onstart:
     run.begin()
-
-
-onsuccess:
-    release_run()
-
-
-onerror:
-    release_run()
 
 
 rule all:

@@ -127,7 +127,7 @@ class LogHandler(LogHandlerBase):
         self._started = time.time()
         self._print(f"{sum(self._counts.values())} jobs to do, {self._state().rpartition(', ')[2]}")
         if self._terminal:
-            self._live.start()
+            self._live.start(refresh=True)
 
     def _job_begins(self, record: Any) -> None:
         logs = [os.path.abspath(log) for log in record.log or ()]

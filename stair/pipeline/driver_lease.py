@@ -1,11 +1,11 @@
 """The lease of the process that drives a run, and Snakemake's locks of killed drivers.
 
-Snakemake's lock files name neither host nor process. A driver therefore also leases its run (`jobs.leases`). On this machine
-the process shows whether the lease is alive; on another machine, the lease's renewal does.
+Snakemake's lock files name neither host nor process. A driver therefore also leases its run (`records/leases.py`).
 """
 
 from __future__ import annotations
 
+import atexit
 import sys
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from stair.records.leases import Holder, Lease, living, remove_dead
 DRIVER = "driver"
 """The name of a driver's lease."""
 
-_held: list[Lease] = []
+_held = False
 
 
 def hold_run(paths: RunPaths) -> None:
@@ -24,20 +24,16 @@ def hold_run(paths: RunPaths) -> None:
     Raises:
         HeldError: another process drives it.
     """
+    global _held
     lease = Lease(paths.work(), DRIVER)
-    lease.__enter__()  # there is no block to hold it in: it ends with the process
-    _held.append(lease)
+    lease.__enter__()
+    _held = True
+    atexit.register(lease.__exit__, None, None, None)
 
 
 def holds_run() -> bool:
     """Whether this process drives a run."""
-    return bool(_held)
-
-
-def release_run() -> None:
-    """Releases the leases of this process."""
-    while _held:
-        _held.pop().__exit__(None, None, None)
+    return _held
 
 
 def forget_killed_driver(paths: RunPaths) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,7 +51,9 @@ class Shown:
         self.begin()
         if text is not None:
             self.log.write_text(text + "\n")
-        self.send(LogEvent.JOB_ERROR, jobid=7, rule_name="rollout_shard", log=[str(self.log)], rule_msg=message, **facts)
+        self.send(
+            LogEvent.JOB_ERROR, jobid=7, rule_name="rollout_shard", log=[str(self.log)], rule_msg=message, **facts
+        )
         return self.text()
 
     def text(self) -> str:
@@ -93,14 +96,10 @@ def test_the_view_shows_the_progress_of_this_attempt_alone(shown: Shown) -> None
 
 
 def test_a_failure_names_the_reason_and_the_log(shown: Shown) -> None:
-    assert shown.fail("Traceback\nstair: error: a is b\nafter it") == f"failed: {NAME}: a is b (log: {_log()})\n"
-    assert shown.entry == Entry(
-        NAME, "failed", shown.entry.time, [str(shown.log)], "", "a is b", ["Traceback", "stair: error: a is b", "after it"]
-    )  # type: ignore[arg-type]
-
-
-def _log() -> str:
-    return "results/smoke/logs/0.log"
+    lines = ["Traceback", "stair: error: a is b", "after it"]
+    assert shown.fail("\n".join(lines)) == f"failed: {NAME}: a is b (log: results/smoke/logs/0.log)\n"
+    entry = shown.entry
+    assert (entry.event, entry.reason, entry.logs, entry.tail) == ("failed", "a is b", [str(shown.log)], lines)
 
 
 def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> None:
@@ -116,7 +115,12 @@ def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> N
     [
         (STOPPED, "", "stopped", "stopped"),
         (LOST, "", "tried again", "again"),
-        (None, REFUSED.format("Batch job submission failed: Unable to contact slurm controller"), "tried again", "again"),
+        (
+            None,
+            REFUSED.format("Batch job submission failed: Unable to contact slurm controller"),
+            "tried again",
+            "again",
+        ),
         (None, REFUSED.format("Invalid partition"), "failed", "failed"),
     ],
 )
@@ -158,6 +162,7 @@ def test_the_reason_of_a_job_that_never_began(shown: Shown) -> None:
 
 def test_other_messages_are_shown_from_warnings_on(shown: Shown) -> None:
     shown.text()
+    shown.handler._plain.setStream(sys.stderr)  # pytest replaces it between a fixture and its test
     shown.send(message="Select jobs to execute...")
     shown.send(message="the disk is slow", level=logging.WARNING)
     assert shown.text() == "the disk is slow\n"
