@@ -169,6 +169,7 @@ def _end_with(parent: int) -> None:
 def _work(request: dict[str, Any], files: list[int]) -> None:
     """Runs a command in the forked job, which ends with it."""
     import atexit
+    import importlib
     import traceback
 
     code = 1
@@ -180,9 +181,7 @@ def _work(request: dict[str, Any], files: list[int]) -> None:
         os.environ.clear()
         os.environ.update(request["environment"])
         sys.argv = request["argv"]
-        from stair.cli.main import main
-
-        main()
+        importlib.import_module("stair.cli.main").main()  # that module imports this one
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

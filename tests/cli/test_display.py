@@ -162,7 +162,7 @@ def test_the_reason_of_a_job_that_never_began(shown: Shown) -> None:
 
 def test_other_messages_are_shown_from_warnings_on(shown: Shown) -> None:
     shown.text()
-    shown.handler._plain.setStream(sys.stderr)  # pytest replaces it between a fixture and its test
+    shown.handler._plain.stream = sys.stderr  # pytest replaces it between a fixture and its test
     shown.send(message="Select jobs to execute...")
     shown.send(message="the disk is slow", level=logging.WARNING)
     assert shown.text() == "the disk is slow\n"
