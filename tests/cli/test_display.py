@@ -115,12 +115,6 @@ def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> N
     [
         (STOPPED, "", "stopped", "stopped"),
         (LOST, "", "tried again", "again"),
-        (
-            None,
-            REFUSED.format("Batch job submission failed: Unable to contact slurm controller"),
-            "tried again",
-            "again",
-        ),
         (None, REFUSED.format("Invalid partition"), "failed", "failed"),
     ],
 )
