@@ -148,13 +148,17 @@ def _handle(connection: socket.socket, server: int) -> None:
         connection.close()
         _work(request, files)
     connection.sendall(b"%d\n" % job)
+    ended = threading.Event()
 
     def watch() -> None:
         with suppress(OSError):
             connection.recv(1)  # the command sends nothing more, so this is its end
-        os.kill(job, signal.SIGKILL)
+        if not ended.is_set():
+            os.kill(job, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
+    os.waitid(os.P_PID, job, os.WEXITED | os.WNOWAIT)  # the job's number stays its own until `ended` is set
+    ended.set()
     code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
     connection.sendall(b"%d\n" % (128 - code if code < 0 else code))
 
