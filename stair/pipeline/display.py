@@ -28,7 +28,7 @@ from stair.config.paths import START
 from stair.pipeline import driven_run
 from stair.pipeline.driver_lease import holds_run
 from stair.pipeline.job_list import JOB_LIST
-from stair.pipeline.job_logs import GROUP_MESSAGE, NOT_STARTED, explain, full_disk, is_silence, logs_since, refusal
+from stair.pipeline.job_logs import NOT_STARTED, explain, full_disk, logs_since, refusal
 from stair.pipeline.status import Entry, Job, append, job_name, job_of, table
 from stair.records.progress import duration
 
@@ -37,8 +37,8 @@ _STOPPED = ": stopped by SIG"
 """Part of the last line of a job that a signal has stopped."""
 _RUN_AGAIN = "run the same command again"
 """Part of the last line of a seal that has found lost responses; `stair reproduce` then starts Snakemake again."""
-_SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\d+)(?: \(log: (.*)\))?")
-"""A message of Snakemake's Slurm executor. It names a group by the digest of its last job."""
+_SUBMITTED = re.compile(r"Job (\d+) has been submitted with SLURM jobid (\d+)(?: \(log: (.*)\))?")
+"""A message of Snakemake's Slurm executor."""
 _SHOWN_ELSEWHERE = (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED)
 
 
@@ -70,10 +70,6 @@ class LogHandler(LogHandlerBase):
         self._plain = ColorizingTextHandler(nocolor=self.common_settings.nocolor, stream=stream)
         self._started = time.time()
         self._jobs: dict[int, _Running] = {}
-        self._groups: dict[str, list[int]] = {}
-        """The members of each group, by the digests of its jobs."""
-        self._group_errors: dict[int, tuple[list[str], str]] = {}
-        """The cluster's logs and the executor's message, by member of a failed group."""
         self._failures: Counter[int] = Counter()
         self._counts: dict[str, int] = {}
         """The planned jobs of each rule."""
@@ -105,9 +101,7 @@ class LogHandler(LogHandlerBase):
         handlers = {
             LogEvent.RUN_INFO: self._run_planned,
             LogEvent.JOB_INFO: self._job_begins,
-            LogEvent.GROUP_INFO: self._group_formed,
             LogEvent.JOB_FINISHED: self._job_finished,
-            LogEvent.GROUP_ERROR: self._group_failed,
             LogEvent.JOB_ERROR: self._job_failed,
         }
         if (handler := handlers.get(event)) is not None:
@@ -135,16 +129,11 @@ class LogHandler(LogHandlerBase):
         self._jobs[record.jobid] = job = _Running(record.rule_name, name, logs)
         self._note(job, "started", logs=tuple(logs))
 
-    def _group_formed(self, record: Any) -> None:
-        members = list(record.jobs)
-        self._groups |= {member.uuid(): [other.jobid for other in members] for member in members}
-
     def _submitted(self, job_id: str, number: str, log: str | None) -> None:
-        """Records Slurm's number and log of a job, or of a group's jobs."""
-        for one in [int(job_id)] if job_id.isdigit() else self._groups.get(job_id, []):
-            if (job := self._jobs.get(one)) is not None:
-                job.slurm = number
-                self._note(job, "started", logs=(*job.log, *([os.path.abspath(log)] if log else [])))
+        """Records Slurm's number and log of a job."""
+        if (job := self._jobs.get(int(job_id))) is not None:
+            job.slurm = number
+            self._note(job, "started", logs=(*job.log, *([os.path.abspath(log)] if log else [])))
 
     def _job_finished(self, record: Any) -> None:
         job = self._jobs.pop(record.job_id, None)
@@ -155,16 +144,10 @@ class LogHandler(LogHandlerBase):
         if job.rule in self._counts and job.log:
             self._print(f"{self._state()} · {job.name} took {duration(time.time() - job.started)}")
 
-    def _group_failed(self, record: Any) -> None:
-        """Keeps the cluster's logs and message for the errors of the group's jobs, which follow without them."""
-        error = [str(log) for log in getattr(record, "aux_logs", None) or ()], getattr(record, GROUP_MESSAGE, "")
-        self._group_errors |= {member["jobid"]: error for member in getattr(record, "job_error_info", ())}
-
     def _job_failed(self, record: Any) -> None:
         job = self._jobs.pop(record.jobid, None) or _Running(record.rule_name, record.rule_name, [], started=0.0)
-        more, message = self._group_errors.pop(record.jobid, ([], ""))
-        logs = list(dict.fromkeys(map(os.path.abspath, (*(record.log or job.log), *more))))
-        refused = refusal(getattr(record, "rule_msg", None) or message)
+        logs = [os.path.abspath(log) for log in record.log or job.log]
+        refused = refusal(record.rule_msg or "")
         written = [] if refused else logs_since(job.started, map(Path, logs))  # an earlier attempt's explains nothing
         explanation = explain(written)
         reason = explanation.line if explanation else refused or ("no message in its log" if written else NOT_STARTED)
@@ -182,7 +165,7 @@ class LogHandler(LogHandlerBase):
         retries = 0 if driven_run.current is None else driven_run.current.retries
         if _STOPPED in reason:
             return "stopped", "stopped"
-        if self._failures[number] <= retries or _RUN_AGAIN in reason or is_silence(reason):
+        if self._failures[number] <= retries or _RUN_AGAIN in reason:
             return "again", "tried again"
         return "failed", "failed"
 

@@ -13,9 +13,6 @@ from stair.records.files import MAKE_ROOM
 
 NOT_STARTED = "its command did not start: the scheduler refused the job, or its node failed"
 """The reason of a failure without a log of the attempt."""
-GROUP_MESSAGE = "group_message"
-"""The name of the executor's message in Snakemake's record of a group's error."""
-
 _REFUSED = re.compile(r"sbatch: error: (.+?)(?:'\.)?$", flags=re.M)
 """Lines of sbatch in a message of Snakemake's executor, which quotes them."""
 _SILENT = ("Unable to contact slurm controller", "Socket timed out")
