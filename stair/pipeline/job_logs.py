@@ -15,8 +15,6 @@ NOT_STARTED = "its command did not start: the scheduler refused the job, or its 
 """The reason of a failure without a log of the attempt."""
 _REFUSED = re.compile(r"sbatch: error: (.+?)(?:'\.)?$", flags=re.M)
 """Lines of sbatch in a message of Snakemake's executor, which quotes them."""
-_SILENT = ("Unable to contact slurm controller", "Socket timed out")
-"""Words of sbatch if Slurm's controller does not answer."""
 _RAISED = re.compile(r"^Job submission failed with exception: (.+)", flags=re.M)
 _CLOCK_SECONDS = 10.0
 """How far the clocks of a driver and of a file server may differ."""
@@ -37,11 +35,6 @@ def refusal(message: str) -> str:
         return f"Slurm refused the job: {'; '.join(said)}"
     raised = _RAISED.search(message)
     return f"it was not submitted: {raised[1]}" if raised else ""
-
-
-def is_silence(reason: str) -> bool:
-    """Whether a job was not submitted because Slurm did not answer; `stair reproduce` then starts Snakemake again."""
-    return any(words in reason for words in _SILENT)
 
 
 def full_disk(log: Path) -> str:

@@ -73,7 +73,7 @@ SUBJECTS = {
     "C.1": "training|updates|first turns|LoRA|learning rate|rollouts?\\b|ends with|template|system message",
     "C.2": "session|schedule|seed|sampling|decoding|Vanilla|template|system message|generation|response|evaluation",
     "C.3": "answer|correct|verdict|scor|boxed|counts|letter|complete grid|options|AMC23|evaluat|missing|no row",
-    "C.4": "control|permut|pairing|bank-free|shared T1|random|runtime|bank prefix|exact-token",
+    "C.4": "control|permut|reconstruct|pairing|bank-free|shared T1|random|runtime|bank prefix|exact-token",
     "D": "by turn",
     "D.1": "by turn",
     "D.2": "by turn",

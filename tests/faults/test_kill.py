@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of a run, twice: the next start goes on by itself and ends with the same bytes."""
+"""SIGKILL in the middle of a run, again and again: the next start goes on by itself and ends with the same bytes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,27 +39,39 @@ def logged(results: Path, stage: str) -> dict[str, bytes]:
     return found
 
 
-def kill_when(folder: Path, ready: Callable[[], bool]) -> None:
-    """Starts the run, and kills its driver with SIGKILL as soon as `ready` says so; nothing of it may live on."""
+def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
+    """The driver itself; the warm process; or the jobs, each a fork of a fork of it."""
+    if kind == "driver":
+        return [driver]
+    warm = [child for child in driver.children() if "stair.cli.warm" in child.cmdline()]
+    if kind == "warm":
+        return warm
+    return [job for process in warm for handler in process.children() for job in handler.children()]
+
+
+def kill_when(folder: Path, ready: Callable[[], bool], kind: str = "driver") -> None:
+    """Starts the run, and kills one of its processes with SIGKILL as soon as `ready` says so; nothing of it may live on."""
     with open(folder / "output.txt", "a") as output:
         child = subprocess.Popen([*COMMAND, *SLOW], cwd=folder, env=environment(), stdout=output, stderr=output)
+        driver, found = psutil.Process(child.pid), list[psutil.Process]()
         deadline = time.monotonic() + 300
-        while not ready():
+        while not (found and ready()):
             assert child.poll() is None, (
                 f"the run ended before it could be killed:\n{(folder / 'output.txt').read_text()}"
             )
             assert time.monotonic() < deadline, "the run never came to the point where it is to be killed"
             time.sleep(0.05)
-        family = psutil.Process(child.pid).children(recursive=True)
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        _, alive = psutil.wait_procs(family, timeout=10)
+            with suppress(psutil.NoSuchProcess):
+                found = victims(driver, kind)
+        family = driver.children(recursive=True)
+        with suppress(psutil.NoSuchProcess):
+            found[-1].kill()
+        child.wait(300)
+        _, alive = psutil.wait_procs(family, timeout=15)
         assert not alive, f"processes outlived their driver: {alive}"
 
 
-def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed(
-    undisturbed: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(undisturbed: Path, tmp_path: Path) -> None:
     results = tmp_path / "results" / "smoke"
     # The backbone is not what is tested here: take it over, as a user would who copies a folder.
     for part in ("backbones", "raw"):
@@ -66,7 +79,8 @@ def test_a_run_killed_in_rollouts_and_again_in_evaluation_ends_as_if_undisturbed
 
     kill_when(tmp_path, lambda: len(logged(results, "rollouts")) >= 10)
     after_first = logged(results, "rollouts")
-    kill_when(tmp_path, lambda: len(logged(results, "evaluation")) >= 60)
+    for kind, responses in (("job", 20), ("warm", 40), ("driver", 60)):
+        kill_when(tmp_path, lambda least=responses: len(logged(results, "evaluation")) >= least, kind)
     after_second = logged(results, "evaluation")
 
     done = run_in(tmp_path, *COMMAND, *SLOW)
@@ -132,7 +146,7 @@ def test_a_second_driver_in_the_same_folder_is_refused(undisturbed: Path, tmp_pa
         first.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(
     undisturbed: Path, tmp_path: Path, number: signal.Signals
 ) -> None:

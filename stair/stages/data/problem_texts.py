@@ -1,4 +1,4 @@
-"""Texts of problems: normalisation and identity (appendix B.4), and the order of options (appendix C.3)."""
+"""Texts of problems: their normalised form and identity (appendix B.4), and the order of options (appendix C.3)."""
 
 from __future__ import annotations
 

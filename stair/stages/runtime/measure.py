@@ -21,7 +21,7 @@ from stair.stages.runtime.study_units import History, Unit
 
 
 class PrefixBank(Bank):
-    """The first `limit` entries of some segments, on the host, in copies of their own (appendix C.4).
+    """A bank prefix: the first `limit` entries of some segments, on the host, in copies of their own (appendix C.4).
 
     `tokens` stays the length M of the whole bank: the current query keeps position M + p. The read is that of the whole bank
     with `ReadSpecification.limit`; the transfer and the memory are those of the prefix.
