@@ -182,7 +182,7 @@ def test_nothing_is_generated_from_other_prompts_than_were_looked_at(place: Path
     pool.write_text(pool.read_text() + json.dumps(more) + "\n")
     data_stage.training_pool(config, paths, MODEL)
     with pytest.raises(
-        ValueError, match=rf"have changed since .*; look again: stair .* {MODEL} --limits training_pool$"
+        ValueError, match=rf"have changed since .*; check again: stair .* {MODEL} --limits training_pool$"
     ):
         Backbone.open(config, paths, MODEL, generating="training_pool")
     with pytest.raises(ValueError, match=rf", row \d+ of .*\.parquet, contains a turn marker; clean it in {pool}$"):
