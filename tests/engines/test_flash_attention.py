@@ -16,7 +16,7 @@ from stair.stages.replay.measurement.probe import Probe, Turns
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import request, various
 from tests.flash_attention import flash_model, use_flash_attention
-from tests.measurement.test_probe import SHAPE, TOLERANCE, distances, prompts
+from tests.replay.test_probe import SHAPE, TOLERANCE, distances, prompts
 from tests.training.training_cases import gradient_of, session, student_of, teacher_forcing
 
 Models = Callable[..., PreTrainedModel]

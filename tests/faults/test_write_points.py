@@ -27,8 +27,8 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.chain_shards import run_shard, sealed_rows
 from tests.faults.harness import Kill, every_kill, forked, some_of
 from tests.privileges import give_up_capabilities
-from tests.protocol.conftest import made
-from tests.protocol.protocol_cases import Study, WatchedEngine, fresh
+from tests.sessions.conftest import made
+from tests.sessions.protocol_cases import Study, WatchedEngine, fresh
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
 

@@ -15,8 +15,8 @@ from stair.records.schemas import REPLAY_HISTORIES, REPLAY_PROBLEMS
 from stair.records.tables import write_table
 from stair.stages.replay.design.crossed import Design, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows, read_design
+from tests.paper.printed import printed
 from tests.replay.test_crossed_design import PAPER, ROOT, four_paths, schedule
-from tests.reporting.printed import printed
 
 CONFIG = resolve(ROOT, {"run": "paper", "replay": {"analysis": None}, "runtime": None, "controls": None})
 MODEL = "qwen3-4b-instruct"

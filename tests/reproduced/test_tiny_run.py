@@ -22,7 +22,7 @@ from stair.paper.table_inputs import FIGURES, tables_of
 from stair.pipeline.export import export
 from stair.records.keys import ids_digest
 from stair.sessions.renderer import Exchange, Renderer
-from tests.reporting.compiling import compiled, needs_latex
+from tests.paper.compiling import compiled, needs_latex
 
 pytestmark = pytest.mark.reproduced
 FOLDER = Path(__file__).parents[2] / "results" / "tiny"

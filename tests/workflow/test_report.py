@@ -12,7 +12,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.paper.paper_order import shown
-from tests.reporting.compiling import needs_latex
+from tests.paper.compiling import needs_latex
 from tests.workflow.conftest import run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]

@@ -1,0 +1,186 @@
+"""The plan of a configuration: exact sizes, costs that scale, claims that it can decide."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.config.site import Partition, Site
+from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
+from stair.pipeline.planning.run_plan import Plan, cost_lines, make_plan, plan_text
+from stair.pipeline.planning.work import Calibration, CostModel, Work
+from stair.pipeline.run import Run
+from stair.statistics.paired import detectable_difference, planned_deviation
+from tests.listed import job as listed_job
+from tests.listed import listed
+from tests.pipeline.test_resources import SITE
+from tests.replay.test_sizes import paper as paper_replay
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_of(name: str, tmp_path: Path, **changes: Any) -> Run:
+    config = resolve(ROOT, {"run": name, "results": str(tmp_path), **changes})
+    return Run(config, RunPaths.of(config))
+
+
+def plan_of(name: str, tmp_path: Path, **changes: Any) -> Plan:
+    return make_plan(run_of(name, tmp_path, **changes).config, listed(name))
+
+
+def responses(run: Run, stage: str, model: str) -> float:
+    jobs = planned_jobs(CostModel(run), listed("paper"))
+    return sum(job.work.responses for job in jobs if (job.stage, job.model) == (stage, model))
+
+
+def test_the_papers_responses_are_counted_exactly(tmp_path: Path) -> None:
+    run = run_of("paper", tmp_path)
+    problems = 500 + 30 + 34 + 198
+    # Vanilla one turn, Native and STAIR three more; on AIME 2025 two repeat conditions, and for Instruct two with LoRA.
+    assert responses(run, "evaluation", "qwen3.5-9b") == 4 * (problems * (1 + 3 + 3) + 30 * (3 + 3))
+    assert responses(run, "evaluation", "qwen3-4b-instruct") == 4 * (problems * 7 + 30 * (3 + 3 + 4 + 4))
+    # t1, and 15 conditions that answer T2.
+    assert responses(run, "controls", "qwen3.5-4b") == 120 * 16
+
+
+def test_twice_the_samples_cost_twice_the_tokens(tmp_path: Path) -> None:
+    once, twice = (plan_of("paper", tmp_path, evaluation={"samples": n}) for n in (4, 8))
+    for stage, factor in (("evaluation", 2.0), ("controls", 2.0), ("rollouts", 1.0)):
+        tokens = [sum(line.tokens for line in plan.lines if line.stage == stage) for plan in (once, twice)]
+        assert tokens[1] == pytest.approx(factor * tokens[0]), stage
+    hours = [sum(line.gpu_hours for line in plan.lines if line.stage == "evaluation") for plan in (once, twice)]
+    assert 1.8 * hours[0] < hours[1] < 2.0 * hours[0]  # starts do not double
+
+
+@pytest.mark.parametrize(("name", "hours"), [("smoke-gpu", 0.25), ("pilot", 6.0)])
+def test_runs_are_planned_within_the_time_that_they_state(name: str, hours: float, tmp_path: Path) -> None:
+    plan = plan_of(name, tmp_path)
+    assert plan.wall_hours <= hours
+    assert max(line.gpu_gib for line in plan.lines) < 79
+
+
+def test_gpu_memory_is_that_of_responses_at_their_limits(tmp_path: Path) -> None:
+    """Of the longest turn of a session, and of the longest history of the replay."""
+
+    def memory(stage: str, **limits: int) -> float:
+        model = {name: {"max_new_tokens": limit} for name, limit in limits.items()}
+        plan = plan_of("paper", tmp_path, models={"qwen3-4b-instruct": model})
+        return next(line.gpu_gib for line in plan.lines if (line.stage, line.model) == (stage, "qwen3-4b-instruct"))
+
+    trained = [memory("training", rollout_sampling=limit) for limit in (4_096, 8_192, 16_384)]
+    # LoRA's activations grow with all text; weights and the reserve are below 11 GiB.
+    assert trained[2] - trained[1] == pytest.approx(2 * (trained[1] - trained[0]), rel=0.01)
+    assert 48 < trained[2] < 79
+    assert memory("replay", evaluation_sampling=4_096) < memory("replay", evaluation_sampling=16_384) < 79
+
+
+def test_a_job_comes_after_the_jobs_that_make_its_inputs(tmp_path: Path) -> None:
+    """Shards share the work of their output equally; a download is no job of the plan."""
+    place = {"model": "qwen3.5-4b", "benchmark": "aime2025", "condition": "vanilla"}
+    shards = [
+        listed_job("evaluation_shard", ("b.parquet", "/hub/model"), (f"{n}.json",), **place, shard=str(n), of="2")
+        for n in range(2)
+    ]
+    jobs = [
+        listed_job("fetch_hub", outputs=("/hub/model",)),
+        listed_job("benchmark", ("/data/b.jsonl",), ("b.parquet",), benchmark="aime2025"),
+        *shards,
+        listed_job("seal_evaluation", ("b.parquet", "0.json", "1.json"), ("r.parquet",), **place),
+    ]
+    learned = Calibration({("benchmark", ""): 2.0, ("seal_evaluation", "qwen3.5-4b"): 3.0})
+    planned = planned_jobs(CostModel(run_of("paper", tmp_path), learned), jobs)
+    assert [job.rule for job in planned] == ["benchmark", "seal_evaluation", *["evaluation_shard"] * 2]
+    assert [job.after for job in planned] == [set(), {0, 2, 3}, {0}, {0}]
+    assert [(job.stage, job.model) for job in planned] == [("data", ""), *[("evaluation", "qwen3.5-4b")] * 3]
+    assert [job.work.responses for job in planned] == [0, 0, 60, 60]
+    assert (planned[0].work.seconds, planned[1].work.seconds) == (2 * 6.0, 3 * 6.0)
+
+
+def test_wall_time_follows_from_the_chain_and_the_gpus() -> None:
+    def job(seconds: float, gpus: int, *after: int) -> PlannedJob:
+        return PlannedJob("r", "s", "", Work(seconds), gpus, 1, frozenset(after))
+
+    jobs = [job(1, 0), job(10, 1, 0), job(10, 1, 0), job(4, 1, 0), job(2, 0, 1, 2, 3)]
+    assert longest_chain(jobs) == 13
+    assert [wall_seconds(jobs, gpus) for gpus in (1, 2, 3)] == [27, 17, 13]
+    assert wall_seconds([job(5, 4)], 1) == 5
+
+
+def test_claims_need_their_models_and_smaller_effects_need_more_samples(tmp_path: Path) -> None:
+    paper, pilot = plan_of("paper", tmp_path), plan_of("pilot", tmp_path)
+    assert not any(claim.lacking for claim in paper.claims)
+    aime = pilot.claims[7]
+    assert "qwen3.5-4b" in aime.lacking
+    mean = {part.part: part for part in aime.parts}["qwen3-4b-instruct, T2-T4"]
+    assert (mean.problems, mean.paper) == (30, pytest.approx(3.62, abs=0.02))
+    more = plan_of("pilot", tmp_path, evaluation={"samples": 16}).claims[7]
+    assert {p.part: p for p in more.parts}[mean.part].detectable == pytest.approx(mean.detectable / 2.0)
+    assert f"{mean.part}: {mean.detectable:.1f}; {mean.paper:+.2f}; {mean.samples}" in plan_text(pilot)
+    assert "[qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b on aime2025]" in plan_text(pilot)
+
+
+def test_the_samples_of_a_claim_are_the_fewest_that_detect_it(tmp_path: Path) -> None:
+    claims = [claim for claim in plan_of("paper", tmp_path).claims if claim.parts]
+    assert [claim.claim.number for claim in claims] == [1, 2, 8, 9, 10, 11, 12, 13, 14]
+    for samples in sorted({n for claim in claims for n in (claim.samples, claim.samples - 1) if n}):
+        again = plan_of("paper", tmp_path, evaluation={"samples": samples}).claims
+        for claim in claims:
+            too_small = again[claim.claim.number - 1].too_small
+            assert (too_small == 0) == (samples >= claim.samples), (claim.claim.title, samples)
+
+
+def test_vanilla_has_one_turn_beside_three_later_ones(tmp_path: Path) -> None:
+    """Claim 9 compares T2-T4 with T1: three answers of each sample against one."""
+    mean = plan_of("paper", tmp_path).claims[8].parts[0]
+    one_turn = planned_deviation((96.27 + 96.0) / 2, (99.27 + 98.6) / 2, 4)  # STAIR and Vanilla of Qwen3.5-4B
+    assert mean.detectable == pytest.approx(detectable_difference(one_turn * math.sqrt((1 + 1 / 3) / 2), 500))
+
+
+def test_a_replay_at_other_layers_does_not_decide_the_papers_claims(tmp_path: Path) -> None:
+    def lacking(**replay: Any) -> dict[int, str]:
+        return {each.claim.number: each.lacking for each in plan_of("paper", tmp_path, replay=replay).claims}
+
+    assert not any(lacking().values())
+    other = lacking(layers=[3, 11, 19], analysis={"neighborhoods": [8, 16], "reported_layer": 19})
+    assert "replay.layers does not list 27" in other[6]
+    assert "neighborhoods does not list 32" in other[5]
+    assert not other[4]
+    assert "reported_layer is not 19" in lacking(analysis={"reported_layer": 11})[4]
+
+
+def test_a_replays_disk_is_the_size_of_its_states(tmp_path: Path) -> None:
+    (line,) = (line for line in plan_of("paper", tmp_path).lines if line.stage == "replay")
+    settings, shapes, units = paper_replay()
+    assert settings.shards > 1
+    assert line.disk_gb == pytest.approx(shapes.nbytes(units) / 1e9)
+
+
+def test_a_replays_seconds_are_those_of_its_cells_references_and_prefixes(tmp_path: Path) -> None:
+    costs = CostModel(run_of("paper", tmp_path))
+    shards = [job for job in planned_jobs(costs, listed("paper")) if job.stage == "replay" and job.work.gpu_bytes]
+    assert len(shards) == 8
+    shape, histories, response = costs.shape("qwen3-4b-instruct"), 2 * 128, 1040
+    # Padded to 800 tokens each; before them, three turns of 150 tokens and a response.
+    tokens = (49_152 + 12_288 + 256) * 800 + histories * 3 * (150 + response)
+    passes = (49_152 + 12_288 + 256) / 16 + histories * 3
+    seconds = costs.prefill(shape, tokens) + passes * shape.layers * costs.layer_step(shape)
+    assert sum(job.work.seconds for job in shards) == pytest.approx(8 * costs.start(shape) + seconds)
+
+
+def test_a_plan_at_a_site_says_what_cannot_run(tmp_path: Path) -> None:
+    config, jobs = run_of("paper", tmp_path).config, listed("paper")
+    small = Site(partitions={"gpu": Partition(minutes=2880, mem_mb=40_000, gpus=1)})
+    refused = plan_text(make_plan(config, jobs, site=small))
+    assert "--profile slurm rejects this run: " in refused and "partitions.*.mem_mb" in refused
+    for site in (None, SITE):
+        assert "slurm" not in plan_text(make_plan(config, jobs, site=site))
+
+
+def test_the_page_has_the_pilots_costs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    assert "\n".join(cost_lines(make_plan(run_of("pilot", tmp_path).config, listed("pilot"), gpu_hour=2.0))) in page

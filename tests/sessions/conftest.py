@@ -1,0 +1,66 @@
+"""A small study of both architectures, and one whose conditions have all been run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from stair.sessions.renderer import Renderer
+from tests.conftest import random_model
+from tests.sessions.protocol_cases import Rows, Study, WatchedEngine
+
+STOP_IDS = (*range(24), 256)
+"""Ordinary ids among them, so that random responses end at many lengths."""
+
+Models = Callable[..., PreTrainedModel]
+Tokenizers = Callable[..., PreTrainedTokenizerFast]
+
+
+def made(architecture: str, model: Models, tokenizer: Tokenizers, folder: Path) -> Study:
+    """A study with the answers of Vanilla; Qwen3 answers at once, Qwen3.5 thinks first."""
+    thinking = architecture == "qwen3_5"
+    renderer = Renderer(tokenizer(thinking), thinking=thinking, stop_ids=STOP_IDS)
+    if thinking:
+        # Louder than other tokens, so that some of the random answers end their thinking.
+        network = random_model(architecture)
+        with torch.no_grad():
+            network.get_input_embeddings().weight[renderer.end_of_thinking] *= 2
+    else:
+        network = model(architecture)
+    study = Study(network, renderer, folder)
+    study.answer_first()
+    return study
+
+
+@pytest.fixture(params=["qwen3", "qwen3_5"])
+def study(request: pytest.FixtureRequest, small_model: Models, small_tokenizer: Tokenizers, tmp_path: Path) -> Study:
+    """A study that a test may change."""
+    return made(request.param, small_model, small_tokenizer, tmp_path)
+
+
+@dataclass
+class Finished:
+    """A study with the rows of every condition, and the engines that generated them."""
+
+    study: Study
+    rows: dict[str, Rows]
+    engines: dict[str, WatchedEngine]
+
+
+@pytest.fixture(params=["qwen3", "qwen3_5"], scope="module")
+def finished(
+    request: pytest.FixtureRequest,
+    small_model: Models,
+    small_tokenizer: Tokenizers,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Finished:
+    """A study that nobody may change."""
+    study = made(request.param, small_model, small_tokenizer, tmp_path_factory.mktemp("study"))
+    engines = {condition: WatchedEngine(study.model) for condition in ("native", "stair", "own_first")}
+    rows = {condition: study.go(condition, engine) for condition, engine in engines.items()}
+    return Finished(study, {"vanilla": list(study.first_rows.values()), **rows}, engines)

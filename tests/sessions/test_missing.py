@@ -1,0 +1,405 @@
+"""A response that cannot be generated: its chain ends there, all others are generated, and it is missing by name (C.3)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from stair.engines.base import Engine, Request
+from stair.records.interruption import Interrupted
+from stair.records.keys import ids_digest
+from stair.records.shards import Shard
+from stair.records.worklog import WorkLogWriter
+from stair.sessions.chain import Chain, Missing
+from stair.sessions.chain_shards import run_shard, sealed_rows
+from stair.sessions.failures import ResponsesFailed
+from stair.sessions.invariants import CheckedTurn, wrongly_captured
+from stair.sessions.session import SessionChain
+from tests.sessions.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order
+
+BLOCK = 32
+"""The smallest chunk in which a prompt goes through the model."""
+
+
+@contextmanager
+def failing_at(study: Study, request: Request, fail: Callable[[], None]) -> Iterator[None]:
+    """Within it, the model fails whenever it processes the end of one request's prompt."""
+    end = torch.tensor(request.prompt_ids[-BLOCK:])
+    last = len(request.prompt_ids) - 1
+
+    def watch(_: torch.nn.Module, __: Any, named: dict[str, Any]) -> None:
+        ids, positions = named["input_ids"], named["position_ids"]
+        for row in range(len(ids)):
+            common = min(len(end), ids.shape[1])
+            if common > 1 and int(positions[row, -1]) == last and torch.equal(ids[row, -common:], end[-common:]):
+                fail()
+
+    hook = study.model.register_forward_pre_hook(watch, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def out_of_memory() -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.")
+
+
+def device_fails() -> None:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with ...")
+
+
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class OnlyShard:
+    """A condition's only shard, in a folder of its own."""
+
+    study: Study
+    condition: str
+    missing: dict[tuple[str, int], Missing] = field(default_factory=dict)
+    engines: list[WatchedEngine] = field(default_factory=list)
+
+    @property
+    def work(self) -> Path:
+        return self.study.folder / self.condition
+
+    @property
+    def marker(self) -> Path:
+        return self.work / "shard-0-of-1.json"
+
+    def chains(self, _: bool = False) -> list[SessionChain]:
+        chains = self.study.chains(self.condition)
+        for chain in chains:
+            chain.missing = self.missing.get((chain.session_id, chain.sample))
+            if chain.missing is not None and chain.missing.reused:
+                chain.first_row = None
+        return chains
+
+    def run(self, width: int = 4) -> None:
+        def load() -> Engine:
+            self.engines.append(WatchedEngine(self.study.model, width=width))
+            return self.engines[-1]
+
+        everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
+        progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
+        run_shard(everything, self.work, Shard(0, 1), load, progress, self.marker)
+
+    def progress(self) -> tuple[int, int]:
+        """Finished responses and all responses, as the last attempt's progress file has them."""
+        told = json.loads((self.study.folder / "progress" / f"evaluation.{self.condition}.0.json").read_text())
+        return told["done"], told["total"]
+
+    def asked(self) -> int:
+        """How many responses the last attempt asked for."""
+        return len(self.engines[-1].requests)
+
+    def sealed(self) -> tuple[Rows, list[dict[str, Any]]]:
+        gaps: list[dict[str, Any]] = []
+        return in_order(list(sealed_rows(self.chains(), self.work, gaps))), gaps
+
+    def entries(self) -> list[dict[str, Any]]:
+        told = yaml.safe_load((self.work / "shard-0-of-1.missing.yaml").read_text())
+        return list(told["evaluation"]["missing"])
+
+
+def some_of(study: Study, condition: str, *turns: int) -> tuple[Rows, list[tuple[Mapping[str, Any], Request]]]:
+    """A condition's rows; for each turn a row and the request that it answers: of a prompt whose end no other has.
+
+    The rows are of trajectories of their own, in the order in which they were asked for.
+    """
+    engine = WatchedEngine(study.model)
+    rows = study.go(condition, engine)
+    answers = {(row["prompt_ids_sha256"], row["seed"]): row for row in rows}
+    ends = Counter((len(each.prompt_ids), each.prompt_ids[-BLOCK:]) for each in engine.requests.values())
+    found: dict[tuple[str, int], tuple[Mapping[str, Any], Request]] = {}
+    for request in engine.requests.values():
+        row = answers[ids_digest(request.prompt_ids), request.seed]
+        place = (row["session_id"], row["sample"])
+        alone = ends[len(request.prompt_ids), request.prompt_ids[-BLOCK:]] == 1
+        if len(found) < len(turns) and row["turn"] == turns[len(found)] and alone and place not in found:
+            found[place] = (row, request)
+    assert len(found) == len(turns), "no prompt ends as no other does"
+    return rows, list(found.values())
+
+
+def one_of(study: Study, condition: str, turn: int) -> tuple[Rows, Mapping[str, Any], Request]:
+    """A condition's rows, one row at a turn, and the request that it answers."""
+    rows, ((row, request),) = some_of(study, condition, turn)
+    return rows, row, request
+
+
+def without(rows: Rows, lost: Mapping[str, Any]) -> Rows:
+    """Rows without a response and the later turns of its trajectory."""
+    place = (lost["session_id"], lost["sample"])
+    return [row for row in rows if (row["session_id"], row["sample"]) != place or row["turn"] < lost["turn"]]
+
+
+def tokens_of(rows: Rows) -> list[list[Any]]:
+    """Responses by place. The last bits of captured states depend on the batch, which shrinks when memory runs out."""
+    return [[row[name] for name in ("session_id", "sample", "turn", "response_ids")] for row in rows]
+
+
+@pytest.mark.parametrize("condition", ["native", "stair"])
+def test_one_response_that_fails_every_time_stops_its_own_chain_only(
+    study: Study, tmp_path: Path, condition: str
+) -> None:
+    expected, lost, request = one_of(study, condition, 2)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), condition)
+    with failing_at(study, request, out_of_memory):
+        for attempt in range(2):
+            with pytest.raises(ResponsesFailed) as error:
+                shard.run()
+            told = str(error.value)
+            assert (
+                f"session {lost['session_id']}, sample {lost['sample']}, turn 2: the device's memory does not suffice"
+                in told
+            )
+            assert "missing.yaml" in told and "\n" not in told
+            assert not shard.marker.exists()
+            generated = len(expected) // 4 * 3
+            assert shard.asked() == (1 if attempt else generated - 2), (
+                "a failure is tried once a start, others never again"
+            )
+        (entry,) = shard.entries()
+        keys = dict(
+            model="m", benchmark="b", condition=condition, session=lost["session_id"], sample=lost["sample"], turn=2
+        )
+        assert {key: entry[key] for key in keys} == keys
+        with pytest.raises(ValueError, match="1 of 10 chains have not ended"):
+            shard.sealed()
+        # Named in the configuration, it is not asked for again.
+        shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+        attempts = len(shard.engines)
+        shard.run()
+        assert len(shard.engines) == attempts and shard.marker.is_file()
+        assert shard.progress() == (generated - 3, generated - 3)
+    rows, gaps = shard.sealed()
+    assert tokens_of(rows) == tokens_of(without(expected, lost))
+    assert [(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps] == [
+        (lost["session_id"], lost["sample"], turn) for turn in (2, 3, 4)
+    ]
+    assert (
+        gaps[0]["reason"] == entry["reason"]
+        and gaps[2]["reason"] == f"T2 of its trajectory is missing: {entry['reason']}"
+    )
+    assert gaps[0]["problem_id"] == lost["problem_id"]
+    # A later attempt that succeeds takes the gap's place, though the configuration still names it.
+    shard.missing.clear()
+    shard.run()
+    assert shard.asked() == 3
+    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    rows, gaps = shard.sealed()
+    assert tokens_of(rows) == tokens_of(expected)
+    assert gaps == []
+
+
+def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp_path: Path) -> None:
+    """The log has the response, so its chain goes on, whatever the configuration says."""
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
+    shard.run()
+    whole = len(shard.sealed()[0]) // 4 * 3
+    assert shard.progress() == (whole, whole)
+    record, later = dict(shard.study.log("native").items()), []
+    (first, *_) = shard.chains()
+    while (step := first.next()) is not None:
+        later.append(step.key)
+        first.append_record(record[step.key])
+    # T3 and T4 of one trajectory are lost, and an entry names its T2.
+    for path in shard.study.log("native").files:
+        path.unlink()
+    with WorkLogWriter(shard.work / "log", "shard-0-of-1") as log:
+        for key in record.keys() - later[1:]:
+            log.append(key, record[key])
+    shard.missing[first.session_id, first.sample] = Missing(2, "out of memory")
+    shard.run()
+    assert shard.asked() == 2 and shard.progress() == (whole, whole)
+
+
+def test_states_that_cannot_be_reconstructed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
+    """T1's states come from a pass over its saved tokens, before T2 is asked."""
+    study.sessions, study.samples = 3, 2
+    rows = study.go("stair", WatchedEngine(study.model))
+    first = next(row for row in rows if row["turn"] == 1 and row["sample"] == 1)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
+    (chain,) = [c for c in shard.chains() if (c.session_id, c.sample) == (first["session_id"], 1)]
+    chain.next()
+    whole = (*chain._turns[0].prompt_ids, *chain._turns[0].response_ids)
+    with pytest.MonkeyPatch.context() as patch:
+        reconstruct = WatchedEngine.reconstruct
+
+        def refuse(self: WatchedEngine, reconstructions: Any) -> Any:
+            if any((*each.prompt_ids, *each.response_ids) == whole for each in reconstructions):
+                raise MemoryError("the device's memory does not suffice for a single response")
+            return reconstruct(self, reconstructions)
+
+        patch.setattr(WatchedEngine, "reconstruct", refuse)
+        with pytest.raises(ResponsesFailed, match=f"session {first['session_id']}, sample 1, turn 2"):
+            shard.run()
+    assert shard.asked() == 5 * 3
+    shard.run()
+    assert shard.asked() == 3
+    assert shard.sealed()[0] == rows
+
+
+def test_a_device_that_fails_names_the_response_when_it_generates_one_at_a_time(study: Study, tmp_path: Path) -> None:
+    """With several responses under way, each could be the cause."""
+    expected, lost, request = one_of(study, "native", 2)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
+    with failing_at(study, request, device_fails):
+        with pytest.raises(ResponsesFailed) as error:
+            shard.run()
+        told = str(error.value)
+        assert "RuntimeError: CUDA error: an illegal memory access was encountered; 4 responses were under way" in told
+        assert "batch_width" in told and "\n" not in told
+        assert not list(shard.work.glob("*.missing.yaml"))
+        with pytest.raises(ResponsesFailed, match=f"session {lost['session_id']}, sample {lost['sample']}, turn 2"):
+            shard.run(width=1)
+    (entry,) = shard.entries()
+    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    shard.run()
+    rows, gaps = shard.sealed()
+    assert rows == without(expected, lost) and len(gaps) == 3
+
+
+def test_a_response_that_kills_its_process_is_named_when_one_is_generated_at_a_time(
+    study: Study, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Real SIGKILLs, as from a machine whose memory is full: no process is left to report what was under way."""
+    expected, lost, request = one_of(study, "native", 3)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            with failing_at(study, request, killed):
+                shard.run(width=1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    place = dict(session=lost["session_id"], sample=lost["sample"], turn=3)
+    (line,) = [line for line in capfd.readouterr().out.splitlines() if "resumes" in line]
+    entry = ast.literal_eval(line[line.index("{") :])
+    assert entry == dict(model="m", benchmark="b", condition="native") | place
+    # Named in the configuration, it is not asked for again, and all others are generated.
+    shard.missing[entry["session"], entry["sample"]] = Missing(3, "its process is killed")
+    shard.run()
+    rows, gaps = shard.sealed()
+    assert rows == without(expected, lost) and [gap["turn"] for gap in gaps] == [3, 4]
+
+
+def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) -> None:
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
+    _, _, request = one_of(study, "native", 2)
+
+    def stopped() -> None:
+        raise Interrupted("stopped by SIGTERM")
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    for fail in (stopped, full, stopped, full):
+        with failing_at(study, request, fail), pytest.raises((Interrupted, OSError)):
+            shard.run()
+        assert not list(shard.work.glob("*.missing.yaml"))
+    shard.run()
+    assert shard.marker.is_file()
+
+
+def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Study, tmp_path: Path) -> None:
+    expected = study.go("stair", WatchedEngine(study.model))
+    lost = next(row for row in expected if row["turn"] == 1)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
+    shard.missing[lost["session_id"], lost["sample"]] = Missing(1, "out of memory", reused=True)
+    shard.run()
+    rows, gaps = shard.sealed()
+    assert rows == without(expected, lost)
+    assert [gap["turn"] for gap in gaps] == [1, 2, 3, 4]
+    assert len(shard.engines[0].requests) == 3 * 9 and shard.progress() == (3 * 9, 3 * 9)
+
+
+def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, tmp_path: Path) -> None:
+    """A damaged weight makes every response NaN: the shard does not try them all."""
+    many = fresh(study, tmp_path / "again")
+    many.samples = 6
+    many.first_rows = {
+        (row["problem_id"], sample): row
+        for row in study.first_rows.values()
+        if row["sample"] == 0
+        for sample in range(6)
+    }
+    shard = OnlyShard(many, "native")
+
+    def spoil(_: torch.nn.Module, __: Any, output: Any) -> None:
+        output.logits.fill_(torch.nan)
+
+    hook = study.model.register_forward_hook(spoil)
+    try:
+        with pytest.raises(ResponsesFailed, match="20 responses in a row could not be generated") as error:
+            shard.run()
+    finally:
+        hook.remove()
+    assert shard.asked() < 30
+    # The responses may be the cause after all: their entries are there, and the error says where.
+    told, entries = str(error.value), shard.entries()
+    assert len(entries) == 20 and len({(entry["session"], entry["sample"]) for entry in entries}) == 20
+    assert all("became NaN" in entry["reason"] for entry in entries)
+    assert str(shard.work / "shard-0-of-1.missing.yaml") in told and "\n" not in told
+    assert told.startswith("evaluation/native/0: ")
+    assert "the cause is probably not in the responses" in told and "run the same command again" in told
+    shard.run()
+    assert not list(shard.work.glob("*.missing.yaml"))
+
+
+def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -> None:
+    """A response fails by itself, then the device with several others under way, then with one alone."""
+    expected, ((first, small), (second, last)) = some_of(study, "native", 2, 4)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
+    lost = [(row["session_id"], row["sample"], row["turn"]) for row in (first, second)]
+    with failing_at(study, small, out_of_memory), failing_at(study, last, device_fails):
+        with pytest.raises(ResponsesFailed, match="illegal memory access") as error:
+            shard.run()
+        assert "responses were under way" in str(error.value) and "\n" not in str(error.value)
+        assert str(shard.work / "shard-0-of-1.missing.yaml") in str(error.value)
+        assert [(each["session"], each["sample"], each["turn"]) for each in shard.entries()] == lost[:1]
+        while len(shard.missing) < 2:  # the order of the two is that of their sessions
+            with pytest.raises(ResponsesFailed):
+                shard.run(width=1)
+            for entry in shard.entries():
+                shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    assert sorted((*place, response.turn) for place, response in shard.missing.items()) == sorted(lost)
+    shard.run()
+    assert tokens_of(shard.sealed()[0]) == tokens_of(without(without(expected, first), second))
+
+
+def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) -> None:
+    """The entry can be there before T1's states are: the log was lost, or their reconstruction is what fails."""
+    rows = study.go("stair", WatchedEngine(study.model))
+    lost = next(row for row in rows if row["turn"] == 2)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
+    place = (lost["session_id"], lost["sample"])
+    shard.missing[place] = Missing(2, "out of memory")
+    shard.run()
+    found, gaps = shard.sealed()
+    assert [gap["turn"] for gap in gaps] == [2, 3, 4]
+    (first,) = [row for row in found if (row["session_id"], row["sample"]) == place]
+    assert first["captured_tokens"] is None
+
+    def faults(row: dict[str, Any], cut: dict[tuple[str, int], int] | None = None) -> list[str]:
+        turn, ids = CheckedTurn.of(row), row["response_ids"]
+        return list(wrongly_captured(turn, ids, study.renderer, 4, reads=True, cut=cut))
+
+    assert faults(first), "without the entry it is a fault"
+    assert not [fault for row in found for fault in faults(row, cut={place: 2})]
