@@ -32,4 +32,4 @@ def test_every_sentence_names_a_test() -> None:
 def test_every_file_of_an_appendix_is_listed() -> None:
     """Their tests have the paper's sentences as names; the page lists the files alone."""
     files = {f"sessions/{file.name}" for file in TESTS.glob("sessions/test_appendix_*.py")}
-    assert files == set(re.findall(r"`(protocol/test_appendix_\w+\.py)`", PAGE))
+    assert files == set(re.findall(r"`(sessions/test_appendix_\w+\.py)`", PAGE))
