@@ -153,16 +153,16 @@ class LogHandler(LogHandlerBase):
         reason = explanation.line if explanation else refused or ("no message in its log" if written else NOT_STARTED)
         if logs and "make room" not in reason and (full := full_disk(Path(logs[0]))):
             reason = f"{reason}; {full}"
-        event, words = self._outcome(record.jobid, reason)
+        event, words = self._outcome(record.jobid, job.rule, reason)
         log, tail = ((str(explanation.log),), explanation.tail) if explanation else ((), ())
         self._note(job, event, logs=log, reason=reason, tail=tail)
         where = f" (log: {', '.join(map(_from_start, logs))})" if written and event != "stopped" else ""
         self._print(f"{words}: {job.name}: {reason.removeprefix('stair: ')}{where}")
 
-    def _outcome(self, number: int, reason: str) -> tuple[str, str]:
+    def _outcome(self, number: int, rule: str, reason: str) -> tuple[str, str]:
         """Whether a failed job was stopped, is tried again by itself, or has failed: for the journal and for people."""
         self._failures[number] += 1
-        retries = 0 if driven_run.current is None else driven_run.current.retries
+        retries = 0 if driven_run.current is None else driven_run.current.retries(rule)
         if _STOPPED in reason:
             return "stopped", "stopped"
         if self._failures[number] <= retries or _RUN_AGAIN in reason:

@@ -67,7 +67,8 @@ class Shown:
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
     config, paths = SimpleNamespace(expected_seconds={"rollout_shard": 10.0}), RunPaths(tmp_path / "results" / "smoke")
-    monkeypatch.setattr(driven_run, "current", SimpleNamespace(config=config, paths=paths, retries=0))
+    current = SimpleNamespace(config=config, paths=paths, retries=lambda rule: 0)
+    monkeypatch.setattr(driven_run, "current", current)
     monkeypatch.setattr(display, "holds_run", lambda: True)
     monkeypatch.setenv(START, str(tmp_path))
     return Shown(tmp_path, capsys)
@@ -103,7 +104,7 @@ def test_a_failure_names_the_reason_and_the_log(shown: Shown) -> None:
 
 
 def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> None:
-    driven_run.current.retries = 1  # type: ignore[misc, union-attr]
+    driven_run.current.retries = {"rollout_shard": 1}.__getitem__  # type: ignore[method-assign, union-attr]
     assert shown.fail("stair: error: no memory").startswith(f"tried again: {NAME}: no memory")
     assert shown.entry.event == "again"
     assert shown.fail("stair: error: no memory").startswith(f"failed: {NAME}: no memory")
