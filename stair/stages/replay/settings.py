@@ -76,7 +76,7 @@ def replay_statistics(config: Config, part: str) -> Settings:
         "read_prediction": {"replay.layers": layers},
     }
     # The categories come from a module that also labels conversations.
-    left_out = ("stair.sessions.renderer", "stair.sessions.spans", "stair.sessions.spans", *CONFIGURATION)
+    left_out = ("stair.sessions.renderer", "stair.sessions.spans", *CONFIGURATION)
     return {
         **shown.get(part, {}),
         **chosen("replay.analysis", config.replay.analysis, *keys),
