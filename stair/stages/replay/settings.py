@@ -28,7 +28,7 @@ def replay_design(config: Config, model: str) -> Settings:
         **source(f"models.{model}", config.models[model]),
         **chosen(f"models.{model}", config.models[model], "thinking"),
         f"prompts.{prompt}": config.prompts[prompt],
-        **{f"replay.{key}": value for key, value in replay.model_dump(mode="json", include=set(keys)).items()},
+        **chosen("replay", replay, *keys),
     }
 
 
