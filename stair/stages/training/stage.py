@@ -175,7 +175,7 @@ class _TrainingRun:
         if self.workers.any(stop_requested()):
             self.workers.wait()
             check(kept)
-            raise Interrupted(f"another worker received a stop signal; {kept}; run the same command again to resume")
+            raise Interrupted(f"stopped by a signal to another worker; {kept}; run the same command again to resume")
 
     def _positions(self, context: int) -> dict[str, int | None] | None:
         """Auxiliary positions beyond the context, in all updates; None without a bank."""
