@@ -15,7 +15,7 @@ from stair.models.architecture import Architecture
 from stair.models.architectures import FILES
 from stair.models.hub.sources import check_fetched
 from stair.models.model_folder import read_architecture
-from stair.records.files import read_mapping
+from stair.records.files import existing_folder, read_mapping
 from stair.sessions.backbone import sampling_settings
 from stair.stages.data.benchmarks import read_benchmark
 from stair.stages.data.reading import check_columns
@@ -59,7 +59,7 @@ def check_writable(paths: RunPaths) -> None:
     Raises:
         ConfigError: they cannot.
     """
-    existing = next(folder for folder in (paths.folder, *paths.folder.parents) if folder.exists())
+    existing = existing_folder(paths.folder)
     if not os.access(existing, os.W_OK):
         raise ConfigError(f"results: {existing} cannot be written; {UNWRITABLE}")
 
