@@ -64,8 +64,8 @@ def status(
 ) -> None:
     """Show the state of a run's jobs: running and pending ones, those to come, and failures with the end of their log.
 
-    Asks Snakemake for the jobs, which takes some seconds. Reads work/progress, work/jobs.jsonl and, where jobs were submitted
-    to Slurm, its queue. Changes nothing. The jobs may run on other machines.
+    A dry run of Snakemake lists the jobs, which takes some seconds. Reads work/progress, work/jobs.jsonl and, where jobs
+    were submitted to Slurm, its queue. Changes nothing. The jobs may run on other machines.
     """
     import json
     import sys

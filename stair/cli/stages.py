@@ -235,7 +235,7 @@ def train(
 ) -> None:
     """Train a controller on a model's sessions. Resumes from the newest checkpoint. Writes controllers/MODEL/CONTROLLER.
 
-    With training.workers, several processes share the sessions of an update.
+    With training.workers, several processes compute their shares of an update's sessions.
     """
     set_threads(threads)
     from stair.records.gpus import own_gpus

@@ -77,8 +77,8 @@ def plan(
 ) -> None:
     """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
 
-    Asks Snakemake for the jobs. Reads config.yaml, the run's overlay, site.yaml where there is one, and, with --calibrate,
-    the timings and provenance.json of a finished run. Writes nothing.
+    A dry run of Snakemake lists the jobs. Reads config.yaml, the run's overlay, site.yaml where there is one, and, with
+    --calibrate, the timings and provenance.json of a finished run. Writes nothing.
     """
     import json
 

@@ -24,7 +24,7 @@ def verify(
 ) -> None:
     """Check that every output is complete and agrees with its checksum, its inputs and the present configuration.
 
-    Asks Snakemake for the jobs that it would run. Changes nothing. Exits with 1 if an output is missing, damaged or stale.
+    A dry run of Snakemake lists the stale jobs. Changes nothing. Exits with 1 if an output is missing, damaged or stale.
     """
     import json
     from collections import Counter

@@ -63,7 +63,7 @@ class Condition(Strict):
     @model_validator(mode="after")
     def _parts(self) -> Self:
         if (self.randomised is None) != (self.seed is None):
-            raise ValueError("randomised needs a seed, and a seed something that is randomised")
+            raise ValueError("randomised needs a seed, and seed needs `randomised`")
         if self.turns == 1 and (self.controller is not None or self.first_turn is not None):
             raise ValueError("it has one turn, so it can have no controller and reuse no first turn")
         return self

@@ -19,13 +19,13 @@ def check_template(config: Config, paths: RunPaths, model: str, digest: str) -> 
     """
     asked = config.models[model].template_sha256
     if asked is not None and asked != digest:
-        raise ValueError(f"the chat template has the SHA-256 {digest}, models.{model}.template_sha256 asks for {asked}")
+        raise ValueError(f"the chat template has the SHA-256 {digest}, models.{model}.template_sha256 is {asked}")
     memo = _memo(paths, model)
     known = read_mapping(memo).get("template_sha256") if memo.is_file() else digest
     if known != digest:
         raise ValueError(
             f"the chat template has changed: SHA-256 {digest}, this run began with {known}; restore the template, or delete "
-            f"{memo} to go on with the new one (responses under the old one are then not used)"
+            f"{memo} to continue with the new one (responses under the old one are then not used)"
         )
 
 
@@ -45,7 +45,7 @@ def check_model_files(config: Config, paths: RunPaths, model: str, revision: str
     recorded = read_mapping(path) if path.is_file() else {}
     if (recorded.get("template_sha256", template), recorded.get("model_revision", revision)) != (template, revision):
         raise ValueError(
-            f"the files of models.{model} are not those that preflight has looked at ({path}); restore them, or look again: "
+            f"the files of models.{model} are not those that preflight checked ({path}); restore them, or check again: "
             f"stair preflight --run {paths.folder} --model {model}"
         )
     try:
@@ -87,12 +87,12 @@ def require_preflight(config: Config, paths: RunPaths, model: str, prompts: str)
     for path, how in ((paths.preflight(model), again), (limits, f"{again} --limits {prompts}")):
         if not path.is_file():
             raise ValueError(
-                f"{path} is not there: preflight has not looked at models.{model} yet, or has refused it; look first: {how}"
+                f"{path} does not exist: preflight has not checked models.{model} yet, or rejected it; run: {how}"
             )
     if read_mapping(limits).get("prompts_sha256") != prompts_digest(config, paths, model, prompts):
         raise ValueError(
-            f"{limits} is of other problems or settings: the prompts of {prompts} have changed since preflight looked at "
-            f"them; look again: {again} --limits {prompts}"
+            f"{limits} is of other problems or settings: the prompts of {prompts} have changed since preflight "
+            f"checked them; check again: {again} --limits {prompts}"
         )
 
 

@@ -89,7 +89,7 @@ def test_an_intervention_is_part_of_its_rules_settings_and_of_no_other(config: C
     ("entry", "problem"),
     [
         ({**READS, "seeds": [1], "prefixes": [2]}, "given by seeds and by prefixes"),
-        ({**READS, "seeds": [1]}, "a seed something that is randomised"),
+        ({**READS, "seeds": [1]}, "seed needs `randomised`"),
         ({**READS, "randomised": "values"}, "randomised needs a seed"),
         ({**READS, "prefixes": [0]}, "greater than or equal to 1"),
         ({"first_turn": "vanilla", "prefix": 5}, "sets prefix and reads no bank"),

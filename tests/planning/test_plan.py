@@ -176,7 +176,7 @@ def test_a_plan_at_a_site_says_what_cannot_run(tmp_path: Path) -> None:
     config, jobs = run_of("paper", tmp_path).config, listed("paper")
     small = Site(partitions={"gpu": Partition(minutes=2880, mem_mb=40_000, gpus=1)})
     refused = plan_text(make_plan(config, jobs, site=small))
-    assert "With --profile slurm it is refused: " in refused and "partitions.*.mem_mb" in refused
+    assert "--profile slurm rejects this run: " in refused and "partitions.*.mem_mb" in refused
     for site in (None, SITE):
         assert "slurm" not in plan_text(make_plan(config, jobs, site=site))
 

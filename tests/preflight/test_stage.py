@@ -117,7 +117,7 @@ def test_another_template_stops_the_run(place: Path) -> None:
 def test_a_template_that_the_configuration_does_not_name_stops_the_run(place: Path) -> None:
     digest = preflight(configured(place))["template_sha256"]
     assert preflight(configured(place, template_sha256=digest))["template_sha256"] == digest
-    with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 asks for {'0' * 64}"):
+    with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 is {'0' * 64}"):
         preflight(configured(place, template_sha256="0" * 64))
 
 
@@ -131,11 +131,11 @@ def test_nothing_is_generated_with_another_model_than_was_looked_at(place: Path)
         path = place / "model" / name
         before = path.read_text()
         path.write_text(before + text)
-        with pytest.raises(ValueError, match=rf"files of models\.{MODEL} are not those that preflight has looked at"):
+        with pytest.raises(ValueError, match=rf"files of models\.{MODEL} are not those that preflight checked"):
             Backbone.open(config, paths, MODEL)
         path.write_text(before)
     Backbone.open(config, paths, MODEL)
-    with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 asks for {'0' * 64}"):
+    with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 is {'0' * 64}"):
         Backbone.open(configured(place, template_sha256="0" * 64), paths, MODEL)
 
 
@@ -151,11 +151,11 @@ def test_nothing_is_generated_before_preflight_or_after_it_has_refused(place: Pa
         lambda: rollout_stage.generate(config, paths, MODEL, 0, 1),
     )
     for start in generate:
-        with pytest.raises(ValueError, match=rf"look first: stair preflight --run .* --model {MODEL}$"):
+        with pytest.raises(ValueError, match=rf"run: stair preflight --run .* --model {MODEL}$"):
             start()
     stage.run(config, paths, MODEL)
     for start, name in zip(generate, ("ours", "training_pool"), strict=True):
-        with pytest.raises(ValueError, match=rf"look first: stair preflight --run .* --model {MODEL} --limits {name}$"):
+        with pytest.raises(ValueError, match=rf"run: stair preflight --run .* --model {MODEL} --limits {name}$"):
             start()
     preflight(config)
     path = place / "model" / "chat_template.jinja"
@@ -164,7 +164,7 @@ def test_nothing_is_generated_before_preflight_or_after_it_has_refused(place: Pa
     with pytest.raises(ValueError, match="the chat template has changed"):
         preflight(config)
     for start in generate:
-        with pytest.raises(ValueError, match="preflight has not looked at"):
+        with pytest.raises(ValueError, match="preflight has not checked"):
             start()
     with pytest.raises(ValueError, match=rf"models\.{MODEL}: the chat template has changed"):
         Backbone.open(config, paths, MODEL)
@@ -182,7 +182,7 @@ def test_nothing_is_generated_from_other_prompts_than_were_looked_at(place: Path
     pool.write_text(pool.read_text() + json.dumps(more) + "\n")
     data_stage.training_pool(config, paths, MODEL)
     with pytest.raises(
-        ValueError, match=rf"have changed since .*; look again: stair .* {MODEL} --limits training_pool$"
+        ValueError, match=rf"have changed since .*; check again: stair .* {MODEL} --limits training_pool$"
     ):
         Backbone.open(config, paths, MODEL, generating="training_pool")
     with pytest.raises(ValueError, match=rf", row \d+ of .*\.parquet, contains a turn marker; clean it in {pool}$"):

@@ -110,7 +110,7 @@ class Asker:
         right &= not any(token in request.stop_ids for token in ids[:-1])
         if not right:
             raise ValueError(
-                f"{name}: SGLang's answer is not what was asked for: {len(ids)} of at most {limit} tokens, finish reason "
+                f"{name}: unexpected response from SGLang: {len(ids)} of at most {limit} tokens, finish reason "
                 f"{reason}, {facts['prompt_tokens']} prompt tokens (a key/value cache that is too small cuts responses off)"
             )
         return Completion(request.key, ids, finish, None, None, Usage(len(request.prompt_ids), len(ids)))

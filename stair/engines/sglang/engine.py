@@ -89,7 +89,7 @@ class SGLangEngine:
     def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
         """The server gives no states away."""
         raise ValueError(
-            f"reconstruction {reconstructions[0].key[:12]}: the SGLang engine captures no states; take the Transformers engine"
+            f"reconstruction {reconstructions[0].key[:12]}: the SGLang engine captures no states; use the Transformers engine"
         )
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:

@@ -16,9 +16,9 @@ def check_sampling(sampling: SamplingSettings) -> None:
     Raises:
         ValueError: naming the setting, why, and what to do.
     """
-    instead = "; set it so, or take the Transformers engine (rollouts.engine, models.<key>.rollout_engine)"
+    instead = "; set it so, or use the Transformers engine (rollouts.engine, models.<key>.rollout_engine)"
     if sampling.min_p:
-        raise ValueError(f"min_p is {sampling.min_p}: a seeded SGLang server dies of any but 0{instead}")
+        raise ValueError(f"min_p is {sampling.min_p}: SGLang crashes with seeds unless min_p is 0{instead}")
     if sampling.repetition_penalty != 1.0:
         raise ValueError(
             f"repetition_penalty is {sampling.repetition_penalty}: SGLang counts generated tokens only, the sampling law "
@@ -42,7 +42,7 @@ def check_architecture(name: str, device: str) -> None:
     if name not in known:
         gpu = " (its kernels need a GPU)" if name in ARCHITECTURES else ""
         raise ValueError(
-            f"SGLang on {device} runs {', '.join(known)}, not {name}{gpu}; take the Transformers engine "
+            f"SGLang on {device} runs {', '.join(known)}, not {name}{gpu}; use the Transformers engine "
             f"for this model (models.<key>.rollout_engine: transformers)"
         )
 

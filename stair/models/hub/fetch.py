@@ -191,7 +191,7 @@ def _download(download: Download, progress: Progress) -> None:
         except Exception as error:  # the HTTP client's own exceptions share no base with the library's
             raise ValueError(
                 f"{source.name}: {name} of {source.repository} broke off ({_first_line(error)}); complete files are kept, "
-                "fetch again to go on"
+                "fetch again to resume"
             ) from error
         progress.set(fetched + (missing - download.missing_bytes) // 1_000_000)
     digests = source.digests()

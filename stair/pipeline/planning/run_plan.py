@@ -148,7 +148,7 @@ def cost_lines(plan: Plan) -> list[str]:
     if plan.money is not None:
         lines.append(f"At {plan.gpu_hour:,.2f} a GPU-hour: {plan.money:,.0f}.")
     if plan.unfit is not None:
-        lines.append(f"With --profile slurm it is refused: {plan.unfit}.")
+        lines.append(f"--profile slurm rejects this run: {plan.unfit}.")
     unknown = "shape unknown before fetch; assumed to have 8 billion parameters."
     return lines + [f"{model}: {unknown}" for model in plan.unknown_models]
 
