@@ -166,7 +166,7 @@ class ReadSpecification:
     @property
     def readout(self) -> Readout:
         """What is computed; under `zero` it is then multiplied by zero."""
-        return "direct" if self.variant == "direct" else "differential"
+        return "differential" if self.variant == "zero" else self.variant
 
     def readable(self, entries: int) -> int:
         """How many of a bank's entries are read."""

@@ -123,7 +123,7 @@ def reproduce(
     check_environments(config, paths)
     check_writable(paths)
     # A driver leases the run before it submits: if no driver lives after this list, nobody waits for the jobs in it.
-    left = cluster.jobs() if cluster is not None else {}
+    left = cluster.jobs() if cluster is not None else []
     _free_stale_lock(paths)
     if cluster is not None:
         check_names(cluster.site)

@@ -53,7 +53,7 @@ class TransformersEngine(Strict):
 
 
 class SGLangEngine(Strict):
-    """SGLang's server, which every job of rollouts starts for itself."""
+    """SGLang's server, which every job that generates with it starts for itself."""
 
     reads: ClassVar[bool] = False
     is_server: ClassVar[bool] = True

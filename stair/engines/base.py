@@ -104,18 +104,6 @@ class Completion:
     """Whether the engine that made it gives the same tokens alone and in a batch; None where that was not seen."""
 
 
-@dataclass(frozen=True)
-class Capabilities:
-    """What an engine can do; a request beyond it fails before a model is loaded."""
-
-    architectures: tuple[str, ...]
-    read: bool
-    capture: bool
-    adapters: bool
-    batch_invariant: bool
-    """Whether a response's tokens are the same alone and in a batch."""
-
-
 class Engine(Protocol):
     """Generates responses."""
 
@@ -131,11 +119,6 @@ class Engine(Protocol):
     """Called with the key of a response that cannot be generated, and the reason in one line.
 
     `run` then continues without the response. None: the error ends the run. What it raises ends it too."""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What it can do; what was looked at on the running engine, where that decides."""
-        ...
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Yields completions in the order in which they end.

@@ -21,23 +21,21 @@ def load_model(
     dtype: torch.dtype,
     device: str,
     attention: str = "sdpa",
-    revision: str | None = None,
 ) -> PreTrainedModel:
-    """Return the model in eval mode with every parameter frozen.
+    """Return the model of a folder in eval mode with every parameter frozen.
 
-    `path` is a folder, or, together with a `revision`, the name of a hub repository that is already in the local cache.
     `attention` is Transformers' `attn_implementation`.
     On the device "meta" the weights' names and shapes are checked, and none is read.
     Raises ValueError if the model does not exist or is of an unknown architecture, or if its files lack a weight, or contain
     a weight of another shape or an unknown weight of the decoder.
     """
-    if not Path(path).is_dir() and revision is None:
+    if not Path(path).is_dir():
         raise ValueError(f"model folder {path} does not exist")
     try:
-        config = AutoConfig.from_pretrained(path, revision=revision, local_files_only=True)
+        config = AutoConfig.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError) as error:
         first = (str(error).splitlines() or [""])[0]
-        raise ValueError(f"no model configuration can be read at {path} (revision {revision}): {first}") from error
+        raise ValueError(f"no model configuration can be read at {path}: {first}") from error
     architecture = describe(config.to_dict())
     if device == "cpu":
         delta_kernels.do_without()
@@ -49,7 +47,6 @@ def load_model(
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         path,
         config=config,
-        revision=revision,
         local_files_only=True,
         dtype=dtype,
         attn_implementation=attention,

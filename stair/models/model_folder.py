@@ -37,13 +37,12 @@ def revision_files(folder: Path) -> list[Path]:
     ]
 
 
-def revision_digests(folder: Path, memo: Path | None, *, remember: bool = True) -> dict[str, str]:
+def revision_digests(folder: Path, memo: Path | None) -> dict[str, str]:
     """The SHA-256 of each of `revision_files`, by name.
 
     Args:
         folder: the model folder.
         memo: a file with digests by size and modification time, so that gigabytes are read once; None for no memo.
-        remember: whether the memo may be written.
     """
     remembered = _read_memo(memo) if memo else {}
     entries: dict[str, list] = {}
@@ -52,18 +51,18 @@ def revision_digests(folder: Path, memo: Path | None, *, remember: bool = True) 
         stamp = [status.st_size, status.st_mtime_ns]
         entry = remembered.get(path.name)
         entries[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
-    if memo and remember and entries != remembered:
+    if memo and entries != remembered:
         write_json(memo, entries)
     return {name: entry[2] for name, entry in entries.items()}
 
 
-def model_revision(folder: Path, memo: Path | None, *, remember: bool = True) -> str:
+def model_revision(folder: Path, memo: Path | None) -> str:
     """SHA-256 over the names and contents of a model folder's weights, configuration, tokenizer and template.
 
     Arguments as of `revision_digests`.
     """
     digest = hashlib.sha256()
-    for name, contents in revision_digests(folder, memo, remember=remember).items():
+    for name, contents in revision_digests(folder, memo).items():
         digest.update(f"{name}\0{contents}\0".encode())
     return digest.hexdigest()
 

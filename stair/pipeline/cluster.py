@@ -76,13 +76,13 @@ class Cluster:
         """Snakemake's arguments for this run and site."""
         return ["--slurm-jobname-prefix", self._prefix, *self.site.snakemake]
 
-    def jobs(self) -> dict[str, str]:
-        """The numbers of the run's queued, running and ending jobs, and their states.
+    def jobs(self) -> list[str]:
+        """The numbers of the run's queued, running and ending jobs.
 
         Raises:
             SlurmError: Slurm does not answer.
         """
-        return {job: entry.state for job, entry in slurm_queue().items() if entry.name.startswith(f"{self._prefix}_")}
+        return [job for job, entry in slurm_queue().items() if entry.name.startswith(f"{self._prefix}_")]
 
     def cancel(self, jobs: Collection[str] | None = None) -> None:
         """Cancels these jobs, by default all jobs of the run; they flush their finished work.
@@ -107,5 +107,5 @@ class Cluster:
             "finished work, and the rest is submitted again",
             file=sys.stderr,
         )
-        while not self.jobs().keys().isdisjoint(left):
+        while any(job in left for job in self.jobs()):
             time.sleep(_LOOK_SECONDS)

@@ -31,12 +31,11 @@ from stair.pipeline.job_list import JOB_LIST
 from stair.pipeline.job_logs import NOT_STARTED, explain, full_disk, logs_since, refusal
 from stair.pipeline.status import Entry, Job, append, job_name, job_of, table
 from stair.records.progress import duration
+from stair.records.shards import SEAL_AGAIN
 
 _DEFAULT_SECONDS = 3.0
-_STOPPED = ": stopped by SIG"
+_STOPPED = ": stopped by "
 """Part of the last line of a job that a signal has stopped."""
-_RUN_AGAIN = "run the same command again"
-"""Part of the last line of a seal that has found lost responses; `stair reproduce` then starts Snakemake again."""
 _SUBMITTED = re.compile(r"Job (\d+) has been submitted with SLURM jobid (\d+)(?: \(log: (.*)\))?")
 """A message of Snakemake's Slurm executor."""
 _SHOWN_ELSEWHERE = (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_INFO, LogEvent.WORKFLOW_STARTED)
@@ -153,19 +152,19 @@ class LogHandler(LogHandlerBase):
         reason = explanation.line if explanation else refused or ("no message in its log" if written else NOT_STARTED)
         if logs and "make room" not in reason and (full := full_disk(Path(logs[0]))):
             reason = f"{reason}; {full}"
-        event, words = self._outcome(record.jobid, reason)
+        event, words = self._outcome(record.jobid, job.rule, reason)
         log, tail = ((str(explanation.log),), explanation.tail) if explanation else ((), ())
         self._note(job, event, logs=log, reason=reason, tail=tail)
         where = f" (log: {', '.join(map(_from_start, logs))})" if written and event != "stopped" else ""
         self._print(f"{words}: {job.name}: {reason.removeprefix('stair: ')}{where}")
 
-    def _outcome(self, number: int, reason: str) -> tuple[str, str]:
+    def _outcome(self, number: int, rule: str, reason: str) -> tuple[str, str]:
         """Whether a failed job was stopped, is tried again by itself, or has failed: for the journal and for people."""
         self._failures[number] += 1
-        retries = 0 if driven_run.current is None else driven_run.current.retries
+        retries = 0 if driven_run.current is None else driven_run.current.retries(rule)
         if _STOPPED in reason:
             return "stopped", "stopped"
-        if self._failures[number] <= retries or _RUN_AGAIN in reason:
+        if self._failures[number] <= retries or SEAL_AGAIN in reason:
             return "again", "tried again"
         return "failed", "failed"
 

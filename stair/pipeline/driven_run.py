@@ -48,10 +48,9 @@ class DrivenRun(Run):
         """The site that runs the jobs; None where this machine does. Snakemake chooses that after it has read the rules."""
         return None if self.workflow.local_exec else read_site(Path(self.workflow.basedir))
 
-    @property
-    def retries(self) -> int:
-        """How often Snakemake tries a failed job again."""
-        return int(self.workflow.execution_settings.retries)
+    def retries(self, rule: str) -> int:
+        """How often Snakemake tries a failed job of a rule again: as the rule says, else as the profile does."""
+        return int(self.workflow.get_rule(rule).restart_times)
 
     @cached_property
     def workdir(self) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stair.config.datasets import Benchmark
 from stair.config.model import Config
-from stair.config.paths import RunPaths, require_folder
+from stair.config.paths import RunPaths, require_folder, shared_t1
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.engines.choice import engine_choice
@@ -15,7 +15,7 @@ from stair.models.architecture import Architecture
 from stair.models.architectures import FILES
 from stair.models.hub.sources import check_fetched
 from stair.models.model_folder import read_architecture
-from stair.records.files import read_mapping
+from stair.records.files import existing_folder, read_mapping
 from stair.sessions.backbone import sampling_settings
 from stair.stages.data.benchmarks import read_benchmark
 from stair.stages.data.reading import check_columns
@@ -59,19 +59,26 @@ def check_writable(paths: RunPaths) -> None:
     Raises:
         ConfigError: they cannot.
     """
-    existing = next(folder for folder in (paths.folder, *paths.folder.parents) if folder.exists())
+    existing = existing_folder(paths.folder)
     if not os.access(existing, os.W_OK):
         raise ConfigError(f"results: {existing} cannot be written; {UNWRITABLE}")
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:
-    """Checks the environments of the engines that generate rollouts against the configuration.
+    """Checks the environments of the engines that have still to generate responses against the configuration.
 
     Raises:
         ConfigError: an environment does not exist, holds another version, or was built for another device.
     """
-    wanting = (model for model in config.models if not paths.rollouts(model).exists())
-    for engine in dict.fromkeys(config.rollout_engine(model) for model in wanting):
+    needed = [config.rollout_engine(model) for model in config.models if not paths.rollouts(model).exists()]
+    for study, files in ((config, paths), shared_t1(config, paths)):
+        needed += [
+            study.engine_for(model, benchmark)
+            for condition in study.conditions
+            for model, benchmark in study.evaluated(condition)
+            if not files.responses(model, benchmark, condition).exists()
+        ]
+    for engine in dict.fromkeys(needed):
         try:
             engine_choice(config, engine).check_environment()
         except ValueError as error:

@@ -48,10 +48,10 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
         "devices": devices,
         "seeds": dict(_seeds(config.model_dump(mode="json"))),
         "models": {
-            key: _model(manifests, paths.model_folder(config, key), key, model) for key, model in config.models.items()
+            key: _model(manifests, paths.model_mark(config, key), key, model) for key, model in config.models.items()
         },
         "data_sets": {
-            name: _data_set(paths.dataset_file(config, name), dataset)
+            name: _data_set(paths.dataset_file(config, name), paths.fetched_mark(config, name), dataset)
             for name, dataset in (("training_pool", config.training_pool), *config.benchmarks.items())
         },
         "costs": {"rules": _rules(paths), "generated": generated},
@@ -90,7 +90,7 @@ def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
                 yield from _seeds(value, inner)
 
 
-def _model(manifests: Sequence[Manifest], folder: Path, key: str, settings: Model) -> dict[str, Any]:
+def _model(manifests: Sequence[Manifest], mark: Path, key: str, settings: Model) -> dict[str, Any]:
     """A model: its source, the fetched commit, and the revisions that outputs were made with."""
     revisions = Counter(
         manifest.content["model_revision"]
@@ -102,31 +102,29 @@ def _model(manifests: Sequence[Manifest], folder: Path, key: str, settings: Mode
         "path": settings.path,
         "generated": settings.tiny is not None,
         "revision": settings.revision,
-        "fetched": _fetched(folder),
+        "fetched": _fetched(mark),
         "contents": dict(revisions.most_common()),
         "dtype": settings.dtype,
     }
 
 
-def _data_set(file: Path, settings: Dataset) -> dict[str, Any]:
+def _data_set(file: Path, mark: Path, settings: Dataset) -> dict[str, Any]:
     return {
         "repository": settings.repository,
         "path": settings.path,
         "generated": settings.tiny is not None,
         "revision": settings.revision,
-        "fetched": _fetched(file.parent),
+        "fetched": _fetched(mark),
         "sha256": file_digest(file) if file.is_file() else None,
     }
 
 
-def _fetched(folder: Path) -> Any:
-    """The commit of a download, from its `fetched.json`."""
-    for place in (folder, *folder.parents[:2]):
-        try:
-            return json.loads((place / "fetched.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-    return None
+def _fetched(mark: Path) -> Any:
+    """The content of the mark of a download, with its commit; None for what was not downloaded."""
+    try:
+        return json.loads(mark.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _rules(paths: RunPaths) -> dict[str, Any]:

@@ -169,8 +169,11 @@ def job_states(
         job = job_of(paths, rule, name, now)
         if name not in to_run:
             job = replace(Job(name, "done"), done=job.total, total=job.total, unit=job.unit, seconds=job.seconds)
-        elif job.state not in ("running", "done") and name in journal:
-            job = _by_journal(job, journal[name], queue or {}, driven)
+        elif (entry := journal.get(name)) is not None:
+            # Its last progress may be of some seconds ago.
+            failed = entry.event == "failed" and job_of(paths, rule, name, now, since=entry.time).state == "waiting"
+            if failed or job.state not in ("running", "done"):
+                job = _by_journal(job, entry, queue or {}, driven)
         states.append(job)
     return states
 
@@ -195,10 +198,11 @@ def job_of(paths: RunPaths, rule: str, name: str, now: float, since: float = 0.0
 
 
 def _by_journal(job: Job, entry: Entry, queue: Queue, driven: bool) -> Job:
-    """The state of a job without fresh progress, by the driver's last entry and Slurm's queue."""
+    """The state of a job that failed or has no fresh progress, by the driver's last entry and Slurm's queue."""
     if entry.event == "failed":
-        log = entry.logs[0] if entry.logs else ""
-        return replace(job, state="failed", slurm=entry.slurm, reason=entry.reason, log=log, tail=tuple(entry.tail))
+        log, tail = entry.logs[0] if entry.logs else "", tuple(entry.tail)
+        ended = replace(job, state="failed", tokens_per_s=None, running=None, seconds_left=None, note="")
+        return replace(ended, slurm=entry.slurm, reason=entry.reason, log=log, tail=tail)
     if entry.event != "started":
         return job
     if (queued := queue.get(entry.slurm)) is not None:

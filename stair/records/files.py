@@ -104,6 +104,11 @@ def scratch_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def existing_folder(folder: Path) -> Path:
+    """A folder, or the first of its parents that exists: on its disk the folder would be created."""
+    return next(place for place in (folder, *folder.parents) if place.is_dir())
+
+
 def flush(path: Path) -> None:
     """Flushes the content of a file or folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

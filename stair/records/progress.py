@@ -155,11 +155,6 @@ class ProgressFile:
     """Numbers of `Progress.beat`."""
 
     @property
-    def share(self) -> float:
-        """The finished share of the work, 0 to 1."""
-        return min(1.0, self.done / self.total) if self.total else 0.0
-
-    @property
     def seconds_left(self) -> float | None:
         """The estimate at the pace of this start; None before its first finished unit."""
         return self.seconds / self.fresh * (self.total - self.done) if self.fresh else None

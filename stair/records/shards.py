@@ -22,6 +22,9 @@ T = TypeVar("T")
 WITHDRAWN = ".withdrawn"
 """The suffix of a withdrawn marker: some work of its shard has been lost."""
 
+SEAL_AGAIN = "run the same command again (by hand: run the stage's shards again)"
+"""The remedy of a seal that has withdrawn markers. `stair reproduce` does it by itself: it starts Snakemake again."""
+
 
 class Shard(NamedTuple):
     """One of `of` shards, by its number from 0."""

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from stair.records.files import link_or_copy, replacing
+from stair.records.files import existing_folder, link_or_copy, replacing
 from stair.records.keys import file_digest
 
 _HEADER = "stair"
@@ -88,8 +88,7 @@ class TensorFiles:
         Raises:
             ValueError: `nbytes` do not fit.
         """
-        existing = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
-        free = shutil.disk_usage(existing).free
+        free = shutil.disk_usage(existing_folder(self.folder)).free
         if nbytes + _SPARE_BYTES > free:
             raise ValueError(
                 f"{what} needs {gigabytes(nbytes)} in {self.folder}, where {gigabytes(free)} are free and "

@@ -41,7 +41,7 @@ class Chain(Protocol):
 
     @property
     def name(self) -> str:
-        """The chain's name, for people and for `Attempts`."""
+        """The chain's name, for people."""
         ...
 
     def entry(self) -> dict[str, Any]:

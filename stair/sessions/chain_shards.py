@@ -13,7 +13,7 @@ from stair.records.interruption import Interrupted
 from stair.records.leases import HeldError
 from stair.records.log_with_reuse import LogWithReuse
 from stair.records.progress import Progress
-from stair.records.shards import Shard, ShardWork, withdraw_markers
+from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, withdraw_markers
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions import failures
 from stair.sessions.chain import Chain
@@ -110,8 +110,7 @@ def sealed_rows(
         withdraw_markers(work)
         raise ValueError(
             f"{work}: {unfinished} of {count} chains have not ended: the log lacks some of their responses, which were lost or "
-            "made under other settings; run the same command again (by hand: run the stage's shards again); it generates what "
-            "is missing, and nothing else"
+            f"made under other settings; {SEAL_AGAIN}; it generates what is missing, and nothing else"
         )
 
 

@@ -18,11 +18,15 @@ from stair.config.paths import START, RunPaths
 from stair.pipeline import display, driven_run
 from stair.pipeline.display import LogHandler, seconds_left
 from stair.pipeline.status import Entry, read_journal
+from stair.records.files import MAKE_ROOM
 from stair.records.progress import Progress
+from stair.records.shards import SEAL_AGAIN
 
 NAME = "rollouts/qwen3-4b-instruct/0"
 STOPPED = "stair: stopped by SIGTERM; 5 responses are in the log; run the same command again to resume"
-LOST = "stair: error: 2 of 8 chains have not ended: the log lacks responses; run the same command again"
+LOST = f"stair: error: 2 of 8 chains have not ended: the log lacks responses; {SEAL_AGAIN}"
+FULL = f"stair: error: responses.parquet cannot be written: {MAKE_ROOM}"
+FAILED = "stair: error: could not generate session 1; run the same command again to try once more"
 REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
 
 
@@ -67,7 +71,8 @@ class Shown:
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
     config, paths = SimpleNamespace(expected_seconds={"rollout_shard": 10.0}), RunPaths(tmp_path / "results" / "smoke")
-    monkeypatch.setattr(driven_run, "current", SimpleNamespace(config=config, paths=paths, retries=0))
+    current = SimpleNamespace(config=config, paths=paths, retries=lambda rule: 0)
+    monkeypatch.setattr(driven_run, "current", current)
     monkeypatch.setattr(display, "holds_run", lambda: True)
     monkeypatch.setenv(START, str(tmp_path))
     return Shown(tmp_path, capsys)
@@ -103,7 +108,7 @@ def test_a_failure_names_the_reason_and_the_log(shown: Shown) -> None:
 
 
 def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> None:
-    driven_run.current.retries = 1  # type: ignore[misc, union-attr]
+    driven_run.current.retries = {"rollout_shard": 1}.__getitem__  # type: ignore[method-assign, union-attr]
     assert shown.fail("stair: error: no memory").startswith(f"tried again: {NAME}: no memory")
     assert shown.entry.event == "again"
     assert shown.fail("stair: error: no memory").startswith(f"failed: {NAME}: no memory")
@@ -115,10 +120,14 @@ def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> N
     [
         (STOPPED, "", "stopped", "stopped"),
         (LOST, "", "tried again", "again"),
+        (FULL, "", "failed", "failed"),
+        (FAILED, "", "failed", "failed"),
         (None, REFUSED.format("Invalid partition"), "failed", "failed"),
     ],
 )
-def test_what_is_no_failure_of_the_run(shown: Shown, text: str | None, message: str, words: str, event: str) -> None:
+def test_a_failure_is_told_from_a_stop_and_from_what_the_next_start_mends(
+    shown: Shown, text: str | None, message: str, words: str, event: str
+) -> None:
     assert shown.fail(text, message).startswith(f"{words}: {NAME}: ")
     assert shown.entry.event == event
 

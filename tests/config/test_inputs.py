@@ -204,16 +204,19 @@ def test_what_sglang_cannot_draw_is_refused_before_anything_runs() -> None:
     assert found.startswith("models.qwen3.5-4b: SGLang on cpu runs qwen3, not qwen3_5")
 
 
-def test_sglangs_environment_is_asked_for_only_where_rollouts_are_to_be_made(tmp_path: Path) -> None:
-    config = checked(
-        rollouts={"engine": "sglang"}, sglang={"environment": str(tmp_path / "none")}, results=str(tmp_path)
-    )
-    paths = RunPaths.of(config)
-    with pytest.raises(ConfigError, match="make sglang-env"):
+def test_sglangs_environment_is_asked_for_only_where_responses_are_to_be_made(tmp_path: Path) -> None:
+    common: dict[str, Any] = {"sglang": {"environment": str(tmp_path / "none")}, "results": str(tmp_path)}
+    trained = checked(rollouts={"engine": "sglang"}, **common)
+    asked = checked(evaluation={"engine": "sglang"}, select={"conditions": ["vanilla"]}, controls=None, **common)
+    paths = RunPaths.of(trained)
+    answered = [paths.responses(*pair, "vanilla") for pair in asked.evaluated("vanilla")]
+    for config, outputs in ((trained, [paths.rollouts(MODEL)]), (asked, answered)):
+        with pytest.raises(ConfigError, match="make sglang-env"):
+            check_environments(config, paths)
+        for output in outputs:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.touch()
         check_environments(config, paths)
-    paths.rollouts(MODEL).parent.mkdir(parents=True)
-    paths.rollouts(MODEL).touch()
-    check_environments(config, paths)
 
 
 def test_local_files_of_the_project_are_found_from_another_folder(

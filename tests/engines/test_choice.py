@@ -10,7 +10,6 @@ import pytest
 from stair.config.model import Config
 from stair.config.resolve import resolve
 from stair.engines.choice import engine_choice
-from stair.engines.sglang.supported import capabilities
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,12 +42,6 @@ def test_only_sglang_refuses_models_and_settings(config: Config) -> None:
     engine_choice(cpu, "transformers").check_architecture("qwen3_5")
     with pytest.raises(ValueError, match="SGLang on cpu runs qwen3, not qwen3_5"):
         engine_choice(cpu, "sglang").check_architecture("qwen3_5")
-
-
-def test_the_configuration_knows_which_engine_reads(config: Config) -> None:
-    found = capabilities("cuda")
-    assert config.engine_section("sglang").reads == (found.read or found.capture or found.adapters)
-    assert config.engine_section("transformers").reads
 
 
 def test_no_other_code_asks_for_an_engine_by_its_name() -> None:

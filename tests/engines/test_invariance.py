@@ -40,7 +40,6 @@ def test_only_what_was_compared_is_called_invariant(small_model: Models, dtype: 
     runner = engine(small_model("qwen3", dtype))
     (done,) = runner.run([request("a", 9, 6, capture=None)])
     assert done.batch_invariant is seen
-    assert runner.capabilities.batch_invariant is bool(seen)
 
 
 @both

@@ -21,6 +21,7 @@ from stair.models.hub.sources import check_contents, read_lock
 from stair.models.model_folder import revision_files
 from stair.models.published import CONFIGS
 from stair.pipeline.input_checks import check_inputs
+from stair.pipeline.provenance import provenance
 from stair.records.interruption import EXIT_AGAIN
 from stair.stages.data import stage
 from tests.models.hub_server import Hub, Repository, serving
@@ -141,6 +142,9 @@ def test_everything_comes_sizes_are_told_first_and_commits_are_recorded(hub: Hub
     assert lock == {"models/lab/model": {"commit": NEW}, "datasets/lab/bench": {"commit": NEW}}
     mark = json.loads((cache / "models/lab/model/fetched.json").read_text())
     assert mark["files"]["tokenizer.json"] == {"bytes": 2, "sha256": hashlib.sha256(b"{}").hexdigest()}
+    facts = provenance(load_run(folder), RunPaths(folder))
+    assert facts["models"]["m"]["fetched"] == mark
+    assert {facts["data_sets"][name]["fetched"]["commit"] for name in ("b", "training_pool")} == {NEW}
 
     # Again: nothing is asked for. In another run with the same cache: the same.
     asked = len(hub.requests)

@@ -86,5 +86,3 @@ def test_what_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message) as caught:
             load_model(tmp_path / name, dtype=torch.float32, device="cpu")
         assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="nobody/nothing"):
-        load_model("nobody/nothing", dtype=torch.float32, device="cpu", revision="0" * 40)

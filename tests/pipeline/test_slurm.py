@@ -77,10 +77,10 @@ def test_the_jobs_of_a_killed_driver_are_cancelled_and_waited_for(
     program("squeue", f"cat {tmp_path}/queue; sed -i /COMPLETING/d {tmp_path}/queue")
     program("scancel", f'echo "$@" >> {tmp_path}/cancelled; sed -i /^7/d {tmp_path}/queue')
     left = cluster.jobs()
-    assert left == {"7": "RUNNING", "8": "COMPLETING"}
+    assert left == ["7", "8"]
     cluster.end_jobs_of_killed_driver(left)
     assert (tmp_path / "cancelled").read_text() == "--quiet 7 8\n"
     assert "cancelled 2 jobs of an earlier start" in capsys.readouterr().err
-    cluster.end_jobs_of_killed_driver({})
+    cluster.end_jobs_of_killed_driver([])
     cluster.cancel()
     assert (tmp_path / "cancelled").read_text() == "--quiet 7 8\n", "there is no job left to cancel"

@@ -191,6 +191,19 @@ def test_a_failure_a_further_attempt_and_a_torn_line(submitted: RunPaths) -> Non
     assert {job.name: job for job in job_states(paths, listed(), left)}[SHARD].state == "done"
 
 
+def test_a_failure_is_shown_at_once_and_until_the_job_goes_on(run: RunPaths) -> None:
+    note(run, "started")
+    Progress(run.progress, SHARD, 10, "responses", done=3)._write()
+    assert (state_of(run).state, state_of(run).done) == ("running", 3)
+    note(run, "failed", reason="out of memory")
+    failed = state_of(run)
+    assert (failed.state, failed.done, failed.seconds_left, failed.reason) == ("failed", 3, None, "out of memory")
+    Progress(run.progress, SHARD, 10, "responses", done=10)  # by hand
+    assert state_of(run).state == "done"
+    note(run, "failed", reason="the disk is full")
+    assert state_of(run).state == "failed", "it had finished its units, and not its output"
+
+
 @needs("squeue", "slurm")
 def test_slurm_that_does_not_answer_is_a_warning(submitted: RunPaths) -> None:
     shell = environment() | {"SLURM_CONF": "/nowhere/slurm.conf"}

@@ -24,6 +24,7 @@ rule controls_shard:
         )
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
+    retries: retries_of(cfg.engine_for(*pair) for pair in product(MODELS, BENCHMARKS))
     conda:
         ENVIRONMENT
     resources:

@@ -16,6 +16,7 @@ from stair.config.paths import RunPaths, anchored
 from stair.models.hub.fetch import Download, bytes_text, online, plan_downloads
 from stair.models.hub.sources import Source, hub_sources, read_lock, read_mark
 from stair.pipeline.model_shape import shape_of
+from stair.records.files import existing_folder
 from stair.records.tensor_files import gigabytes
 from stair.stages.replay.batch_files import Shapes, replay_bytes
 
@@ -111,14 +112,14 @@ def _disks(config: Config, paths: RunPaths, downloads: int, responses: int) -> I
         needs["hub.cache"] = {"downloads": downloads}
     disks: dict[int, list[str]] = {}
     for key in needs:
-        existing = _existing(folders[key])
+        existing = existing_folder(folders[key].absolute())
         if not os.access(existing, os.W_OK):
             remedy = f"chmod u+w {existing}, or set {key} in the overlay to a folder of yours"
             yield Finding("disk", "error", f"{existing} cannot be written", remedy)
         disks.setdefault(existing.stat().st_dev, []).append(key)
     for keys in disks.values():
         folder, parts = folders[keys[0]], {name: size for key in keys for name, size in needs[key].items()}
-        free, needed = shutil.disk_usage(_existing(folder)).free, sum(parts.values()) + _SPARE
+        free, needed = shutil.disk_usage(existing_folder(folder.absolute())).free, sum(parts.values()) + _SPARE
         listed = [
             f"{gigabytes(size)} of {name}" for name, size in parts.items() if size > _SHOWN or name == "downloads"
         ]
@@ -145,11 +146,6 @@ def _outputs(config: Config, paths: RunPaths, responses: int) -> dict[str, int]:
         "replayed states": states,
         "responses": max(0, responses - (_bytes_in(paths.folder) - present)),
     }
-
-
-def _existing(folder: Path) -> Path:
-    """A folder, or the first of its parents that exists."""
-    return next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
 
 
 def _bytes_in(folder: Path) -> int:

@@ -14,12 +14,12 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stair.core import EngineIdentity
-from stair.engines.base import Capabilities, Completion, Reconstruction, Request, Usage
+from stair.engines.base import Completion, Reconstruction, Request, Usage
 from stair.engines.sglang.client import Asker, Retracted
 from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, Scored, compare
 from stair.engines.sglang.launch import Launch
 from stair.engines.sglang.server import Server, ServerFailed, Unanswered
-from stair.engines.sglang.supported import capabilities, check_architecture, check_request
+from stair.engines.sglang.supported import check_architecture, check_request
 from stair.models.architecture import describe
 from stair.records.files import read_mapping
 
@@ -81,11 +81,6 @@ class SGLangEngine:
         """The server, from the first request on."""
         self.watch: Callable[[int, int], None] | None = None
         self.failed: Callable[[str, str], None] | None = None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """See `Engine`. Batch invariance is the observation on the running server."""
-        return capabilities(self._launch.device, self._invariant)
 
     def submit(self, request: Request) -> None:
         """Adds a request to the run under way."""

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stair.engines.base import Capabilities, Request, SamplingSettings
+from stair.engines.base import Request, SamplingSettings
 
 ARCHITECTURES = ("qwen3", "qwen3_5")
 _PENALTY = 2.0
-
-
-def capabilities(device: str, batch_invariant: bool | None = None) -> Capabilities:
-    """The engine's capabilities on a device. `batch_invariant` is the observation on a running server."""
-    return Capabilities(
-        # Gated DeltaNet's kernels in SGLang are Triton's.
-        architectures=ARCHITECTURES if device == "cuda" else ARCHITECTURES[:1],
-        read=False,
-        capture=False,
-        adapters=False,
-        batch_invariant=bool(batch_invariant),
-    )
 
 
 def check_sampling(sampling: SamplingSettings) -> None:
@@ -49,7 +37,8 @@ def check_architecture(name: str, device: str) -> None:
     Raises:
         ValueError: it does not.
     """
-    known = capabilities(device).architectures
+    # Gated DeltaNet's kernels in SGLang are Triton's.
+    known = ARCHITECTURES if device == "cuda" else ARCHITECTURES[:1]
     if name not in known:
         gpu = " (its kernels need a GPU)" if name in ARCHITECTURES else ""
         raise ValueError(

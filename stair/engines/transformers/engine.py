@@ -13,14 +13,13 @@ from typing import Any
 import torch
 
 from stair.core import EngineIdentity
-from stair.engines.base import Capabilities, Completion, Reconstruction, Request, Usage
+from stair.engines.base import Completion, Reconstruction, Request, Usage
 from stair.engines.identity import transformers_version
-from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits, seen_as_invariant
+from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits
 from stair.engines.transformers.passes import PAD_BLOCK, Passes, reconstruct_states
 from stair.engines.transformers.prefill import Prefill
 from stair.method import Attachment, Segment, load_adapter
 from stair.models.architecture import describe
-from stair.models.architectures import FILES
 from stair.models.device_and_dtype import DTYPES, device_for
 from stair.models.load import load_model
 
@@ -70,13 +69,6 @@ class TransformersEngine:
         self.architecture = describe(model.config.to_dict())
         if layers:
             self.architecture.check_controlled_layers(layers)
-        self.capabilities = Capabilities(
-            architectures=tuple(FILES),
-            read=bool(layers),
-            capture=bool(layers),
-            adapters=adapter is not None,
-            batch_invariant=bool(seen_as_invariant(parameter.dtype)),
-        )
         self._attachment = Attachment(model, layers) if layers else None
         self._passes = Passes(model, self._attachment, min(prefill_width, batch_width), prefill_chunk, self._device)
         self.reconstructions_at_once = batch_width if self._passes.width > 1 else 1

@@ -21,7 +21,7 @@ from stair.models.hub.sources import (
     read_mark,
     record_commits,
 )
-from stair.records.files import write_json_if_changed
+from stair.records.files import existing_folder, write_json_if_changed
 from stair.records.progress import Progress
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
@@ -225,7 +225,7 @@ def _print_sizes(downloads: list[Download]) -> None:
 def _check_space(downloads: list[Download], cache: Path) -> None:
     """Refuses downloads for which the cache's disk has too little space."""
     needed = sum(each.missing_bytes for each in downloads)
-    existing = next(folder for folder in (cache.absolute(), *cache.absolute().parents) if folder.is_dir())
+    existing = existing_folder(cache.absolute())
     free = shutil.disk_usage(existing).free
     if needed + _SPARE_BYTES > free:
         raise ValueError(

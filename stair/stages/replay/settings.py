@@ -28,7 +28,7 @@ def replay_design(config: Config, model: str) -> Settings:
         **source(f"models.{model}", config.models[model]),
         **chosen(f"models.{model}", config.models[model], "thinking"),
         f"prompts.{prompt}": config.prompts[prompt],
-        **{f"replay.{key}": value for key, value in replay.model_dump(mode="json", include=set(keys)).items()},
+        **chosen("replay", replay, *keys),
     }
 
 
@@ -76,7 +76,7 @@ def replay_statistics(config: Config, part: str) -> Settings:
         "read_prediction": {"replay.layers": layers},
     }
     # The categories come from a module that also labels conversations.
-    left_out = ("stair.sessions.renderer", "stair.sessions.spans", "stair.sessions.spans", *CONFIGURATION)
+    left_out = ("stair.sessions.renderer", "stair.sessions.spans", *CONFIGURATION)
     return {
         **shown.get(part, {}),
         **chosen("replay.analysis", config.replay.analysis, *keys),

@@ -13,7 +13,7 @@ from stair.records.files import remove_leftovers
 from stair.records.progress import Progress
 from stair.records.rows import ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
-from stair.records.shards import Shard, ShardWork, withdraw_markers
+from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, withdraw_markers
 from stair.records.tables import rows_as, write_table
 from stair.records.tensor_files import gigabytes
 from stair.stages.replay.batch_files import Unit, shared_histories
@@ -206,6 +206,5 @@ def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
         study.paths.replay_cells(study.model).unlink(missing_ok=True)
         raise ValueError(
             f"{study.files.folder}: {len(missing)} batches are missing, {missing[0]} for example: they were lost, damaged, or "
-            "measured under other settings; run the same command again (by hand: run the stage's shards again); it measures "
-            "these batches, and no others"
+            f"measured under other settings; {SEAL_AGAIN}; it measures these batches, and no others"
         )

@@ -37,8 +37,8 @@ def run(
     `record` writes the manifest of the finished folder, with facts; the checkpoints are removed after it.
 
     Raises:
-        ValueError: a session cannot be trained on; the message names the row.
-        ConfigError: a layer cannot be controlled, or the warm-up is as long as the training.
+        ValueError: a session cannot be trained on; the message names the row. Or a layer cannot be controlled.
+        ConfigError: the warm-up is as long as the training.
         Interrupted: a signal has requested a stop; the current update is kept.
     """
     started = time.monotonic()
@@ -175,7 +175,7 @@ class _TrainingRun:
         if self.workers.any(stop_requested()):
             self.workers.wait()
             check(kept)
-            raise Interrupted(f"another worker received a stop signal; {kept}; run the same command again to resume")
+            raise Interrupted(f"stopped by a signal to another worker; {kept}; run the same command again to resume")
 
     def _positions(self, context: int) -> dict[str, int | None] | None:
         """Auxiliary positions beyond the context, in all updates; None without a bank."""
