@@ -206,5 +206,5 @@ def test_a_run_that_another_machine_drives_is_left_alone_until_it_is_dead(undist
     # A start with nothing to do removes the locks at its end.
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.write_text("checks.csv\n")
-    run_in(tmp_path, *COMMAND, *SLOW)
-    assert "resuming from its finished work" in (tmp_path / "output.txt").read_text()
+    done = run_in(tmp_path, *COMMAND, *SLOW)
+    assert "resuming from its finished work" in done.stderr
