@@ -15,6 +15,9 @@ from typing import IO
 from stair.config.resolve import RESOLVED
 from stair.records.files import replacing, scratch_folder
 
+_LEVEL = 6
+"""Of gzip."""
+
 _FOLDERS = (
     "backbones", "controllers", "data", "evaluation", "preflight", "replay", "responses", "rollouts", "runtime", "sessions",
     "shared_t1", "tables",
@@ -90,9 +93,6 @@ def _root(folder: Path, archive: Path) -> Path:
     raise ValueError(
         f"{archive} is not laid out as a run's folder: it holds none of {', '.join(_FOLDERS)}, nor one folder that does"
     )
-
-
-_LEVEL = 6
 
 
 def pack(folder: Path, archive: Path, top: str) -> None:

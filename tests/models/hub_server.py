@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 LARGE = 1000
-"""Files of more bytes are told with a SHA-256, as the hub does for those in LFS."""
+"""Larger files have a SHA-256, as files in LFS have on the hub."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Hub:
     altered: set[str] = field(default_factory=set)
     """Names of files that arrive with another content than is told."""
     told_sizes: dict[str, int] = field(default_factory=dict)
-    """By file name: a size that is told in place of the file's own."""
+    """By file name: a size that the server gives in place of the file's own."""
     address: str = ""
 
     def asked(self, words: str) -> list[str]:

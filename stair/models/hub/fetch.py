@@ -197,7 +197,7 @@ def _download(download: Download, progress: Progress) -> None:
     digests = source.digests()
     for file in download.files:
         path = source.folder / file.rfilename
-        # Large files (LFS) are told with a SHA-256, small ones with Git's digest.
+        # The hub gives a SHA-256 for large files (LFS), and Git's digest for small ones.
         expected = file.lfs.sha256 if file.lfs else file.blob_id
         if (digests.get(file.rfilename) if file.lfs else git_hash(path.read_bytes())) != expected:
             path.unlink(missing_ok=True)
