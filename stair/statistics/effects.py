@@ -22,6 +22,7 @@ from stair.statistics.intervals import (
     ratio_interval,
     without_rounding,
 )
+from stair.statistics.joint import Ratio
 from stair.statistics.metrics import LATER_TURNS
 from stair.statistics.paired import POWER, deciding_problems, paired_difference, sign_flip_p_value
 
@@ -75,6 +76,12 @@ def paired_effect(responses: Responses, terms: Sequence[tuple[int, Side]], *, pa
         None if passed else _deciding_samples(responses, terms, float(total.mean())),
         _seed_effects(responses, terms, passed),
     )
+
+
+def paired_ratio(responses: Responses, terms: Sequence[tuple[int, Side]], *, passed: bool = False) -> Ratio | Gap:
+    """The problems' scores whose mean is the estimate of `paired_effect`."""
+    total = _signed_sum(responses, terms, passed)
+    return total if isinstance(total, Gap) else Ratio(terms[0][1].benchmark, total, np.ones_like(total))
 
 
 def _signed_sum(responses: Responses, terms: Sequence[tuple[int, Side]], passed: bool) -> Floats | Gap:
@@ -131,13 +138,9 @@ def _seed_effects(responses: Responses, terms: Sequence[tuple[int, Side]], passe
     return tuple(effects)
 
 
-def conditional_effect(
-    responses: Responses,
-    places: Sequence[tuple[str, str]],
-    group: str,
-    greater: str,
-    less: str,
-) -> Effect | Gap:
+def conditional_ratio(
+    responses: Responses, places: Sequence[tuple[str, str]], group: str, greater: str, less: str
+) -> Ratio | Gap:
     """The difference of two pooled accuracies of `conditioning.pooled_history`, in percentage points: `greater` minus `less`.
 
     Both have the same members, so it is a sum of differences over a sum of sizes. A problem that several models answer is one
@@ -161,11 +164,17 @@ def conditional_effect(
     changes, sizes = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2).T
     if not sizes.sum():
         return Gap(f"no response of the group {group}")
-    interval = ratio_interval(100.0 * changes, sizes, limits=None)
-    residuals = (100.0 * changes - interval.estimate * sizes) / sizes.mean()
+    return Ratio(", ".join(dict.fromkeys(benchmark for _, benchmark in places)), 100.0 * changes, sizes)
+
+
+def conditional_effect(ratio: Ratio, *names: str) -> Effect:
+    """A `conditional_ratio` with its interval; `names` are its group and conditions, which seed the flips."""
+    changes, sizes = ratio.numerators, ratio.denominators
+    interval = ratio_interval(changes, sizes, limits=None)
+    residuals = (changes - interval.estimate * sizes) / sizes.mean()
     return Effect(
         interval,
-        sign_flip_p_value(changes, group, greater, less),
+        sign_flip_p_value(changes / 100.0, *names),
         len(changes),
         deciding_problems(float(residuals.std(ddof=1)), interval.estimate) if len(changes) > 1 else None,
     )

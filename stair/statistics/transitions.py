@@ -3,6 +3,7 @@
 import numpy as np
 
 from stair.statistics.grid import Gap, Grid, Responses
+from stair.statistics.joint import Ratio
 from stair.statistics.metrics import LATER_TURNS, REFERENCE
 from stair.statistics.values import Value
 
@@ -53,6 +54,19 @@ def transition_shares(responses: Responses, model: str, benchmark: str) -> list[
             values.append(Value(model, benchmark, _CONDITION, turn, "", f"{name} contribution", share, "%"))
         values.append(Value(model, benchmark, _CONDITION, turn, "", "net change", net, "pp"))
     return values
+
+
+def transition_ratios(responses: Responses, model: str, benchmark: str, turn: int) -> dict[str, Ratio] | Gap:
+    """The share of pairs at one turn with each of `TRANSITIONS`, in percent; sums over problems."""
+    before, after = responses.grid(model, benchmark, REFERENCE, 1), responses.grid(model, benchmark, _CONDITION, turn)
+    if isinstance(before, Gap) or isinstance(after, Gap):
+        return before if isinstance(before, Gap) else after
+    require_equal_seeds(before, after)
+    pairs = np.full(len(before.problems), float(before.correct.shape[1]))
+    return {
+        name: Ratio(benchmark, 100.0 * ((before.correct == was) & (after.correct == became)).sum(axis=1), pairs)
+        for name, was, became in TRANSITIONS
+    }
 
 
 def require_equal_seeds(one: Grid, other: Grid) -> None:

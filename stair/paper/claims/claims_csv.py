@@ -7,23 +7,24 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 
-from stair.paper.claims.parts import Part
+from stair.paper.claims.paper_effects import paper_effects
 from stair.paper.claims.verdicts import Judged, Verdict
 from stair.paper.comparison.comparison_csv import structure_line
 from stair.paper.layout import DASH, Cell, Layout, Row, plain_header, signed
 from stair.records.text_tables import csv_table
+from stair.statistics.effects import Effect
 from stair.statistics.grid import Gap
 
 COLUMNS = (
     *("claim", "title", "section", "quote", "part", "verdict", "effect", "low", "high", "unit", "p", "problems"),
     *("problems_to_decide", "samples_to_decide", "times_to_decide", "seeds", "seeds_as_stated"),
-    *("parts", "parts_as_stated", "reason"),
+    *("parts", "parts_as_stated", "paper", "paper_low", "paper_high", "reason"),
 )
 Line = dict[str, str]
 
 
 def claims_csv(judged: Sequence[Judged], note: str) -> str:
-    """A line for each claim (`part` is empty; the effect is the weakest part's), and one for each of its parts.
+    """A line for each claim (`part` is empty; the effect is the joint one of its parts), and one for each of its parts.
 
     `note` ends every reason: it says where models or data are not the paper's.
     """
@@ -34,30 +35,32 @@ def claims_csv(judged: Sequence[Judged], note: str) -> str:
 
 
 def _lines(judged: Judged) -> Iterator[Line]:
-    claim, weakest = judged.claim, judged.weakest
+    claim = judged.claim
     names = {"claim": str(claim.number), "title": claim.title, "section": claim.section}
     names["quote"] = " [...] ".join(claim.quotes)
-    more = "; ".join(filter(None, (f"weakest: {weakest.name}", weakest.gap))) if weakest is not None else ""
     counts = {"parts": str(len(judged.parts)), "parts_as_stated": str(judged.as_stated)}
-    reason = "; ".join(filter(None, (judged.reason, more)))
-    yield names | {"verdict": judged.verdict, **_numbers(weakest), **counts, "reason": reason}
+    whole = names | {"verdict": judged.verdict, **_numbers(judged.joint, judged.unit), **counts, "reason": judged.reason}
+    if (paper := paper_effects().get(claim.number)) is not None:
+        interval = paper.interval
+        whole |= {"paper": f"{interval.estimate:g}", "paper_low": f"{interval.low:g}", "paper_high": f"{interval.high:g}"}
+    yield whole
     for part, verdict in zip(judged.parts, judged.verdicts, strict=True):
         counts = {"parts": "1", "parts_as_stated": str(int(part.as_stated))}
-        yield names | {"part": part.name, "verdict": verdict, **_numbers(part), **counts, "reason": part.gap}
+        yield names | {"part": part.name, "verdict": verdict, **_numbers(part.effect, part.unit), **counts, "reason": part.gap}
 
 
-def _numbers(part: Part | None) -> Line:
-    """A part's effect with its interval, unit and sizes; empty if it was not run, without ends if these are unknown."""
-    if part is None or isinstance(part.effect, Gap):
+def _numbers(effect: Effect | Gap | None, unit: str) -> Line:
+    """An effect with its interval, unit and sizes; empty if it was not run, without ends if these are unknown."""
+    if effect is None or isinstance(effect, Gap):
         return {}
-    effect, interval, seeds = part.effect, part.effect.interval, part.effect.seeds
+    interval, seeds = effect.interval, effect.seeds
     numbers: dict[str, float | None] = {"effect": interval.estimate, "low": interval.low, "high": interval.high}
     numbers |= {"p": effect.p_value, "problems": effect.problems, "problems_to_decide": effect.deciding}
     numbers |= {"samples_to_decide": effect.deciding_samples, "times_to_decide": effect.deciding_factor}
     if seeds:
         numbers |= {"seeds": len(seeds), "seeds_as_stated": sum(each > 0.0 for each in seeds)}
     known = {name: number for name, number in numbers.items() if number is not None and isfinite(number)}
-    return {"unit": part.unit} | {name: f"{number:.12g}" for name, number in known.items()}
+    return {"unit": unit} | {name: f"{number:.12g}" for name, number in known.items()}
 
 
 def read_claim_lines(path: Path) -> list[Line]:
@@ -75,15 +78,16 @@ def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | N
         decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
         if line["times_to_decide"]:
             decides = f"×{float(line['times_to_decide']):.2g}"
-        rows.append(Row(tuple(Cell(text) for text in (line["claim"], line["title"], verdict, effect, decides))))
+        parts = f"{line['parts_as_stated']}/{line['parts']}"
+        rows.append(Row(tuple(Cell(text) for text in (line["claim"], line["title"], verdict, effect, parts, decides))))
     return Layout(
         "claims",
-        "The paper's claims on this run. Effect: the weakest part's. Decides: problems that would show it, or times as many "
-        "histories or problems (×).",
-        plain_header("#", "Claim", "Verdict", "Effect", "Decides"),
+        "The paper's claims on this run. Effect: the mean over a claim's parts, and how many have the stated sign. Decides: "
+        "problems that would show it, or times as many histories or problems (×).",
+        plain_header("#", "Claim", "Verdict", "Effect", "Parts", "Decides"),
         tuple(rows),
         tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),
-        columns="lllrr",
+        columns="lllrrr",
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from math import inf, isfinite
 
 from stair.config.claim_bounds import ClaimBounds
@@ -18,28 +19,42 @@ from stair.statistics.effects import (
     Effect,
     Side,
     conditional_effect,
+    conditional_ratio,
     difference_of_estimates,
     difference_of_gains,
     occurrence,
     paired_effect,
+    paired_ratio,
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import Interval
+from stair.statistics.joint import Ratio
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
 from stair.statistics.shared_t1_metrics import TURN
-from stair.statistics.transitions import TRANSITIONS, answer_transitions
+from stair.statistics.transitions import TRANSITIONS, transition_ratios
 
 _FOLLOWER = "native"
 _DIRECTIONS = tuple(name for name, was, became in TRANSITIONS if was != became)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """One test of a claim: what it compares, and the effect, positive where the claim says so."""
 
     name: str
     unit: str
-    effect: Effect | Gap
+    ratios: tuple[Ratio, ...] | Gap
+    """The effect as sums over problems; empty for a number that another stage reports."""
+    measure: Callable[[], Effect | Gap] | None = field(default=None, repr=False)
+    """Computes the effect with its interval; None where there is a gap."""
+
+    @cached_property
+    def effect(self) -> Effect | Gap:
+        """The effect with its interval, or why the run does not have it."""
+        if isinstance(self.ratios, Gap):
+            return self.ratios
+        assert self.measure is not None
+        return self.measure()
 
     @property
     def gap(self) -> str:
@@ -97,26 +112,44 @@ def _compared(test: Compare, evidence: Evidence) -> Iterator[Part]:
             for span in test.spans:
                 sides = _sides(test, evidence, model, test.benchmark, span)
                 subject = f"{labels.model(model)}, {labels.benchmark(test.benchmark)}"
-                pairs: list[tuple[str, Effect | Gap]] = []
+                name = f"{'Avg' if metric == 'average' else 'Pass'}@{samples}"
+                end = f", {span}, {name}: {labels.condition(test.greater)} minus {labels.condition(test.less)}"
                 for other in test.models_less:
                     less = [(-sign, side) for sign, side in _sides(test, evidence, other, test.benchmark, span)]
                     against = f"{labels.model(model)} against {labels.model(other)}, gains"
-                    pairs.append(
-                        (f"{against}, {labels.benchmark(test.benchmark)}", _paired(evidence, [*sides, *less], metric))
-                    )
+                    named = f"{against}, {labels.benchmark(test.benchmark)}{end}"
+                    yield _paired(named, evidence, [*sides, *less], metric)
                 for other in test.benchmarks_less:
-                    gains = (
-                        _paired(evidence, each, metric) for each in (sides, _sides(test, evidence, model, other, span))
-                    )
-                    pairs.append((f"{subject} against {labels.benchmark(other)}, gains", difference_of_gains(*gains)))
-                for named, effect in pairs or [(subject, _paired(evidence, sides, metric))]:
-                    name = f"{'Avg' if metric == 'average' else 'Pass'}@{samples}"
-                    what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
-                    yield Part(f"{named}, {span}, {name}: {what}", "pp", effect)
+                    named = f"{subject} against {labels.benchmark(other)}, gains{end}"
+                    gain = _paired(named, evidence, sides, metric)
+                    yield _difference(gain, _paired("", evidence, _sides(test, evidence, model, other, span), metric))
+                if not (test.models_less or test.benchmarks_less):
+                    yield _paired(subject + end, evidence, sides, metric)
 
 
-def _paired(evidence: Evidence, terms: list[tuple[int, Side]], metric: Metric) -> Effect | Gap:
-    return _absent(evidence, terms) or paired_effect(evidence.responses, terms, passed=metric == "pass")
+def _paired(name: str, evidence: Evidence, terms: list[tuple[int, Side]], metric: Metric) -> Part:
+    absent = _absent(evidence, terms)
+    return Part(name, "pp", absent) if absent else _paired_part(name, evidence.responses, terms, passed=metric == "pass")
+
+
+def _paired_part(
+    name: str, responses: Responses, terms: list[tuple[int, Side]], *, passed: bool = False
+) -> Part:
+    """The part of a paired difference."""
+    ratio = paired_ratio(responses, terms, passed=passed)
+    if isinstance(ratio, Gap):
+        return Part(name, "pp", ratio)
+    return Part(name, "pp", (ratio,), lambda: paired_effect(responses, terms, passed=passed))
+
+
+def _difference(gain: Part, other: Part) -> Part:
+    """The first gain minus the second one, whose problems differ."""
+    if isinstance(gain.ratios, Gap) or isinstance(other.ratios, Gap):
+        return gain if isinstance(gain.ratios, Gap) else replace(other, name=gain.name)
+    negative = (replace(ratio, sign=-ratio.sign) for ratio in other.ratios)
+    return Part(
+        gain.name, gain.unit, (*gain.ratios, *negative), lambda: difference_of_gains(gain.effect, other.effect)
+    )
 
 
 def _sides(test: Compare, evidence: Evidence, model: str, benchmark: str, span: str) -> list[tuple[int, Side]]:
@@ -184,23 +217,28 @@ def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
     absent = _not_in_run(config, paper_labels.MODELS, paper_labels.POOLED_BENCHMARKS)
     pooled = [(model, benchmark) for model in paper_labels.MODELS for benchmark in paper_labels.POOLED_BENCHMARKS]
     for group in test.groups:
-        effect = absent or conditional_effect(evidence.responses, pooled, group, test.greater, test.less)
-        what = f"{labels.condition(test.greater)} minus {labels.condition(test.less)}"
-        yield Part(f"pooled, {MEAN}, {group}: {what}", "pp", effect)
+        ratio = absent or conditional_ratio(evidence.responses, pooled, group, test.greater, test.less)
+        name = f"pooled, {MEAN}, {group}: {labels.condition(test.greater)} minus {labels.condition(test.less)}"
+        if isinstance(ratio, Gap):
+            yield Part(name, "pp", ratio)
+        else:
+            yield Part(name, "pp", (ratio,), partial(conditional_effect, ratio, group, test.greater, test.less))
 
 
 def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
     labels = evidence.labels
     sides = [(1, Side(test.model, test.benchmark, (c,), (1,))) for c in (REFERENCE, _FOLLOWER)]
     absent = _absent(evidence, sides)
-    values = answer_transitions(evidence.responses, test.model, test.benchmark) if absent is None else []
-    for turn in (f"T{number}" for number in LATER_TURNS):
-        counts = {value.metric: value.value for value in values if value.turn == turn}
-        total = sum(count for name, _, _ in TRANSITIONS if isinstance(count := counts.get(name), int))
-        for name in _DIRECTIONS:
-            count = counts[name] if absent is None else absent
-            part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, {turn}: {name}"
-            yield Part(part, "%", count if isinstance(count, Gap) else occurrence(int(count), total))
+    for turn in LATER_TURNS:
+        ratios = absent or transition_ratios(evidence.responses, test.model, test.benchmark, turn)
+        for direction in _DIRECTIONS:
+            name = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, T{turn}: {direction}"
+            if isinstance(ratios, Gap):
+                yield Part(name, "%", ratios)
+                continue
+            ratio = ratios[direction]
+            count, total = int(ratio.numerators.sum() / 100.0), int(ratio.denominators.sum())
+            yield Part(name, "%", (ratio,), partial(occurrence, count, total))
 
 
 def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
@@ -228,7 +266,7 @@ def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
             (sign, Side(test.model, test.benchmark, sides[side], (TURN,)))
             for sign, side in ((1, test.greater), (-1, less))
         ]
-        yield Part(part, "pp", paired_effect(shared, terms))
+        yield _paired_part(part, shared, terms)
 
 
 def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
@@ -246,7 +284,7 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
                 yield Part(part, "", gap)
                 continue
             (ours, unit), (theirs, other) = (end for end in ends if not isinstance(end, Gap))
-            yield Part(part, unit or other, difference_of_estimates(ours, _scaled(theirs, times)))
+            yield Part(part, unit or other, (), partial(difference_of_estimates, ours, _scaled(theirs, times)))
 
 
 def _number(number: float | Bound, bounds: ClaimBounds) -> float:

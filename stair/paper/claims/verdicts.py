@@ -1,10 +1,11 @@
-"""What the tests of a claim say together."""
+"""What the parts of a claim say together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf, isfinite
 
 from scipy import stats
 
@@ -12,9 +13,14 @@ from stair.paper.claims.parts import Part
 from stair.paper.claims.statements import Claim
 from stair.statistics.effects import Effect
 from stair.statistics.grid import Gap
-from stair.statistics.intervals import Interval
+from stair.statistics.intervals import LEVEL, Interval
+from stair.statistics.joint import joint_error, joint_interval
+from stair.statistics.paired import POWER, deciding_problems
 
-_LEVEL = 0.05
+_ERRORS = float(stats.norm.ppf((1.0 + LEVEL) / 2.0))
+STANDARD_ERRORS = "standard errors"
+_MOST = 10.0
+"""A part's effect in standard errors counts at most this much, so that one precise part does not outweigh the others."""
 
 
 class Verdict(StrEnum):
@@ -28,12 +34,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its tests."""
+    """A claim with its parts."""
 
     claim: Claim
     parts: tuple[Part, ...]
     verdicts: tuple[Verdict, ...]
     """Each part's own verdict."""
+    joint: Effect | None
+    """The mean effect of the parts that were run; None without any."""
+    unit: str
+    """The unit of `joint`."""
     verdict: Verdict
     reason: str
 
@@ -42,61 +52,83 @@ class Judged:
         """How many parts' effects have the stated direction."""
         return sum(part.as_stated for part in self.parts)
 
-    @property
-    def weakest(self) -> Part | None:
-        """The part that says least for the claim; None where nothing was run."""
-        run = [part for part in self.parts if isinstance(part.effect, Effect)]
-        return min(run, key=_evidence) if run else None
-
 
 def judge(claim: Claim, parts: Sequence[Part]) -> Judged:
-    """A claim holds where each part holds, which needs no correction for several tests.
+    """The verdict on a claim, from the joint effect of its parts.
 
-    It does not hold where a part's effect has the other direction; there the level is divided by the number of parts.
+    The claim holds if the interval of the joint effect is above zero. It does not hold if this interval is below zero, or if a
+    part has the other direction at a level divided by the number of parts.
     """
-    run = [part.effect for part in parts if isinstance(part.effect, Effect)]
+    run = [part for part in parts if isinstance(part.effect, Effect)]
     missing = [part.effect.reason for part in parts if isinstance(part.effect, Gap)]
-    verdicts = tuple(_verdict(part.effect, 1) for part in parts)
-    together = [_verdict(effect, len(run)) for effect in run]
-    reason = ""
-    if Verdict.FAILS in together:
-        verdict = Verdict.FAILS
-    elif missing:
-        verdict = Verdict.NOT_RUN
+    joint, unit = joint_effect(run) if run else (None, "")
+    against = [part.name for part in run if _verdict(part.effect, len(run)) is Verdict.FAILS]
+    if missing:
+        verdict = Verdict.FAILS if against else Verdict.NOT_RUN
         reason = f"{len(missing)} of {len(parts)} parts: {missing[0]}" if run else missing[0]
     else:
-        verdict = Verdict.HOLDS if all(each is Verdict.HOLDS for each in verdicts) else Verdict.UNDECIDED
-    if len(parts) > 1 and run and not missing:
-        held = sum(each is Verdict.HOLDS for each in verdicts)
-        reason = f"{held} of {len(parts)} parts hold"
-    return Judged(claim, tuple(parts), verdicts, verdict, reason)
+        assert joint is not None
+        verdict = Verdict.FAILS if against else _verdict(joint, 1)
+        reason = ""
+    if against:
+        reason = "; ".join(filter(None, (reason, f"the other direction: {against[0]}")))
+    return Judged(claim, tuple(parts), tuple(_verdict(part.effect, 1) for part in parts), joint, unit, verdict, reason)
+
+
+def joint_effect(parts: Sequence[Part]) -> tuple[Effect, str]:
+    """The mean effect of parts that were run, with its unit.
+
+    Of response rows: whole problems are resampled for all parts at once. Of numbers that other stages report: the mean of the
+    effects, each divided by its standard error. Their units differ and their errors are dependent in an unknown way, so the
+    interval is that of equal errors, the widest one.
+    """
+    ratios = [part.ratios for part in parts if not isinstance(part.ratios, Gap)]
+    if all(ratios):
+        interval = joint_interval(ratios)
+        estimate, deviations = joint_error(ratios)
+        counts = {ratio.problems: len(ratio.numerators) for each in ratios for ratio in each}
+        if len(counts) == 1:
+            count, deviation = min(counts.values()), min(deviations.values())
+            deciding = deciding_problems(deviation, interval.estimate) if count > 1 else None
+            return Effect(interval, problems=count, deciding=deciding), parts[0].unit
+        error = sum(deviations[name] ** 2 / count for name, count in counts.items()) ** 0.5
+        return Effect(interval, deciding_factor=_factor(estimate / error if error else 0.0)), parts[0].unit
+    scores = [_standard_errors(part.effect.interval) for part in parts if isinstance(part.effect, Effect)]
+    score = sum(scores) / len(scores)
+    if not all(map(isfinite, scores)):
+        return Effect(Interval(score, -inf, inf)), STANDARD_ERRORS
+    return Effect(Interval(score, score - _ERRORS, score + _ERRORS), deciding_factor=_factor(score)), STANDARD_ERRORS
+
+
+def _factor(score: float) -> float | None:
+    """How many times as many problems would show an effect of so many standard errors."""
+    return ((_ERRORS + float(stats.norm.ppf(POWER))) / score) ** 2 if score else None
+
+
+def _standard_errors(interval: Interval) -> float:
+    """The estimate in standard errors, at most `_MOST`; not a number if the error is unknown."""
+    half = interval.estimate - interval.low if interval.estimate > 0.0 else interval.high - interval.estimate
+    if not isfinite(half):
+        return float("nan")
+    if half == 0.0:
+        return _MOST * ((interval.estimate > 0.0) - (interval.estimate < 0.0))
+    return max(-_MOST, min(_MOST, interval.estimate / half * _ERRORS))
 
 
 def _verdict(effect: Effect | Gap, tests: int) -> Verdict:
-    """One part's verdict; `tests` divides the level of the other direction."""
+    """One effect's verdict; `tests` divides the level of the other direction."""
     if isinstance(effect, Gap):
         return Verdict.NOT_RUN
     interval = effect.interval
     if effect.p_value is None:
         holds, fails = interval.low > 0.0, _upper_end(interval, tests) < 0.0 or interval.estimate == interval.low == 0.0
     else:
-        holds = interval.estimate > 0.0 and effect.p_value < _LEVEL
-        fails = interval.estimate < 0.0 and effect.p_value * tests < _LEVEL
+        holds = interval.estimate > 0.0 and effect.p_value < 1.0 - LEVEL
+        fails = interval.estimate < 0.0 and effect.p_value * tests < 1.0 - LEVEL
     return Verdict.HOLDS if holds else Verdict.FAILS if fails else Verdict.UNDECIDED
 
 
 def _upper_end(interval: Interval, tests: int) -> float:
     """The upper end of an interval of normal errors, for a test at 5% divided by `tests`."""
-    wider = stats.norm.ppf(1.0 - _LEVEL / (2.0 * tests)) / stats.norm.ppf(1.0 - _LEVEL / 2.0)
+    wider = stats.norm.ppf(1.0 - (1.0 - LEVEL) / (2.0 * tests)) / _ERRORS
     return interval.estimate + float(wider) * (interval.high - interval.estimate)
-
-
-def _evidence(part: Part) -> float:
-    """From -1, all against the claim, to 1."""
-    assert isinstance(part.effect, Effect)
-    interval, p_value = part.effect.interval, part.effect.p_value
-    if p_value is None:
-        width = max(interval.high - interval.low, 1e-12)
-        return max(-1.0, min(1.0, interval.estimate / width))
-    sign = (interval.estimate > 0.0) - (interval.estimate < 0.0)
-    return sign * (1.0 - p_value)

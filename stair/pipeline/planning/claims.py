@@ -1,34 +1,50 @@
-"""Which of the paper's claims a configuration can decide, and how small an effect it detects."""
+"""Which of the paper's claims a configuration can decide, by the rows that the paper's scores let one expect."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil, sqrt
+
+from scipy import stats
 
 from stair.config.model import Config
 from stair.paper import paper_labels
+from stair.paper.claims.paper_effects import paper_effects
+from stair.paper.claims.parts import Evidence, parts_of, seeds_of
 from stair.paper.claims.statements import Claim, Compare, Pooled, Shared, Test, Transitions, Values, read_claims
 from stair.paper.comparison.printed import printed_values
+from stair.paper.labels import Labels
 from stair.pipeline.planning.sizes import problems_of
 from stair.pipeline.run import Run
-from stair.statistics.metrics import LATER_TURNS, REFERENCE
-from stair.statistics.paired import detectable_difference, planned_deviation
+from stair.statistics.grid import Gap, TurnKey
+from stair.statistics.intervals import LEVEL
+from stair.statistics.joint import joint_error
+from stair.statistics.metrics import REFERENCE
+from stair.statistics.named_random import named_generator
+from stair.statistics.paired import POWER
+from stair.statistics.simulated_runs import Expected, simulated_responses
+
+_PROBLEMS = 250
+"""The simulated rows have at least so many problems of each benchmark, in the run's proportions."""
+_SAMPLES = 16
+"""Samples in a second simulation, which separates the spread that more samples reduce from the spread between problems."""
 
 
 @dataclass(frozen=True)
-class Detectable:
-    """A part of a claim about response rows."""
+class Size:
+    """The joint effect of a claim about response rows, and what a run of this size detects."""
 
-    part: str
-    problems: int
-    detectable: float
-    """Points of Avg@k that the run shows in four of five cases."""
     paper: float
-    """The paper's effect."""
-    samples: int
-    """The fewest samples of each problem with which the run detects the paper's effect."""
+    """The paper's joint effect, in `unit`."""
+    unit: str
+    detectable: float
+    """The effect that the run shows in four of five cases."""
+    holds: float
+    """The probability of the verdict `holds`, if the paper's effect is the true one."""
+    samples: int | None
+    """The fewest samples of each problem with which `detectable` is the paper's effect; None if no number suffices."""
 
 
 @dataclass(frozen=True)
@@ -40,76 +56,106 @@ class Decidable:
     """The first thing that the configuration does not have; empty if it has all."""
     needs: tuple[str, ...]
     """The models and benchmarks of its tests: a run of these alone can test it."""
-    parts: tuple[Detectable, ...]
-
-    @property
-    def too_small(self) -> int:
-        """Parts whose effect in the paper is smaller than the run detects."""
-        return sum(part.detectable > part.paper for part in self.parts)
-
-    @property
-    def samples(self) -> int:
-        """The fewest samples of each problem with which the run detects every effect of `parts`."""
-        return max(part.samples for part in self.parts)
+    size: Size | None
+    """None for claims about numbers of the replay and the runtime study, and where the run lacks something."""
 
 
 def decidable(run: Run) -> list[Decidable]:
     """Every claim of claims.yaml, in its order."""
-    scores = _printed_scores()
-    found = []
-    for claim in read_claims():
-        lacking = next(filter(None, (_first_lacking(run, test) for test in claim.tests)), "")
-        needs = tuple(dict.fromkeys(_scope(test) for test in claim.tests))
-        parts = [part for test in claim.tests for part in _parts(run, test, scores)]
-        found.append(Decidable(claim, lacking, needs, tuple(parts)))
+    claims = read_claims()
+    lacking = [next(filter(None, (_first_lacking(run, test) for test in claim.tests)), "") for claim in claims]
+    possible = [claim for claim, lacks in zip(claims, lacking, strict=True) if not lacks]
+    sizes = _sizes(run, [claim for claim in possible if not any(isinstance(test, Values) for test in claim.tests)])
+    needs = (tuple(dict.fromkeys(map(_scope, claim.tests))) for claim in claims)
+    return [
+        Decidable(claim, lacks, scope, sizes.get(claim.number))
+        for claim, lacks, scope in zip(claims, lacking, needs, strict=True)
+    ]
+
+
+def _sizes(run: Run, claims: list[Claim]) -> dict[int, Size]:
+    """What the run detects of each claim, by its number."""
+    effects, samples = paper_effects(), run.config.evaluation.samples
+    few, many = joint_errors(run, claims, samples), joint_errors(run, claims, _SAMPLES)
+    found = {}
+    for number, (error, smallest) in few.items():
+        effect, degrees = effects[number].interval.estimate, smallest - 1
+        quantile = float(stats.t.ppf((1.0 + LEVEL) / 2.0, degrees))
+        detects = quantile + float(stats.t.ppf(POWER, degrees))
+        shrinks = max(0.0, (error**2 - many[number][0] ** 2) / (1.0 / samples - 1.0 / _SAMPLES))
+        room = (effect / detects) ** 2 - max(0.0, error**2 - shrinks / samples)
+        found[number] = Size(
+            effect,
+            effects[number].unit,
+            detects * error,
+            float(stats.nct.sf(quantile, degrees, effect / error)) if error else 1.0,
+            max(1, ceil(shrinks / room)) if room > 0.0 else None,
+        )
     return found
 
 
-def _parts(run: Run, test: Test, scores: dict[tuple[str, ...], tuple[float, float]]) -> Iterator[Detectable]:
-    """Avg@k parts that the configuration has, with the paper's Avg@4 and Pass@4 as the expectation.
+def joint_errors(run: Run, claims: list[Claim], samples: int) -> dict[int, tuple[float, int]]:
+    """By claim: the standard error of the joint effect in this run, and the problems of its smallest set."""
+    problems = {benchmark: problems_of(run, benchmark) for benchmark in run.config.benchmarks}
+    times = ceil(_PROBLEMS / min(problems.values()))
+    many = {benchmark: times * count for benchmark, count in problems.items()}
+    evaluation, shared = (
+        simulated_responses(expected, many, samples, named_generator("planned rows", samples))
+        for expected in expected_scores(run.config)
+    )
+    evidence = Evidence(run.config, evaluation, shared, {})
+    found = {}
+    for claim in claims:
+        ratios = [part.ratios for part in parts_of(claim, evidence)]
+        effects = [each for each in ratios if not isinstance(each, Gap)]
+        if len(effects) < len(ratios):
+            continue
+        counts = {ratio.problems: len(ratio.numerators) // times for each in effects for ratio in each}
+        _, deviations = joint_error(effects)
+        found[claim.number] = sqrt(sum(each**2 / counts[name] for name, each in deviations.items())), min(counts.values())
+    return found
 
-    Pooled effects, gains of gains, transitions, Pass@k and reported numbers have no size beforehand.
+
+Scores = dict[TurnKey, Expected]
+
+
+def expected_scores(config: Config) -> tuple[Scores, Scores]:
+    """The paper's Avg@4 and Pass@4 of every condition and turn of the evaluation, and of the study with a shared T1 history.
+
+    A condition that differs from one of the paper's by a seed has the same scores. Turns that the run evaluates and the paper
+    does not print are absent, and so are scores that no distribution of success rates has.
     """
-    if isinstance(test, Compare) and not (test.models_less or test.benchmarks_less) and "average" in test.metrics:
-        for model in test.models:
-            if _no_rows(run.config, (model,), (test.benchmark,), (test.greater, test.less)):
-                continue
-            for span in test.spans:
-                keys = [
-                    ("turns", model, test.benchmark, side, "T1" if side == REFERENCE else span)
-                    for side in (test.greater, test.less)
-                ]
-                turns = [len(LATER_TURNS) if key[-1] == "T2-T4" else 1 for key in keys]
-                yield from _detectable(run, test.benchmark, f"{model}, {span}", keys, scores, turns)
-    if isinstance(test, Shared) and not _first_lacking(run, test):
-        for less in test.less:
-            keys = [("shared", test.model, test.benchmark, side, "T2") for side in (test.greater, less)]
-            yield from _detectable(run, test.benchmark, f"{test.model}, against {less}", keys, scores, (1, 1))
+    evaluation, shared, study = Scores(), Scores(), config.shared_t1()
+    labels = Labels.of(config)
+    families: dict[str, list[str]] = {}
+    for key in study.conditions:
+        families.setdefault(labels.name(key).averaged, []).append(key)
+    for (kind, model, benchmark, condition, turn), scores in _printed_scores().items():
+        if model not in config.models or benchmark not in config.benchmarks:
+            continue
+        if kind == "turns" and condition in config.conditions and turn in ("T1", "T2", "T3", "T4"):
+            evaluation |= {
+                TurnKey(model, benchmark, key, int(turn[1:])): scores
+                for key in seeds_of(config, condition, model, benchmark)
+                if (model, benchmark) in config.evaluated(key)
+            }
+        if kind == "shared":
+            shared |= {
+                TurnKey(model, benchmark, key, 2): scores
+                for key in families.get(condition, ())
+                if (model, benchmark) in study.evaluated(key)
+            }
+    for key in [key for key in evaluation if key.condition == REFERENCE]:
+        # The conditions with the reference's T1 repeat its responses.
+        evaluation |= {
+            key._replace(condition=condition): evaluation[key]
+            for condition in ("native", "stair")
+            if key._replace(condition=condition, turn=2) in evaluation
+        }
+    return evaluation, shared
 
 
-def _detectable(
-    run: Run,
-    benchmark: str,
-    part: str,
-    keys: Sequence[tuple[str, ...]],
-    scores: dict[tuple[str, ...], tuple[float, float]],
-    turns: Sequence[int],
-) -> Iterator[Detectable]:
-    if any(key not in scores for key in keys):
-        return
-    (greater, greater_pass), (less, less_pass) = (scores[key] for key in keys)
-    problems, samples = problems_of(run, benchmark), run.config.evaluation.samples
-    try:
-        # The spread of rates over problems, from the paper's four samples; then each condition's turns and this run's samples.
-        four = planned_deviation((greater + less) / 2.0, (greater_pass + less_pass) / 2.0, 4)
-    except ValueError:
-        return
-    single = detectable_difference(four * math.sqrt(2.0 * sum(1.0 / count for count in turns)), problems)
-    effect = greater - less
-    yield Detectable(part, problems, single / math.sqrt(samples), effect, math.ceil((single / effect) ** 2))
-
-
-def _printed_scores() -> dict[tuple[str, ...], tuple[float, float]]:
+def _printed_scores() -> dict[tuple[str, ...], Expected]:
     """The paper's Avg@4 and Pass@4 by kind of table, model, benchmark, condition and turn, all as keys."""
     models, benchmarks = paper_labels.MODEL_KEYS, paper_labels.BENCHMARK_KEYS
     found: dict[tuple[str, ...], dict[str, float]] = {}
@@ -124,7 +170,7 @@ def _printed_scores() -> dict[tuple[str, ...], tuple[float, float]]:
         assert condition is not None
         key = (kind, models[place.model], benchmarks[place.benchmark], condition, place.turn)
         found.setdefault(key, {})[place.metric] = printed.value
-    return {key: (two["Avg@4"], two["Pass@4"]) for key, two in found.items() if len(two) == 2}
+    return {key: Expected(two["Avg@4"], two["Pass@4"]) for key, two in found.items() if len(two) == 2}
 
 
 def _places(test: Test) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -1,0 +1,102 @@
+"""How often a run of the paper's size decides each claim, on simulated response rows.
+
+    .venv/bin/python -m benchmarks.claims --runs 200 --write
+
+Each simulated run has the paper's problems and samples. Its success rates are those of `stair/statistics/simulated_runs.py`:
+once with the paper's scores, once with equal scores of all conditions of a model and benchmark. The table in docs/comparison.md
+shows how often each verdict occurs. `--write` renews `stair/paper/claims/paper_effects.csv`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from stair.config.paths import RunPaths
+from stair.paper.claims.paper_effects import PAPER_EFFECTS
+from stair.paper.claims.parts import Evidence, parts_of
+from stair.paper.claims.statements import Claim, Values, read_claims
+from stair.paper.claims.verdicts import Verdict, judge
+from stair.pipeline.planning.claims import Scores, expected_scores, joint_errors
+from stair.pipeline.planning.sizes import problems_of
+from stair.pipeline.run import Run
+from stair.records.text_tables import csv_table
+from stair.statistics.intervals import LEVEL
+from stair.statistics.named_random import named_generator
+from stair.statistics.simulated_runs import Expected, simulated_responses
+from tests.paper.paper_frame import Frame, paper_config
+from tests.statistics.paper_rows import rows_of_evaluation, shared_t1_rows
+
+
+def from_rows() -> list[Claim]:
+    """The claims that response rows decide."""
+    return [claim for claim in read_claims() if not any(isinstance(test, Values) for test in claim.tests)]
+
+
+def paper_effects(run: Run) -> str:
+    """The joint effect of each claim on rows with the paper's counts, with an interval of simulated rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        frame = Frame.of(Path(folder), rows_of_evaluation(), shared_t1_rows(), run.config)
+        judged = {each.claim.number: each for each in frame.judged()}
+    lines = []
+    for number, (error, smallest) in joint_errors(run, from_rows(), run.config.evaluation.samples).items():
+        joint = judged[number].joint
+        assert joint is not None
+        estimate, half = joint.interval.estimate, float(stats.t.ppf((1.0 + LEVEL) / 2.0, smallest - 1)) * error
+        lines.append([str(number), *(f"{value:.4f}" for value in (estimate, estimate - half, estimate + half))])
+        lines[-1].append(judged[number].unit)
+    return csv_table(("claim", "effect", "low", "high", "unit"), lines)
+
+
+def without_effects(scores: Scores) -> Scores:
+    """The mean scores of each model and benchmark, for all its conditions and turns."""
+    groups = defaultdict(list)
+    for key, each in scores.items():
+        groups[key.model, key.benchmark].append(each)
+    return {key: Expected(*map(float, np.mean(groups[key.model, key.benchmark], axis=0))) for key in scores}
+
+
+def rates(run: Run, runs: int, *, effects: bool) -> dict[int, Counter[Verdict]]:
+    """By claim: how often each verdict occurs in simulated runs."""
+    config, found = run.config, defaultdict[int, Counter[Verdict]](Counter)
+    problems = {benchmark: problems_of(run, benchmark) for benchmark in config.benchmarks}
+    studies = [scores if effects else without_effects(scores) for scores in expected_scores(config)]
+    for number in range(runs):
+        generator = named_generator("simulated run", effects, number)
+        rows = [simulated_responses(scores, problems, config.evaluation.samples, generator) for scores in studies]
+        for claim in from_rows():
+            judged = judge(claim, parts_of(claim, Evidence(config, *rows, {})))
+            found[claim.number][judged.verdict] += 1
+        print(f"\r{number + 1} of {runs}", end="", flush=True)
+    print()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200, help="simulated runs of each kind; 200 take minutes")
+    parser.add_argument("--write", action="store_true", help="renew paper_effects.csv")
+    arguments = parser.parse_args()
+    config = paper_config()
+    run = Run(config, RunPaths.of(config))
+    if arguments.write:
+        PAPER_EFFECTS.write_text(paper_effects(run), encoding="utf-8")
+    with_effects, without = (rates(run, arguments.runs, effects=effects) for effects in (True, False))
+    print("| claim | holds, paper's effects | does not hold | holds, no effects | does not hold |")
+    print("|---|---:|---:|---:|---:|")
+    for claim in from_rows():
+        cells = [
+            f"{counts[claim.number][verdict] / arguments.runs:.0%}"
+            for counts in (with_effects, without)
+            for verdict in (Verdict.HOLDS, Verdict.FAILS)
+        ]
+        print(f"| {claim.number} {claim.title} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
