@@ -12,6 +12,7 @@ from stair.statistics.effects import (
     Effect,
     Side,
     conditional_effect,
+    conditional_ratio,
     difference_of_estimates,
     difference_of_gains,
     occurrence,
@@ -19,6 +20,7 @@ from stair.statistics.effects import (
 )
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import Interval, bootstrap_interval
+from stair.statistics.joint import Ratio
 from stair.statistics.metrics import MEAN, turn_metrics
 from stair.statistics.paired import deciding_problems, detectable_difference
 from tests.statistics.paper_rows import MODELS, grid_rows, rows_of_main_conditions
@@ -62,7 +64,9 @@ def test_a_pooled_effect_is_the_difference_of_pooled_accuracies(responses: Respo
     places = [(model, benchmark) for model in MODELS.values() for benchmark in MATHEMATICAL]
     for group in ("T1 correct", "T1 wrong"):
         for greater, less in (("stair", "native"), ("vanilla", "native")):
-            found = conditional_effect(responses, places, group, greater, less)
+            ratio = conditional_ratio(responses, places, group, greater, less)
+            assert isinstance(ratio, Ratio)
+            found = conditional_effect(ratio, group, greater, less)
             assert isinstance(found, Effect)
             assert found.interval.estimate == pytest.approx(pooled[group, greater] - pooled[group, less])  # type: ignore[operator]
             assert found.problems == 500 + 30 + 34

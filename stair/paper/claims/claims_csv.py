@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
 from stair.paper.claims.paper_effects import paper_effects
-from stair.paper.claims.verdicts import Judged, Verdict
+from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict
 from stair.paper.comparison.comparison_csv import structure_line
 from stair.paper.layout import DASH, Cell, Layout, Row, plain_header, signed
 from stair.records.text_tables import csv_table
@@ -39,14 +39,30 @@ def _lines(judged: Judged) -> Iterator[Line]:
     names = {"claim": str(claim.number), "title": claim.title, "section": claim.section}
     names["quote"] = " [...] ".join(claim.quotes)
     counts = {"parts": str(len(judged.parts)), "parts_as_stated": str(judged.as_stated)}
-    whole = names | {"verdict": judged.verdict, **_numbers(judged.joint, judged.unit), **counts, "reason": judged.reason}
+    whole = names | {
+        "verdict": judged.verdict,
+        **_numbers(judged.joint, judged.unit),
+        **counts,
+        "reason": judged.reason,
+    }
     if (paper := paper_effects().get(claim.number)) is not None:
         interval = paper.interval
-        whole |= {"paper": f"{interval.estimate:g}", "paper_low": f"{interval.low:g}", "paper_high": f"{interval.high:g}"}
+        whole |= {
+            "unit": paper.unit,
+            "paper": f"{interval.estimate:g}",
+            "paper_low": f"{interval.low:g}",
+            "paper_high": f"{interval.high:g}",
+        }
     yield whole
     for part, verdict in zip(judged.parts, judged.verdicts, strict=True):
         counts = {"parts": "1", "parts_as_stated": str(int(part.as_stated))}
-        yield names | {"part": part.name, "verdict": verdict, **_numbers(part.effect, part.unit), **counts, "reason": part.gap}
+        yield names | {
+            "part": part.name,
+            "verdict": verdict,
+            **_numbers(part.effect, part.unit),
+            **counts,
+            "reason": part.gap,
+        }
 
 
 def _numbers(effect: Effect | Gap | None, unit: str) -> Line:
@@ -91,9 +107,15 @@ def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | N
     )
 
 
-def shown_effect(line: Line) -> str:
-    """The effect of a line with its unit, as tables print it."""
-    return f"{_signed(float(line['effect']))} {line['unit']}".rstrip() if line["effect"] else DASH
+def shown_effect(line: Mapping[str, str], column: str = "effect") -> str:
+    """An effect of a line with its unit, as tables print it."""
+    unit = {STANDARD_ERRORS: "SE"}.get(line["unit"], line["unit"])
+    return f"{_signed(float(line[column]))} {unit}".rstrip() if line[column] else DASH
+
+
+def shown_interval(line: Mapping[str, str], low: str = "low", high: str = "high") -> str:
+    """The interval in these columns; empty without one."""
+    return f"[{_signed(float(line[low]))}, {_signed(float(line[high]))}]" if line[low] and line[high] else ""
 
 
 def _signed(value: float) -> str:

@@ -26,6 +26,8 @@ def paper_effects() -> dict[int, PaperEffect]:
     """
     with open(PAPER_EFFECTS, encoding="utf-8", newline="") as file:
         return {
-            int(row["claim"]): PaperEffect(Interval(*(float(row[name]) for name in ("effect", "low", "high"))), row["unit"])
+            int(row["claim"]): PaperEffect(
+                Interval(*(float(row[name]) for name in ("effect", "low", "high"))), row["unit"]
+            )
             for row in csv.DictReader(file)
         }

@@ -129,12 +129,12 @@ def _compared(test: Compare, evidence: Evidence) -> Iterator[Part]:
 
 def _paired(name: str, evidence: Evidence, terms: list[tuple[int, Side]], metric: Metric) -> Part:
     absent = _absent(evidence, terms)
-    return Part(name, "pp", absent) if absent else _paired_part(name, evidence.responses, terms, passed=metric == "pass")
+    return (
+        Part(name, "pp", absent) if absent else _paired_part(name, evidence.responses, terms, passed=metric == "pass")
+    )
 
 
-def _paired_part(
-    name: str, responses: Responses, terms: list[tuple[int, Side]], *, passed: bool = False
-) -> Part:
+def _paired_part(name: str, responses: Responses, terms: list[tuple[int, Side]], *, passed: bool = False) -> Part:
     """The part of a paired difference."""
     ratio = paired_ratio(responses, terms, passed=passed)
     if isinstance(ratio, Gap):
@@ -147,9 +147,7 @@ def _difference(gain: Part, other: Part) -> Part:
     if isinstance(gain.ratios, Gap) or isinstance(other.ratios, Gap):
         return gain if isinstance(gain.ratios, Gap) else replace(other, name=gain.name)
     negative = (replace(ratio, sign=-ratio.sign) for ratio in other.ratios)
-    return Part(
-        gain.name, gain.unit, (*gain.ratios, *negative), lambda: difference_of_gains(gain.effect, other.effect)
-    )
+    return Part(gain.name, gain.unit, (*gain.ratios, *negative), lambda: difference_of_gains(gain.effect, other.effect))
 
 
 def _sides(test: Compare, evidence: Evidence, model: str, benchmark: str, span: str) -> list[tuple[int, Side]]:

@@ -69,19 +69,21 @@ def judge(claim: Claim, parts: Sequence[Part]) -> Judged:
     else:
         assert joint is not None
         verdict = Verdict.FAILS if against else _verdict(joint, 1)
-        reason = ""
+        reason = next((f"{part.name}: {part.gap}" for part in run if part.gap), "")
     if against:
         reason = "; ".join(filter(None, (reason, f"the other direction: {against[0]}")))
     return Judged(claim, tuple(parts), tuple(_verdict(part.effect, 1) for part in parts), joint, unit, verdict, reason)
 
 
 def joint_effect(parts: Sequence[Part]) -> tuple[Effect, str]:
-    """The mean effect of parts that were run, with its unit.
+    """The mean effect of parts that were run, with its unit; of a single part, its own effect.
 
     Of response rows: whole problems are resampled for all parts at once. Of numbers that other stages report: the mean of the
     effects, each divided by its standard error. Their units differ and their errors are dependent in an unknown way, so the
     interval is that of equal errors, the widest one.
     """
+    if len(parts) == 1 and isinstance(parts[0].effect, Effect):
+        return parts[0].effect, parts[0].unit
     ratios = [part.ratios for part in parts if not isinstance(part.ratios, Gap)]
     if all(ratios):
         interval = joint_interval(ratios)

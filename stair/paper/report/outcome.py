@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.paper import paper_labels
-from stair.paper.claims.claims_csv import read_claim_lines, shown_effect
+from stair.paper.claims.claims_csv import read_claim_lines, shown_effect, shown_interval
 from stair.paper.claims.verdicts import Verdict as ClaimVerdict
 from stair.paper.comparison.compared import Verdict
 from stair.paper.comparison.comparison_csv import structure_line
@@ -37,9 +37,15 @@ class ClaimLine:
     quote: str
     verdict: str
     style: str
-    """The class of the verdict's mark."""
-    effect: str
-    reason: str
+    """The class of the verdict's mark; none where models or data are not the paper's."""
+    paper: tuple[str, str]
+    """The paper's joint effect and its interval."""
+    effect: tuple[str, str]
+    """The run's."""
+    parts: str
+    """How many parts have the stated direction."""
+    more: str
+    """Why the claim was not run or does not hold, or what would decide it."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,8 @@ def claims_of(config: Config, paths: RunPaths) -> Claims | None:
     """The claims of a run; None for a run without them."""
     if not paths.claims().is_file():
         return None
-    # The page says it once.
     note = structure_note(config)
+    styles = dict.fromkeys(ClaimVerdict, "none") if note else _CLASSES
     lines = tuple(
         ClaimLine(
             line["claim"],
@@ -90,14 +96,32 @@ def claims_of(config: Config, paths: RunPaths) -> Claims | None:
             line["section"],
             line["quote"],
             line["verdict"],
-            _CLASSES[ClaimVerdict(line["verdict"])],
-            shown_effect(line).replace(DASH, "–"),
-            line["reason"].removesuffix(note).removesuffix("; "),
+            styles[ClaimVerdict(line["verdict"])],
+            (_shown(shown_effect(line, "paper")), shown_interval(line, "paper_low", "paper_high")),
+            (_shown(shown_effect(line)), shown_interval(line)),
+            f"{line['parts_as_stated']} of {line['parts']}",
+            # The page gives the note once.
+            "; ".join(filter(None, (line["reason"].removesuffix(note).removesuffix("; "), _to_decide(line)))),
         )
         for line in read_claim_lines(paths.claims())
     )
     counts = Counter(line.verdict for line in lines)
-    return Claims(lines, tuple((verdict.value, _CLASSES[verdict], counts[verdict]) for verdict in ClaimVerdict))
+    return Claims(lines, tuple((verdict.value, styles[verdict], counts[verdict]) for verdict in ClaimVerdict))
+
+
+def _shown(effect: str) -> str:
+    return effect.replace(DASH, "–")
+
+
+def _to_decide(line: Mapping[str, str]) -> str:
+    """What would decide an undecided claim."""
+    if line["verdict"] != ClaimVerdict.UNDECIDED:
+        return ""
+    if line["problems_to_decide"]:
+        return f"{float(line['problems_to_decide']):,.0f} problems would show this effect"
+    return (
+        f"{float(line['times_to_decide']):,.2g} times as many would show this effect" if line["times_to_decide"] else ""
+    )
 
 
 def comparison_of(paths: RunPaths, names: Collection[str]) -> Comparison | None:

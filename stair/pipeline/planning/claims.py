@@ -112,7 +112,10 @@ def joint_errors(run: Run, claims: list[Claim], samples: int) -> dict[int, tuple
             continue
         counts = {ratio.problems: len(ratio.numerators) // times for each in effects for ratio in each}
         _, deviations = joint_error(effects)
-        found[claim.number] = sqrt(sum(each**2 / counts[name] for name, each in deviations.items())), min(counts.values())
+        found[claim.number] = (
+            sqrt(sum(each**2 / counts[name] for name, each in deviations.items())),
+            min(counts.values()),
+        )
     return found
 
 

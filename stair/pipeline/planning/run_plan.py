@@ -69,7 +69,7 @@ class Plan:
                 "title": each.claim.title,
                 "lacking": each.lacking or None,
                 "needs": list(each.needs),
-                "parts": [asdict(part) for part in each.parts],
+                "size": each.size and asdict(each.size),
             }
             for each in self.claims
         ]
@@ -170,18 +170,18 @@ def _cells(line: Line) -> tuple[str, ...]:
 def _claim_lines(plan: Plan) -> list[str]:
     """Each claim: what the run lacks, or the effects that it detects beside the paper's."""
     lines = [
-        "Claims: the effect in points that this run detects in four of five cases; the paper's effect; the samples of",
-        "each problem that detect the paper's effect. A run of the models and benchmarks in brackets can test the claim.",
+        "Claims, with the mean effect over their parts: how often a run of this size shows the paper's effect; the effect that it",
+        "shows in four of five cases; the paper's effect; the samples of each problem that suffice for it. A run of the models and",
+        "benchmarks in brackets can test the claim.",
     ]
     for each in plan.claims:
         verdict = "can be tested"
         if each.lacking:
             verdict = f"cannot be decided: {each.lacking}"
-        elif each.parts:
-            verdict = f"{each.too_small} of {len(each.parts)} effects are below the detectable one"
-            verdict += f"; samples for all: {each.samples}"
+        elif (size := each.size) is not None:
+            samples = f"{size.samples} samples" if size.samples else "no number of samples suffices"
+            verdict = f"{size.holds:.0%}; {size.detectable:.1f} {size.unit}; {size.paper:+.2f} {size.unit}; {samples}"
         lines += [f"{each.claim.number:2d} {each.claim.title}: {verdict}", f"     [{'; '.join(each.needs)}]"]
-        lines += [f"     {part.part}: {part.detectable:.1f}; {part.paper:+.2f}; {part.samples}" for part in each.parts]
     return lines
 
 

@@ -17,13 +17,15 @@ from stair.paper.claims.claims_csv import COLUMNS, claims_csv, read_claim_lines
 from stair.paper.claims.parts import Evidence, Part, parts_of, seeds_of
 from stair.paper.claims.stage import layout, write
 from stair.paper.claims.statements import read_claims
-from stair.paper.claims.verdicts import Judged, Verdict, judge
+from stair.paper.claims.verdicts import Judged, Verdict, joint_effect, judge
 from stair.paper.comparison.ours import Ours
 from stair.paper.comparison.printed import Place, printed_values
 from stair.paper.layout import markdown
 from stair.statistics.effects import Effect
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.intervals import Interval
+from stair.statistics.intervals import Interval, bootstrap_interval
+from stair.statistics.joint import Ratio
+from stair.statistics.paired import sign_flip_p_value
 from tests.paper.paper_frame import ROOT, WITHOUT_AMC23, Frame, paper_config, swapped
 from tests.statistics.paper_rows import grid_rows, rows_of_evaluation, shared_t1_rows
 
@@ -44,7 +46,7 @@ def test_the_claims_quote_the_paper() -> None:
         numbers = {number.replace(",", "") for number in re.findall(r"(?<!\w)\d[\d,]*\.\d+|\d{1,3},\d{3}", quote)}
         assert numbers <= printed, quote
     assert [claim.number for claim in claims] == list(range(1, 17))
-    assert all(claim.section.split(" ")[0].startswith(("sec:", "app:")) for claim in claims)
+    assert all(re.match(r"[1-5A](\.\d)? [A-Z]", claim.section) for claim in claims)
     assert all(len(claim.title) <= 36 for claim in claims), "they stand in a terminal of 80 columns"
 
 
@@ -85,7 +87,11 @@ def test_swapping_stair_and_native_of_one_model_fells_exactly_its_claims(
     # 2 is about Native and Vanilla; STAIR answers GPQA-Diamond as well, so that it holds for either. 12 and 13 have rows of
     # their own, 1, 3 and 14 another model.
     assert fallen == {7, 8, 9, 10, 11, 16}
-    changed = {each.claim.number for each in after if each.parts != judged[each.claim.number].parts}
+    changed = {
+        each.claim.number
+        for each in after
+        if [part.effect for part in each.parts] != [part.effect for part in judged[each.claim.number].parts]
+    }
     assert changed == fallen | {2}
     verdicts = {each.claim.number: each.verdict for each in after}
     assert (judged[10].verdict, verdicts[10]) == (Verdict.HOLDS, Verdict.FAILS)
@@ -98,36 +104,80 @@ def test_swapping_stair_and_native_of_one_model_fells_exactly_its_claims(
 # ---------------------------------------------------------------- verdicts
 
 
-def effect(value: float, low: float, high: float, p_value: float | None = None) -> Part:
-    return Part("part", "pp", Effect(Interval(value, low, high), p_value))
+def effect(value: float, low: float, high: float) -> Part:
+    """A number that another stage reports."""
+    return Part("part", "%", (), lambda: Effect(Interval(value, low, high)))
+
+
+def of_rows(*differences: float) -> Part:
+    """A paired difference with these problems' values, in points."""
+    values = np.array(differences, dtype=np.float64)
+    ratio = Ratio("aime2025", values, np.ones_like(values))
+
+    def measure() -> Effect:
+        return Effect(bootstrap_interval(values, limits=None), sign_flip_p_value(values))
+
+    return Part("part", "pp", (ratio,), measure)
+
+
+UP, FLAT, DOWN = [25.0] * 20 + [0.0] * 10, [25.0] * 8 + [-25.0] * 6 + [0.0] * 16, [-25.0] * 20 + [0.0] * 10
+GAP = Part("part", "pp", Gap("no stage"))
 
 
 @pytest.mark.parametrize(
     ("parts", "verdict"),
     [
-        ([effect(2, 1, 3, 0.01)], Verdict.HOLDS),
-        ([effect(2, -1, 5, 0.2)], Verdict.UNDECIDED),
-        ([effect(-2, -3, -1, 0.01)], Verdict.FAILS),
-        ([effect(2, 1, 3, 0.01), effect(2, -1, 5, 0.2)], Verdict.UNDECIDED),
-        ([effect(2, 1, 3, 0.01), effect(-2, -3, -1, 0.01)], Verdict.FAILS),
-        # Of two parts, one alone in the other direction at p 0.03 does not fell a claim.
-        ([effect(2, 1, 3, 0.01), effect(-2, -3, -1, 0.03)], Verdict.UNDECIDED),
-        ([effect(2, 1, 3, 0.01), Part("part", "pp", Gap("no stage"))], Verdict.NOT_RUN),
-        ([effect(-2, -3, -1, 0.01), Part("part", "pp", Gap("no stage"))], Verdict.FAILS),
+        ([of_rows(*UP)], Verdict.HOLDS),
+        ([of_rows(*FLAT)], Verdict.UNDECIDED),
+        ([of_rows(*DOWN)], Verdict.FAILS),
+        # Not every part needs to be significant; the claim's effect does.
+        ([of_rows(*UP), of_rows(*FLAT)], Verdict.HOLDS),
+        ([of_rows(*FLAT), of_rows(*FLAT)], Verdict.UNDECIDED),
+        # One part in the other direction fells the claim, at a level divided by the number of parts.
+        ([of_rows(*UP), of_rows(*UP), of_rows(*DOWN)], Verdict.FAILS),
+        ([of_rows(*UP), of_rows(*([-25.0] * 6 + [0.0] * 24))], Verdict.HOLDS),
+        ([of_rows(*UP), GAP], Verdict.NOT_RUN),
+        ([of_rows(*DOWN), GAP], Verdict.FAILS),
         ([effect(2, 1, 3)], Verdict.HOLDS),
         ([effect(2, -1, 3)], Verdict.UNDECIDED),
         ([effect(0, 0, 1)], Verdict.FAILS),
-        # Without a p-value, too, the level of the other direction is divided by the number of parts.
-        ([effect(-2, -3.9, -0.1)], Verdict.FAILS),
+        ([effect(2, 1, 3), effect(2, -1, 5)], Verdict.HOLDS),
+        ([effect(2, -1, 3), effect(2, -1, 5)], Verdict.UNDECIDED),
         ([effect(2, 1, 3), effect(-2, -3.9, -0.1)], Verdict.UNDECIDED),
         ([effect(2, 1, 3), effect(-2, -3, -1)], Verdict.FAILS),
-        ([effect(-2, -inf, inf)], Verdict.UNDECIDED),
+        ([effect(-2, -inf, inf), effect(2, 1, 3)], Verdict.UNDECIDED),
     ],
 )
-def test_a_claim_holds_where_all_its_parts_do(parts: list[Part], verdict: Verdict) -> None:
+def test_the_verdict_is_that_of_the_joint_effect(parts: list[Part], verdict: Verdict) -> None:
     found = judge(read_claims()[0], parts)
     assert found.verdict is verdict
-    assert ("no stage" in found.reason) == (verdict is Verdict.NOT_RUN)
+    assert ("no stage" in found.reason) == (GAP in parts)
+
+
+def test_numbers_of_other_stages_are_joined_in_standard_errors() -> None:
+    """Two errors and four errors above zero: three, with the interval of fully dependent errors."""
+    parts = [effect(2.0, 2.0 - 1.96, 2.0 + 1.96), effect(40.0, 40.0 - 19.6, 40.0 + 19.6)]
+    joint, unit = joint_effect(parts)
+    assert unit == "standard errors"
+    interval = joint.interval
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx((3.0, 1.04, 4.96), abs=1e-3)
+    assert joint.deciding_factor == pytest.approx(((1.96 + 0.8416) / 3.0) ** 2, rel=1e-3)
+    precise, _ = joint_effect([effect(5.0, 5.0, 5.0), parts[0]])
+    assert precise.interval.estimate == pytest.approx(6.0, abs=1e-3), "a part without an error counts as ten"
+
+
+def test_of_claim_eight_the_joint_effect_decides_and_swapped_rows_fell_it(
+    judged: dict[int, Judged], tmp_path: Path
+) -> None:
+    """All 15 parts have the stated sign, few of them alone significantly."""
+    before = judged[8]
+    assert before.verdict is Verdict.HOLDS and before.as_stated == 15
+    assert before.joint is not None and before.joint.interval.estimate == pytest.approx(7.185, abs=0.001)
+    rows = rows_of_evaluation()
+    for model in ("qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"):
+        rows = swapped(rows, model)
+    after = {each.claim.number: each for each in Frame.of(tmp_path, rows, None, paper_config()).judged()}
+    assert after[8].verdict is Verdict.FAILS and after[8].as_stated == 0
 
 
 # ---------------------------------------------------------------- what a run has
@@ -270,7 +320,8 @@ def test_a_number_without_an_interval_decides_nothing() -> None:
     assert judged.verdicts == (Verdict.UNDECIDED, Verdict.HOLDS) and judged.verdict is Verdict.UNDECIDED
     whole, *lines = csv.DictReader(claims_csv([judged], "").splitlines())
     assert [(line["unit"], line["low"], line["high"]) for line in lines] == [("s", "", ""), ("GiB", "6.5", "6.7")]
-    assert lines[0]["reason"] == "too few histories for an interval" and whole["reason"].endswith(lines[0]["reason"])
+    assert lines[0]["reason"] == "too few histories for an interval" and not whole["effect"]
+    assert whole["reason"].endswith(lines[0]["reason"])
     assert not lines[0]["times_to_decide"] and 0.0 < float(lines[1]["times_to_decide"]) < 1.0
     numbers[total] = Ours(-0.003, -0.005, -0.001, "a.csv")
     assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is Verdict.FAILS
@@ -341,5 +392,5 @@ def test_what_a_run_lacks_is_not_run(tmp_path: Path) -> None:
     assert [line["claim"] for line in read_claim_lines(tmp_path / "claims.csv")] == [str(n) for n in range(1, 17)]
     text = markdown(layout(tmp_path / "claims.csv", config))
     assert text == (tmp_path / "claims.md").read_text()
-    assert "| 12 | Shared T1: STAIR above all controls | not run | – | – |" in text
+    assert "| 12 | Shared T1: STAIR above all controls | not run | – | 0/5 | – |" in text
     assert text.count("Compared by structure only") == 1
