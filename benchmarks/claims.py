@@ -26,6 +26,7 @@ from stair.pipeline.planning.claims import Scores, expected_scores, joint_errors
 from stair.pipeline.planning.sizes import problems_of
 from stair.pipeline.run import Run
 from stair.records.text_tables import csv_table
+from stair.statistics.effects import Effect
 from stair.statistics.intervals import LEVEL
 from stair.statistics.named_random import named_generator
 from stair.statistics.simulated_runs import Expected, simulated_responses
@@ -44,13 +45,15 @@ def paper_effects(run: Run) -> str:
         frame = Frame.of(Path(folder), rows_of_evaluation(), shared_t1_rows(), run.config)
         judged = {each.claim.number: each for each in frame.judged()}
     lines = []
-    for number, (error, smallest) in joint_errors(run, from_rows(), run.config.evaluation.samples).items():
-        joint = judged[number].joint
-        assert joint is not None
-        estimate, half = joint.interval.estimate, float(stats.t.ppf((1.0 + LEVEL) / 2.0, smallest - 1)) * error
-        lines.append([str(number), *(f"{value:.4f}" for value in (estimate, estimate - half, estimate + half))])
-        lines[-1].append(judged[number].unit)
-    return csv_table(("claim", "effect", "low", "high", "unit"), lines)
+    for number, planned in joint_errors(run, from_rows(), run.config.evaluation.samples).items():
+        each = judged[number]
+        assert each.joint is not None
+        estimate = each.joint.interval.estimate
+        half = float(stats.t.ppf((1.0 + LEVEL) / 2.0, planned.smallest - 1)) * planned.error
+        parts = [part.effect.interval.estimate for part in each.parts if isinstance(part.effect, Effect)]
+        numbers = (f"{value:.4f}" for value in (estimate, estimate - half, estimate + half))
+        lines.append([str(number), *numbers, each.unit, " ".join(f"{value:.4f}" for value in parts)])
+    return csv_table(("claim", "effect", "low", "high", "unit", "parts"), lines)
 
 
 def without_effects(scores: Scores) -> Scores:
@@ -68,9 +71,11 @@ def rates(run: Run, runs: int, *, effects: bool) -> dict[int, Counter[Verdict]]:
     studies = [scores if effects else without_effects(scores) for scores in expected_scores(config)]
     for number in range(runs):
         generator = named_generator("simulated run", effects, number)
-        rows = [simulated_responses(scores, problems, config.evaluation.samples, generator) for scores in studies]
+        evaluation, shared = (
+            simulated_responses(scores, problems, config.evaluation.samples, generator) for scores in studies
+        )
         for claim in from_rows():
-            judged = judge(claim, parts_of(claim, Evidence(config, *rows, {})))
+            judged = judge(claim, parts_of(claim, Evidence(config, evaluation, shared, {})))
             found[claim.number][judged.verdict] += 1
         print(f"\r{number + 1} of {runs}", end="", flush=True)
     print()

@@ -84,12 +84,15 @@ def plan(
 
     from stair.cli.context import open_run
     from stair.cli.reproduce import parse_settings
+    from stair.config.paths import RunPaths
     from stair.config.resolve import resolve
     from stair.config.root import project_root
     from stair.config.site import read_site, site_file
     from stair.pipeline.job_list import list_jobs
     from stair.pipeline.planning.calibration import calibrate as learn
-    from stair.pipeline.planning.run_plan import make_plan, plan_text
+    from stair.pipeline.planning.claims import claims_json, claims_text, decidable
+    from stair.pipeline.planning.run_plan import cost_lines, make_plan
+    from stair.pipeline.run import Run
     from stair.records.start_command import started_with
 
     root, overrides = project_root(), {"run": run} | parse_settings(set_ or [])
@@ -99,7 +102,11 @@ def plan(
     site = read_site(root) if site_file(root).is_file() else None
     jobs = list_jobs(root, overrides, fresh=True)
     planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, gpu_hour=gpu_hour, site=site)
-    print(json.dumps(planned.as_json(), indent=2) if json_ else plan_text(planned), end="\n" if json_ else "")
+    claims = decidable(Run(resolved, RunPaths.of(resolved)))
+    if json_:
+        print(json.dumps(planned.as_json() | {"claims": claims_json(claims)}, indent=2))
+    else:
+        print("\n".join([*cost_lines(planned), "", claims_text(claims)]))
 
 
 @commands.command()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special, stats
+from scipy import stats
 
 from stair.statistics.intervals import LEVEL, ROUNDING, Floats, Interval, bootstrap_interval
 from stair.statistics.named_random import named_generator
@@ -95,34 +95,6 @@ def deciding_problems(deviation: float, difference: float) -> int | None:
         middle = (least + most) // 2
         least, most = (least, middle) if suffice(middle) else (middle, most)
     return most
-
-
-def planned_deviation(average: float, passed: float, samples: int) -> float:
-    """The deviation to expect before a run, from the Avg@k and Pass@k that are expected of both conditions (percent).
-
-    Rates of success are taken as beta distributed over problems, with this mean and this Pass@k; each condition then
-    draws its own answers. A real effect that differs from problem to problem adds to it.
-    """
-    mean, reached = average / 100.0, passed / 100.0
-    if not 0.0 < mean <= reached < 1.0 or reached > 1.0 - (1.0 - mean) ** samples + 1e-12:
-        raise ValueError(
-            f"Avg@{samples} {average} and Pass@{samples} {passed} are not possible together, or leave nothing to vary"
-        )
-
-    def excess(logarithm: float) -> float:
-        total = np.exp(logarithm)
-        alpha, beta = mean * total, (1.0 - mean) * total
-        return float(1.0 - np.exp(special.betaln(alpha, beta + samples) - special.betaln(alpha, beta))) - reached
-
-    low, high = -12.0, 12.0
-    if excess(low) >= 0.0:
-        total = float(np.exp(low))
-    elif excess(high) <= 0.0:
-        total = float(np.exp(high))
-    else:
-        total = float(np.exp(optimize.brentq(excess, low, high)))
-    within = mean * (1.0 - mean) * total / (total + 1.0)
-    return 100.0 * float(np.sqrt(2.0 * within / samples))
 
 
 def false_discoveries(p_values: Sequence[float]) -> npt.NDArray[np.bool_]:

@@ -59,8 +59,10 @@ def transition_shares(responses: Responses, model: str, benchmark: str) -> list[
 def transition_ratios(responses: Responses, model: str, benchmark: str, turn: int) -> dict[str, Ratio] | Gap:
     """The share of pairs at one turn with each of `TRANSITIONS`, in percent; sums over problems."""
     before, after = responses.grid(model, benchmark, REFERENCE, 1), responses.grid(model, benchmark, _CONDITION, turn)
-    if isinstance(before, Gap) or isinstance(after, Gap):
-        return before if isinstance(before, Gap) else after
+    if isinstance(before, Gap):
+        return before
+    if isinstance(after, Gap):
+        return after
     require_equal_seeds(before, after)
     pairs = np.full(len(before.problems), float(before.correct.shape[1]))
     return {

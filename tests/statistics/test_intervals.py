@@ -13,7 +13,6 @@ from stair.statistics.paired import (
     detectable_difference,
     false_discoveries,
     paired_difference,
-    planned_deviation,
     sign_flip_p_value,
 )
 from stair.statistics.printed_comparison import Spread, replication
@@ -106,17 +105,6 @@ def test_the_detectable_difference_is_found_with_the_stated_power() -> None:
         found += sign_flip_p_value(generator.normal(size, 20.0, 60), index) <= 0.05
     assert 0.7 <= found / 150 <= 0.9
     assert detectable_difference(20.0, 1) == float("inf")
-
-
-def test_the_planned_deviation_is_that_of_two_runs_of_such_problems() -> None:
-    generator = np.random.default_rng(5)
-    rates = generator.beta(0.9, 0.7, 20_000)
-    one, other = sampled(rates, generator), sampled(rates, generator)
-    average, passed = average_scores(one).mean(), pass_scores(one).mean()
-    observed = (average_scores(one) - average_scores(other)).std()
-    assert planned_deviation(float(average), float(passed), 4) == pytest.approx(observed, rel=0.03)
-    with pytest.raises(ValueError, match="not possible together"):
-        planned_deviation(80.0, 60.0, 4)
 
 
 def outside(one: Grid, other: Grid) -> list[bool]:

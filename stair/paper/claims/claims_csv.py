@@ -46,7 +46,7 @@ def _lines(judged: Judged) -> Iterator[Line]:
         "reason": judged.reason,
     }
     if (paper := paper_effects().get(claim.number)) is not None:
-        interval = paper.interval
+        interval = paper.joint
         whole |= {
             "unit": paper.unit,
             "paper": f"{interval.estimate:g}",

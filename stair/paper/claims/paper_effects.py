@@ -1,4 +1,4 @@
-"""The paper's joint effect of every claim about response rows."""
+"""The paper's effects, joint and by part, of every claim about response rows."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ PAPER_EFFECTS = Path(__file__).with_name("paper_effects.csv")
 
 
 @dataclass(frozen=True)
-class PaperEffect:
-    """A joint effect with the interval of another set of such problems."""
+class PaperEffects:
+    """A claim's effects on the paper's counts."""
 
-    interval: Interval
+    joint: Interval
     unit: str
+    parts: tuple[float, ...]
+    """In the order of `parts_of`."""
 
 
-def paper_effects() -> dict[int, PaperEffect]:
+def paper_effects() -> dict[int, PaperEffects]:
     """By the claim's number. The estimates follow from the paper's printed counts.
 
     The paper prints no joint interval. `benchmarks/claims.py` estimates one from simulated rows (docs/comparison.md).
     """
     with open(PAPER_EFFECTS, encoding="utf-8", newline="") as file:
         return {
-            int(row["claim"]): PaperEffect(
-                Interval(*(float(row[name]) for name in ("effect", "low", "high"))), row["unit"]
+            int(row["claim"]): PaperEffects(
+                Interval(*(float(row[name]) for name in ("effect", "low", "high"))),
+                row["unit"],
+                tuple(map(float, row["parts"].split())),
             )
             for row in csv.DictReader(file)
         }

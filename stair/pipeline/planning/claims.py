@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from math import ceil, sqrt
+from typing import Any, NamedTuple
 
 from scipy import stats
 
@@ -34,17 +35,18 @@ _SAMPLES = 16
 
 @dataclass(frozen=True)
 class Size:
-    """The joint effect of a claim about response rows, and what a run of this size detects."""
+    """The joint effect of a claim's parts, and what a run of this size detects of it."""
 
+    parts: int
+    """The parts that the run has; `paper` is their joint effect."""
     paper: float
-    """The paper's joint effect, in `unit`."""
     unit: str
     detectable: float
     """The effect that the run shows in four of five cases."""
-    holds: float
-    """The probability of the verdict `holds`, if the paper's effect is the true one."""
+    shown: float
+    """The probability that the run shows the paper's effect."""
     samples: int | None
-    """The fewest samples of each problem with which `detectable` is the paper's effect; None if no number suffices."""
+    """The fewest samples of each problem with which four of five runs show the paper's effect; None if no number suffices."""
 
 
 @dataclass(frozen=True)
@@ -57,65 +59,113 @@ class Decidable:
     needs: tuple[str, ...]
     """The models and benchmarks of its tests: a run of these alone can test it."""
     size: Size | None
-    """None for claims about numbers of the replay and the runtime study, and where the run lacks something."""
+    """None for numbers of the replay and the runtime study, and for a run without any of its parts."""
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        size = self.size
+        verdict = f"cannot be decided: {self.lacking}" if self.lacking else "" if size else "can be tested"
+        if size is not None:
+            samples = "no number of samples suffices"
+            if size.samples is not None:
+                samples = f"{size.samples} sample{'s' if size.samples > 1 else ''}"
+            sizes = f"{size.shown:.0%}; {size.detectable:.1f} {size.unit}; {size.paper:+.2f} {size.unit}; {samples}"
+            verdict += f"\n     of the parts that this run has ({size.parts}): {sizes}" if self.lacking else sizes
+        return f"{self.claim.number:2d} {self.claim.title}: {verdict}\n     [{'; '.join(self.needs)}]"
+
+
+def claims_text(claims: Iterable[Decidable]) -> str:
+    """The claims that a run can decide, for `stair plan`."""
+    head = """Claims, by the mean effect over their parts: how often a run of this size shows the paper's effect; the effect that
+it shows in four of five cases; the paper's effect; the samples of each problem that suffice for the paper's effect.
+A run of the models and benchmarks in brackets can test the claim."""
+    return "\n".join([head, *(each.text for each in claims)])
+
+
+def claims_json(claims: Iterable[Decidable]) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [
+        {
+            "claim": each.claim.number,
+            "title": each.claim.title,
+            "lacking": each.lacking or None,
+            "needs": list(each.needs),
+            "size": each.size and asdict(each.size),
+        }
+        for each in claims
+    ]
 
 
 def decidable(run: Run) -> list[Decidable]:
     """Every claim of claims.yaml, in its order."""
     claims = read_claims()
-    lacking = [next(filter(None, (_first_lacking(run, test) for test in claim.tests)), "") for claim in claims]
-    possible = [claim for claim, lacks in zip(claims, lacking, strict=True) if not lacks]
-    sizes = _sizes(run, [claim for claim in possible if not any(isinstance(test, Values) for test in claim.tests)])
-    needs = (tuple(dict.fromkeys(map(_scope, claim.tests))) for claim in claims)
+    sizes = _sizes(run, [claim for claim in claims if not any(isinstance(test, Values) for test in claim.tests)])
     return [
-        Decidable(claim, lacks, scope, sizes.get(claim.number))
-        for claim, lacks, scope in zip(claims, lacking, needs, strict=True)
+        Decidable(
+            claim,
+            next(filter(None, (_first_lacking(run, test) for test in claim.tests)), ""),
+            tuple(dict.fromkeys(map(_scope, claim.tests))),
+            sizes.get(claim.number),
+        )
+        for claim in claims
     ]
 
 
-def _sizes(run: Run, claims: list[Claim]) -> dict[int, Size]:
+def _sizes(run: Run, claims: Sequence[Claim]) -> dict[int, Size]:
     """What the run detects of each claim, by its number."""
     effects, samples = paper_effects(), run.config.evaluation.samples
     few, many = joint_errors(run, claims, samples), joint_errors(run, claims, _SAMPLES)
     found = {}
-    for number, (error, smallest) in few.items():
-        effect, degrees = effects[number].interval.estimate, smallest - 1
-        quantile = float(stats.t.ppf((1.0 + LEVEL) / 2.0, degrees))
-        detects = quantile + float(stats.t.ppf(POWER, degrees))
-        shrinks = max(0.0, (error**2 - many[number][0] ** 2) / (1.0 / samples - 1.0 / _SAMPLES))
-        room = (effect / detects) ** 2 - max(0.0, error**2 - shrinks / samples)
+    for number, planned in few.items():
+        paper = sum(effects[number].parts[part] for part in planned.parts) / len(planned.parts)
+        quantile = float(stats.t.ppf((1.0 + LEVEL) / 2.0, planned.smallest - 1))
+        detects = quantile + float(stats.t.ppf(POWER, planned.smallest - 1))
+        # The variance: a part between problems, and a part that the samples reduce.
+        variance, least = planned.error**2, many[number].error ** 2
+        reduced = max(0.0, (variance - least) / (1.0 / samples - 1.0 / _SAMPLES)) if samples < _SAMPLES else 0.0
+        room = (paper / detects) ** 2 - (variance - reduced / samples)
         found[number] = Size(
-            effect,
+            len(planned.parts),
+            paper,
             effects[number].unit,
-            detects * error,
-            float(stats.nct.sf(quantile, degrees, effect / error)) if error else 1.0,
-            max(1, ceil(shrinks / room)) if room > 0.0 else None,
+            detects * planned.error,
+            float(stats.nct.sf(quantile, planned.smallest - 1, paper / planned.error)) if planned.error else 1.0,
+            max(1, ceil(reduced / room)) if room > 0.0 else None,
         )
     return found
 
 
-def joint_errors(run: Run, claims: list[Claim], samples: int) -> dict[int, tuple[float, int]]:
-    """By claim: the standard error of the joint effect in this run, and the problems of its smallest set."""
+class JointError(NamedTuple):
+    """The standard error of the joint effect of a claim's parts that a run has."""
+
+    error: float
+    smallest: int
+    """The problems of the smallest set."""
+    parts: tuple[int, ...]
+    """Their places among the claim's parts."""
+
+
+def joint_errors(run: Run, claims: Sequence[Claim], samples: int) -> dict[int, JointError]:
+    """By the claim's number, from simulated rows."""
     problems = {benchmark: problems_of(run, benchmark) for benchmark in run.config.benchmarks}
+    if not problems or min(problems.values()) < 2:
+        return {}
     times = ceil(_PROBLEMS / min(problems.values()))
     many = {benchmark: times * count for benchmark, count in problems.items()}
     evaluation, shared = (
         simulated_responses(expected, many, samples, named_generator("planned rows", samples))
         for expected in expected_scores(run.config)
     )
-    evidence = Evidence(run.config, evaluation, shared, {})
     found = {}
     for claim in claims:
-        ratios = [part.ratios for part in parts_of(claim, evidence)]
-        effects = [each for each in ratios if not isinstance(each, Gap)]
-        if len(effects) < len(ratios):
-            continue
-        counts = {ratio.problems: len(ratio.numerators) // times for each in effects for ratio in each}
-        _, deviations = joint_error(effects)
-        found[claim.number] = (
-            sqrt(sum(each**2 / counts[name] for name, each in deviations.items())),
-            min(counts.values()),
-        )
+        parts = enumerate(parts_of(claim, Evidence(run.config, evaluation, shared, {})))
+        ratios = {place: part.ratios for place, part in parts if not isinstance(part.ratios, Gap)}
+        if ratios:
+            counts = {ratio.problems: len(ratio.numerators) // times for each in ratios.values() for ratio in each}
+            _, deviations = joint_error(list(ratios.values()))
+            error = sqrt(sum(each**2 / counts[name] for name, each in deviations.items()))
+            found[claim.number] = JointError(error, min(counts.values()), tuple(ratios))
     return found
 
 
@@ -148,12 +198,12 @@ def expected_scores(config: Config) -> tuple[Scores, Scores]:
                 for key in families.get(condition, ())
                 if (model, benchmark) in study.evaluated(key)
             }
-    for key in [key for key in evaluation if key.condition == REFERENCE]:
+    for place in [place for place in evaluation if place.condition == REFERENCE]:
         # The conditions with the reference's T1 repeat its responses.
         evaluation |= {
-            key._replace(condition=condition): evaluation[key]
+            place._replace(condition=condition): evaluation[place]
             for condition in ("native", "stair")
-            if key._replace(condition=condition, turn=2) in evaluation
+            if place._replace(condition=condition, turn=2) in evaluation
         }
     return evaluation, shared
 

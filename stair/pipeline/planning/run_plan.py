@@ -1,4 +1,4 @@
-"""The plan of a run: costs by stage and model, wall times, and the claims that it can decide."""
+"""The plan of a run: costs by stage and model, and wall times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from stair.config.resolve import ConfigError
 from stair.config.site import Site
 from stair.pipeline.inputs import evaluated
 from stair.pipeline.job_list import ListedJob
-from stair.pipeline.planning.claims import Decidable, decidable
 from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.pipeline.planning.work import Calibration, CostModel
 from stair.pipeline.resources import check_fits
@@ -51,7 +50,6 @@ class Plan:
     gpu_hour: float | None
     unfit: str | None
     """Why the site cannot run one of the jobs; None without a site, or if all fit."""
-    claims: tuple[Decidable, ...]
     unknown_models: tuple[str, ...]
     """Models whose shape is neither fetched nor published here."""
 
@@ -63,18 +61,8 @@ class Plan:
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         content = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "gpu_hour"}
-        claims = [
-            {
-                "claim": each.claim.number,
-                "title": each.claim.title,
-                "lacking": each.lacking or None,
-                "needs": list(each.needs),
-                "size": each.size and asdict(each.size),
-            }
-            for each in self.claims
-        ]
         lines, total = [asdict(line) for line in self.lines], asdict(self.total)
-        return content | {"lines": lines, "total": total, "money": self.money, "claims": claims}
+        return content | {"lines": lines, "total": total, "money": self.money}
 
 
 def make_plan(
@@ -107,7 +95,6 @@ def make_plan(
         gpus=gpus,
         gpu_hour=gpu_hour,
         unfit=unfit,
-        claims=tuple(decidable(run)),
         unknown_models=tuple(model for model in config.models if not run.shape(model).known),
     )
 
@@ -124,11 +111,6 @@ def _line(stage: str, model: str, jobs: Sequence[PlannedJob]) -> Line:
         max(job.host_mb for job in jobs) / 2**10,
         max(job.work.gpu_bytes if job.gpus else 0.0 for job in jobs) / 2**30,
     )
-
-
-def plan_text(plan: Plan) -> str:
-    """The costs, the wall times and the claims."""
-    return "\n".join([*cost_lines(plan), "", *_claim_lines(plan)]) + "\n"
 
 
 def cost_lines(plan: Plan) -> list[str]:
@@ -165,24 +147,6 @@ def _cells(line: Line) -> tuple[str, ...]:
         f"{line.host_gib:.1f}",
         f"{line.gpu_gib:.0f}" if line.gpu_gib else "",
     )
-
-
-def _claim_lines(plan: Plan) -> list[str]:
-    """Each claim: what the run lacks, or the effects that it detects beside the paper's."""
-    lines = [
-        "Claims, with the mean effect over their parts: how often a run of this size shows the paper's effect; the effect that it",
-        "shows in four of five cases; the paper's effect; the samples of each problem that suffice for it. A run of the models and",
-        "benchmarks in brackets can test the claim.",
-    ]
-    for each in plan.claims:
-        verdict = "can be tested"
-        if each.lacking:
-            verdict = f"cannot be decided: {each.lacking}"
-        elif (size := each.size) is not None:
-            samples = f"{size.samples} samples" if size.samples else "no number of samples suffices"
-            verdict = f"{size.holds:.0%}; {size.detectable:.1f} {size.unit}; {size.paper:+.2f} {size.unit}; {samples}"
-        lines += [f"{each.claim.number:2d} {each.claim.title}: {verdict}", f"     [{'; '.join(each.needs)}]"]
-    return lines
 
 
 def response_bytes(config: Config) -> int:

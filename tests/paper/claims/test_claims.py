@@ -14,6 +14,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.resolve import resolve
 from stair.paper.claims.claims_csv import COLUMNS, claims_csv, read_claim_lines
+from stair.paper.claims.paper_effects import paper_effects
 from stair.paper.claims.parts import Evidence, Part, parts_of, seeds_of
 from stair.paper.claims.stage import layout, write
 from stair.paper.claims.statements import read_claims
@@ -99,6 +100,17 @@ def test_swapping_stair_and_native_of_one_model_fells_exactly_its_claims(
         assert isinstance(before.effect, Effect) and isinstance(now.effect, Effect)
         sign = -1.0 if "Qwen3.5-4B" in now.name else 1.0
         assert now.effect.interval.estimate == pytest.approx(sign * before.effect.interval.estimate)
+
+
+def test_the_papers_effects_are_those_of_its_counts(judged: dict[int, Judged]) -> None:
+    effects = paper_effects()
+    assert set(effects) == set(FROM_ROWS)
+    for number, found in effects.items():
+        each = judged[number]
+        assert each.joint is not None and each.unit == found.unit
+        assert each.joint.interval.estimate == pytest.approx(found.joint.estimate, abs=1e-4)
+        estimates = [part.effect.interval.estimate for part in each.parts if isinstance(part.effect, Effect)]
+        assert estimates == pytest.approx(found.parts, abs=1e-4)
 
 
 # ---------------------------------------------------------------- verdicts
