@@ -25,7 +25,6 @@ class Problem:
 
     problem_id: str
     user: str
-    """The user message: the prompt with the problem's text in it."""
 
 
 class Place(NamedTuple):
@@ -165,7 +164,6 @@ class ReadSpecification:
 
     @property
     def readout(self) -> Readout:
-        """What is computed; under `zero` it is then multiplied by zero."""
         return "differential" if self.variant == "zero" else self.variant
 
     def readable(self, entries: int) -> int:

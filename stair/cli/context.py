@@ -21,7 +21,6 @@ DRIVEN_BY = "STAIR_DRIVER"
 
 
 def open_run(folder: Path) -> tuple[Config, RunPaths]:
-    """The configuration and the paths of a run's folder."""
     return load_run(folder), RunPaths(folder)
 
 
@@ -35,7 +34,6 @@ class OpenJob(NamedTuple):
     inputs: list[Path]
 
     def record(self, outputs: Sequence[Path], **facts: Any) -> None:
-        """Writes the manifest of the job's outputs, with the stage's facts."""
         from stair.pipeline.rule_settings import settings_of
         from stair.records.manifest import write_manifest
 
@@ -59,13 +57,12 @@ def open_job(run: Path, rule: str, inputs: Sequence[Path] | None, **wildcards: s
     """Opens a job of a run.
 
     Args:
-        run: the run's folder.
         rule: the Snakemake rule that describes the job.
         inputs: its input files, relative to the run's folder. A command by hand may leave them out.
         wildcards: those of the rule, without shards.
 
     Raises:
-        ValueError: the run has no such job, or an input does not exist or does not match its sealed checksum.
+        ValueError: the run has no such job, or an input is missing or damaged.
     """
     from stair.pipeline.job_inputs import check_inputs, check_names, inputs_of
 

@@ -23,8 +23,7 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
     """Copies an archive's outputs into a new run, makes everything that follows from them, and compares the results.
 
     Raises:
-        ValueError: the archive cannot be read, belongs to another run, or lacks what a table or figure needs; or the run's
-            folder is not empty.
+        ValueError: the archive cannot be read, is another run's or lacks an input; or the run's folder is not empty.
         SystemExit: 1 where an output was rejected or a file differs.
     """
     root = project_root()
@@ -81,7 +80,6 @@ def _refuse_rejected(outcomes: list[Outcome], archive: Path, paths: RunPaths, na
 
 
 def _run_of(folder: Path, archive: Path) -> str:
-    """The name of an archive's run."""
     resolved = folder / RESOLVED
     try:
         name = read_yaml(resolved, dumped=True).get("run") if resolved.is_file() else None
@@ -107,18 +105,13 @@ class Comparison(NamedTuple):
 
 
 def compare(archived: Mapping[str, str], made: Mapping[str, str]) -> Comparison:
-    """Compares the digests of the archive's files with those of the files that were made again."""
     equal = [name for name, digest in made.items() if archived.get(name) == digest]
     different = [name for name, digest in made.items() if archived.get(name, digest) != digest]
     return Comparison(equal, different, [name for name in made if name not in archived])
 
 
 def report(comparison: Comparison, folder: Path) -> None:
-    """Prints the result of a comparison with the run in `folder`.
-
-    Raises:
-        SystemExit: 1 where a file differs.
-    """
+    """Prints the result of a comparison. Raises SystemExit with 1 if a file differs."""
     equal, different, absent = comparison
     total = len(equal) + len(different)
     print(f"{len(equal)} of {total} files of tables, figures and comparison are those of the archive")

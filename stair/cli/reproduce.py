@@ -41,7 +41,7 @@ from stair.records.start_command import config_words, setting_options
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 20.0
-"""How long Snakemake may go on after its last job has ended when it was asked to stop."""
+"""How long Snakemake may run after its last job has ended when it was asked to stop."""
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -68,7 +68,6 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
 
 
 def _update(settings: dict[str, Any], more: dict[str, Any]) -> None:
-    """Merges nested settings, as Snakemake merges the words of `--config`."""
     for key, value in more.items():
         if isinstance(value, dict) and isinstance(settings.get(key), dict):
             _update(settings[key], value)
@@ -88,7 +87,7 @@ def reproduce(
     """Runs the workflow to a target.
 
     Raises:
-        ConfigError: the configuration, the profile or the site cannot be used, another process drives this run, a signal has
+        ConfigError: the configuration, profile or site cannot be used, another process drives this run, a signal has
             ended Snakemake, or an output was changed after it was made.
     """
     root = project_root()
@@ -138,11 +137,7 @@ def reproduce(
 
 
 def _target(target: str, paths: RunPaths) -> str:
-    """A target of the workflow: a stage, or a file, relative to the run's folder.
-
-    Raises:
-        ConfigError: there is no such stage.
-    """
+    """A stage, or a file relative to the run's folder. Raises ConfigError if there is no such stage."""
     if target in (stages := ("all", "fetch", *STAGES)):
         return target
     if (file := Path(target).absolute()).is_relative_to(paths.folder.absolute()):
@@ -165,7 +160,7 @@ def _cluster(root: Path, run: Run, overrides: dict[str, Any], target: str, cores
 
 
 def _run_to_the_end(command: list[str], paths: RunPaths, cluster: Cluster | None) -> None:
-    """Runs Snakemake, and again after an end that the next start mends: lost responses."""
+    """Runs Snakemake, and again if a seal has found lost responses."""
     withdrawn = _withdrawn(paths)
     try:
         # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
@@ -194,7 +189,6 @@ def _withdrawn(paths: RunPaths) -> set[Path]:
 
 
 def _explain(config: Config, jobs: Sequence[ListedJob], command: list[str], plan: str, start: str) -> None:
-    """Prints the jobs of an expensive run, without starting it, and the commands that plan and start it."""
     code = _snakemake(command)
     if code:
         raise SystemExit(code)
@@ -282,11 +276,7 @@ def _is_job(process: psutil.Process) -> bool:
 
 
 def _free_stale_lock(paths: RunPaths) -> None:
-    """Removes the lock of a killed driver; a living driver keeps its lock.
-
-    Raises:
-        ConfigError: another process drives the run.
-    """
+    """Removes the lock of a killed driver. Raises ConfigError if another process drives the run."""
     if (holder := run_holder(paths)) is not None:
         raise ConfigError(
             f"another process drives the run in {paths.folder} (process {holder.process} on {holder.host}, since "
@@ -300,7 +290,6 @@ def _free_stale_lock(paths: RunPaths) -> None:
 
 
 def _show(config: Config, paths: RunPaths) -> None:
-    """Prints the main table, the paper's claims, and the folder of the results."""
     from rich.console import Console
 
     from stair.paper.claims.stage import layout

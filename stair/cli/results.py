@@ -160,7 +160,6 @@ def claims(run: RunOption, inputs: InputsArgument = None) -> None:
 
 
 def _counts(verdicts: Iterable[str]) -> str:
-    """How many there are of each verdict: `12 holds, 3 not run`."""
     return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
 
 

@@ -276,7 +276,6 @@ _TRAINING_RULES = {
 
 
 def _kind(config: Config, controller: str) -> str:
-    """A controller's kind. Raises ValueError where the run has no such controller."""
     if controller not in config.controllers:
         known = ", ".join(config.controllers) or "none"
         raise ValueError(f"the run has no controller '{controller}' (it has: {known})")
@@ -341,7 +340,6 @@ def controls(
 
 
 def _answer(job: OpenJob, shard: int, of: int, seal: bool) -> None:
-    """Generates or seals one condition of continuous evaluation or of the study with a shared T1 history."""
     from stair.config.paths import shared_t1
     from stair.stages.evaluation import stage
 

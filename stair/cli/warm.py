@@ -1,11 +1,11 @@
 """The warm process: it has imported everything, and a run's `stair` commands on this machine run in forks of it.
 
 Importing torch and Transformers takes four seconds, longer than most jobs of the tiny run. `stair reproduce` starts this
-process and puts its socket into the environment. A command that finds the socket sends its arguments, environment and open
+process and passes its socket in the environment. A command that finds the socket sends its arguments, environment and open
 files, waits, and passes signals on. Without the socket, the command runs by itself, with the same result. `STAIR_WARM=0`
-switches the process off. It is for Linux, which kills a process with its parent.
+switches the process off. It needs Linux, which kills a process with its parent.
 
-CUDA does not survive a fork. If an import has started CUDA, the process ends, and commands run by themselves.
+CUDA does not survive a fork. If an import has started CUDA, the process ends.
 
 Every `stair` command imports this module, so its head imports little.
 """
@@ -56,7 +56,6 @@ _WITH_DELTA_NET = ("stair.tiny.backbone_training", "transformers.models.qwen3_5.
 
 
 def end_with_parent() -> None:
-    """Asks Linux to kill this process when its parent ends."""
     if sys.platform == "linux":
         import ctypes
 
@@ -98,11 +97,7 @@ def warm_process(environment: dict[str, str]) -> Iterator[None]:
 
 
 def run_in_warm_process() -> int | None:
-    """Runs this command in a fork of the warm process.
-
-    Returns:
-        The exit code, or None without a warm process; the command must then run in this process.
-    """
+    """Runs this command in a fork of the warm process. Returns its exit code, or None without a warm process."""
     if not (path := os.environ.get(SOCKET)):
         return None
     # A stop request waits until the job is known, or until this process runs the command and listens.
@@ -135,7 +130,7 @@ def run_in_warm_process() -> int | None:
 
 
 def _handle(connection: socket.socket, server: int) -> None:
-    """In a fork for one command: forks the job, waits for it, and kills it when the command is gone."""
+    """Forks the job of one command, waits for it, and kills it when the command is gone."""
     import threading
 
     _end_with(server)
@@ -164,14 +159,12 @@ def _handle(connection: socket.socket, server: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Has this process end with its parent, which may have ended before this call."""
     end_with_parent()
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _work(request: dict[str, Any], files: list[int]) -> None:
-    """Runs a command in the forked job, which ends with it."""
     import atexit
     import importlib
     import traceback
@@ -231,7 +224,7 @@ def _serve(path: str) -> None:
             _handle(request, serving)
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """The command is gone."""
+            pass
 
     # The driver kills this process. Stop requests to a job wait until its command listens.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)

@@ -99,6 +99,5 @@ class Model(Strict):
         return self
 
     def sampling_for(self, benchmark: str) -> Sampling:
-        """The evaluation sampling on one benchmark."""
         change = self.evaluation_changes.get(benchmark)
         return self.evaluation_sampling.model_copy(update=change.model_dump(exclude_none=True) if change else {})

@@ -1,5 +1,3 @@
-"""The bounds of the paper's claims that the paper states in words alone."""
-
 from __future__ import annotations
 
 from pydantic import Field

@@ -29,7 +29,6 @@ class Controls(Strict):
     @field_validator("conditions", mode="before")
     @classmethod
     def _expanded(cls, conditions: Any) -> Any:
-        """Families become their members; turns and first_turn of each condition are filled in."""
         if not isinstance(conditions, Mapping):
             return conditions
         return {

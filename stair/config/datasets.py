@@ -69,7 +69,6 @@ class Dataset(Strict):
 
     @property
     def counts(self) -> dict[str, int | None]:
-        """The numbers of problems that the configuration gives, by their keys."""
         return {"tiny": self.tiny, "subset.problems": None if self.subset is None else self.subset.problems}
 
 
@@ -86,7 +85,6 @@ class Benchmark(Dataset):
 
     @property
     def counts(self) -> dict[str, int | None]:
-        """The numbers of problems that the configuration gives, by their keys."""
         return super().counts | {"rows": self.rows}
 
     @model_validator(mode="after")

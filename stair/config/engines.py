@@ -78,16 +78,11 @@ class SGLangEngine(Strict):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs a job may use."""
         return self.tensor_parallel if self.device == "cuda" else 0
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """The settings that enter response keys; the arguments only where some can change a response.
-
-        Raises:
-            ValueError: an argument is the run's own.
-        """
+        """The settings that enter response keys; the arguments only where some can change a response."""
         arguments = decisive_arguments(self.arguments, self.tensor_parallel)
         settings = {"version": self.version, "attention": self.attention}
         return settings | ({"arguments": arguments} if arguments else {})

@@ -69,27 +69,26 @@ class Condition(Strict):
         return self
 
     def name(self, key: str) -> ConditionName:
-        """What names the condition that the configuration has under a key."""
         return ConditionName(key) if self.family is None else ConditionName(self.family, self.seed, self.prefix)
 
     @property
     def intervention(self) -> dict[str, Any]:
-        """What it changes in a trained read; empty for most conditions, whose identity does not mention it."""
+        """What it changes in a trained read; empty for most conditions."""
         return self.model_dump(include={"randomised", "seed", "prefix"}, exclude_none=True)
 
     @property
     def layout(self) -> dict[str, Any]:
-        """What a repetition changes on purpose, and should change nothing: part of its identity, and of no other condition's."""
+        """What a repetition changes on purpose without an effect on tokens: part of its identity alone."""
         if self.repeats is None:
             return {}
         return self.model_dump(include={"repeats", "batch_width", "shards"}, exclude_none=True)
 
 
 def expanded(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions as plain values, with one entry for each member of a family that is given by `seeds` or `prefixes`.
+    """Conditions as plain values, with one entry for each member of a family given by `seeds` or `prefixes`.
 
     Raises:
-        ValueError: a family is given by both, its list is none of distinct whole numbers, or a member's key stands twice.
+        ValueError: a family has both, its list is not one of distinct whole numbers, or a member's key exists twice.
     """
     members: dict[str, Any] = {}
     for key, entry in conditions.items():
@@ -117,7 +116,6 @@ def _check_list(where: str, numbers: Any) -> None:
 
 
 def _members(family: str, entry: Mapping[str, Any], by: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The members of a family, by key."""
     single = {"seeds": "seed", "prefixes": "prefix"}[by]
     for number in entry[by]:
         name = ConditionName(family, **{single: number})
@@ -127,7 +125,6 @@ def _members(family: str, entry: Mapping[str, Any], by: str) -> Iterator[tuple[s
 
 
 def _shortened(entries: int) -> str:
-    """2048 as 2K, as the paper has it."""
     return f"{entries // 1024}K" if entries % 1024 == 0 else str(entries)
 
 

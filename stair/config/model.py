@@ -111,7 +111,6 @@ def _check_repetition(
 
 
 def _check_action(run: RunSections, where: str, condition: Condition, name: str, places: list[tuple[str, str]]) -> None:
-    """Checks that a controller can act at the condition's turns, wherever the condition is evaluated."""
     controller = run.controllers[name]
     if condition.turns == TURNS and controller.kind == "bank_free":
         raise ValueError(
@@ -133,7 +132,6 @@ def _check_action(run: RunSections, where: str, condition: Condition, name: str,
 
 
 def _check_missing(run: RunSections, section: str) -> None:
-    """Checks that the missing responses of a section are responses of its conditions."""
     for number, gap in enumerate(run.evaluation.missing):
         _check_gap(run, f"{section}.missing.{number}", gap, run.conditions[gap.condition])
 
@@ -168,7 +166,6 @@ def _check_controls(run: RunSections, controls: Controls) -> None:
 
 
 def _check_histories(run: RunSections, section: str, study: Replay | Runtime) -> None:
-    """Checks that a study's condition is run for all its models."""
     for model in study.models:
         if (model, study.benchmark) not in run.evaluated(study.condition):
             raise ValueError(

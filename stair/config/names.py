@@ -43,7 +43,6 @@ class Select(Strict):
 
 
 def entries_of(values: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """The entries of a kind in plain values; those of `controls` are the conditions of this study."""
     return _mapping(_mapping(values.get("controls")).get("conditions") if kind == "controls" else values.get(kind))
 
 
@@ -52,11 +51,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def reject_null_entries(layer: Mapping[str, Any]) -> None:
-    """Checks that a layer sets no entry to null.
-
-    Raises:
-        ValueError: it does; the message has the key that mends it.
-    """
+    """Raises ValueError, with the key that mends it, if a layer sets an entry to null."""
     for kind in Select.model_fields:
         for key, entry in entries_of(layer, kind).items():
             if entry is None:
@@ -87,7 +82,7 @@ def selection(layers: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 def selected(values: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Plain values with the selected entries alone; changes the given ones.
 
-    Lists and mappings lose the names of other entries. An entry or study that needs one of those goes too.
+    Lists and mappings lose the names of other entries. An entry or study that needs one of those is removed too.
 
     Raises:
         ValueError: a selected name is not configured, or needs an entry that is not selected.
@@ -154,7 +149,6 @@ def _naming(section: str) -> _Naming:
 
 
 def _needed(item: Mapping[str, Any], naming: _Naming, gone: Mapping[str, set[str]]) -> str | None:
-    """The key under which an item names entries that are all gone."""
     for key, kinds in naming.items():
         value = item.get(key)
         names = value if isinstance(value, list) else [value]
@@ -174,11 +168,7 @@ def _rest(value: Any, kinds: Sequence[str], gone: Mapping[str, set[str]]) -> Any
 
 
 def check_names(values: Mapping[str, Any]) -> None:
-    """Checks that every name in the plain values of a whole configuration is that of an entry.
-
-    Raises:
-        ValueError: the first name that is not configured, with its place.
-    """
+    """Raises ValueError for the first name in a whole configuration that is not an entry's, with its place."""
     for where, item, naming in _naming_items(values):
         for key, kinds in naming.items():
             for place, kind, name in _names(f"{where}.{key}", item.get(key), kinds):
@@ -186,7 +176,6 @@ def check_names(values: Mapping[str, Any]) -> None:
 
 
 def _names(place: str, value: Any, kinds: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """The names under a key, with their places and kinds."""
     if not kinds or value is None:
         return
     for name in value if isinstance(value, dict | list) else [value]:

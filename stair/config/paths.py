@@ -45,7 +45,6 @@ class RunPaths:
 
     @classmethod
     def of(cls, config: Config) -> RunPaths:
-        """The paths of a configured run."""
         return cls(anchored(config.results) / config.run)
 
     @property
@@ -55,24 +54,19 @@ class RunPaths:
 
     @property
     def resolved(self) -> Path:
-        """The resolved configuration."""
         return self.folder / RESOLVED
 
     def log(self, *parts: str) -> Path:
-        """The log of a job."""
         return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
 
     def timing(self, rule: str, *parts: str) -> Path:
-        """The seconds of a job, as Snakemake measures them."""
         return self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv")
 
     @property
     def progress(self) -> Path:
-        """The folder of the jobs' progress files."""
         return self.folder / "work" / "progress"
 
     def progress_of(self, job: str) -> Path:
-        """The progress file of a job."""
         return self.progress / f"{job.replace('/', '.')}.json"
 
     def work(self, *parts: str) -> Path:
@@ -92,23 +86,18 @@ class RunPaths:
         return self.folder / "raw" / f"{name}{suffix}"
 
     def benchmark(self, benchmark: str) -> Path:
-        """A benchmark's table."""
         return self.folder / "data" / "benchmarks" / f"{benchmark}.parquet"
 
     def training_pool(self, model: str) -> Path:
-        """A model's training problems."""
         return self.folder / "data" / "training" / f"{model}.parquet"
 
     def rollouts(self, model: str) -> Path:
-        """A model's training responses."""
         return self.folder / "rollouts" / f"{model}.parquet"
 
     def training_sessions(self, model: str) -> Path:
-        """A model's training sessions."""
         return self.folder / "sessions" / "training" / f"{model}.parquet"
 
     def validation_sessions(self, model: str) -> Path:
-        """A model's validation sessions."""
         return self.folder / "sessions" / "validation" / f"{model}.parquet"
 
     def dropped_records(self, model: str) -> Path:
@@ -116,15 +105,12 @@ class RunPaths:
         return self.folder / "sessions" / "dropped" / f"{model}.csv"
 
     def evaluation_sessions(self, benchmark: str) -> Path:
-        """A benchmark's schedule."""
         return self.folder / "sessions" / "evaluation" / f"{benchmark}.parquet"
 
     def controller(self, model: str, controller: str) -> Path:
-        """A trained controller's folder."""
         return self.folder / "controllers" / model / controller
 
     def weights(self, model: str, controller: str) -> Path:
-        """A trained controller's normals or scales."""
         return self.controller(model, controller) / "controller.safetensors"
 
     def controller_files(self, config: Config, model: str, controller: str) -> list[Path]:
@@ -137,27 +123,22 @@ class RunPaths:
         return [path for path in files if path.suffix == ".safetensors" or path.name == "adapter_config.json"]
 
     def curves(self, config: Config, model: str) -> dict[str, Path]:
-        """The training curves of a model's controllers."""
         return {
             key: self.controller(model, key) / "curve.csv" for key in config.controllers if model in config.trained(key)
         }
 
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
-        """Generated rows."""
         study = SHARED_T1_STUDY if self.stage == "controls" else ""
         return self.folder / "responses" / model / benchmark / study / f"{condition}.parquet"
 
     def scored(self, model: str, benchmark: str, condition: str) -> Path:
-        """Scored rows."""
         study = SHARED_T1_STUDY if self.stage == "controls" else "evaluation"
         return self.folder / study / model / benchmark / f"{condition}.parquet"
 
     def replay_histories(self, model: str) -> Path:
-        """The saved histories of a model's replay."""
         return self.folder / "replay" / model / "histories.parquet"
 
     def replay_problems(self, model: str) -> Path:
-        """The current problems of a model's replay."""
         return self.folder / "replay" / model / "problems.parquet"
 
     def replay_cells(self, model: str) -> Path:
@@ -165,15 +146,12 @@ class RunPaths:
         return self.folder / "replay" / model / "cells.parquet"
 
     def replay_states(self, model: str) -> Path:
-        """The folder of a model's measurements, a file for each batch."""
         return self.folder / "replay" / model / "states"
 
     def replay_statistics(self, model: str, part: str) -> Path:
-        """A part of the analysis of a model's replay."""
         return self.folder / "replay" / model / f"{part}.parquet"
 
     def runtime(self, model: str) -> Path:
-        """A model's runtime measurements, a line for each repetition."""
         return self.folder / "runtime" / f"{model}.csv"
 
     @property
@@ -183,33 +161,26 @@ class RunPaths:
 
     @property
     def provenance(self) -> Path:
-        """The versions, settings, revisions and costs behind the run's results."""
         return self.folder / "provenance.json"
 
     def comparison(self, suffix: str = ".csv") -> Path:
-        """The run's numbers beside the paper's."""
         return self.folder / f"comparison{suffix}"
 
     def claims(self, suffix: str = ".csv") -> Path:
-        """The paper's claims, tested on the run."""
         return self.folder / f"claims{suffix}"
 
     @property
     def report(self) -> Path:
-        """The page that shows the whole run."""
         return self.folder / "report.html"
 
     @property
     def paper(self) -> Path:
-        """The paper's tables and figures of the run in one PDF, where LaTeX is installed."""
         return self.folder / "paper.pdf"
 
     def table(self, name: str, suffix: str = ".csv") -> Path:
-        """A table."""
         return self.folder / "tables" / f"{name}{suffix}"
 
     def figure(self, name: str, suffix: str = ".png") -> Path:
-        """A figure."""
         return self.folder / "figures" / f"{name}{suffix}"
 
     @property
@@ -224,16 +195,13 @@ class RunPaths:
     # ---------------------------------------------------------------- cleaning and its report
 
     def cleaning(self, model: str) -> Path:
-        """The counts of the cleaning of a model's training problems."""
         return self.folder / "data" / "training" / f"{model}.cleaning.json"
 
     def data_report(self, suffix: str) -> Path:
-        """The data report."""
         return self.folder / "data" / f"report{suffix}"
 
     @property
     def data_counts(self) -> Path:
-        """The data report's counts."""
         return self.folder / "data" / "counts.csv"
 
     @property
@@ -242,11 +210,9 @@ class RunPaths:
         return self.folder / "data" / "near_duplicates.csv"
 
     def data_card(self, model: str) -> Path:
-        """The data card of a model's training responses."""
         return self.folder / "rollouts" / f"{model}.README.md"
 
     def response_card(self, model: str) -> Path:
-        """The data card of a model's evaluation responses."""
         return self.folder / "responses" / f"{model}.README.md"
 
     def preflight(self, model: str) -> Path:
@@ -270,7 +236,6 @@ class RunPaths:
         return _cached(config, "datasets", dataset.repository, dataset.revision) / (dataset.file or "")
 
     def model_folder(self, config: Config, model: str) -> Path:
-        """The folder that a model is loaded from."""
         settings = config.models[model]
         if settings.path is not None:
             return _local(settings.path)
@@ -280,12 +245,12 @@ class RunPaths:
         return _cached(config, "models", settings.repository, settings.revision)
 
     def fetched_mark(self, config: Config, name: str) -> Path:
-        """Says that a data set's file has come from the hub whole, and at which commit."""
+        """The mark that a data set's file was downloaded whole, with its commit."""
         file = self.dataset_file(config, name)
         return file.with_name(f"{file.name}.fetched.json")
 
     def model_mark(self, config: Config, model: str) -> Path:
-        """Says that a model has come from the hub whole, and at which commit."""
+        """The mark that a model was downloaded whole, with its commit."""
         return self.model_folder(config, model) / "fetched.json"
 
 
@@ -307,7 +272,7 @@ def shared_t1(config: Config, paths: RunPaths) -> tuple[Config, RunPaths]:
 
 
 def require_folder(folder: Path, key: str) -> Path:
-    """Raises ConfigError, naming the key, where a model folder is not there or holds no model."""
+    """Raises ConfigError, naming the key, if a model folder does not exist or holds no model."""
     if not folder.is_dir():
         raise ConfigError(f"{key}: the model folder {folder} does not exist")
     if not (folder / "config.json").is_file():

@@ -77,11 +77,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
-    """Reads a YAML mapping; an empty file is an empty mapping. `dumped`: this program has written it.
-
-    Raises:
-        ConfigError: the file is absent, is not YAML, or holds something else than a mapping.
-    """
+    """Reads a YAML mapping; an empty file is an empty mapping. `dumped`: this program has written it."""
     try:
         value = yaml.load(path.read_text(encoding="utf-8"), Loader=_DUMPED_LOADER if dumped else _Loader)
     except FileNotFoundError as error:
@@ -117,8 +113,8 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     """The configuration of a run.
 
     Args:
-        root: the project's folder, with `config.yaml` and `workflow/runs/`.
-        overrides: what the command line says, `run` among them; wins over everything.
+        root: the project's folder.
+        overrides: the settings of the command line, `run` among them; they take precedence over all files.
 
     Raises:
         ConfigError: naming the key or the file.
@@ -144,7 +140,6 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 
 
 def _overlays(root: Path, run: str, depth: int = 0) -> list[dict[str, Any]]:
-    """An overlay, after the overlays that it extends."""
     path = Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
     if not path.is_file():
         if (own := Path(f"{run}.yaml")).is_file():
@@ -180,11 +175,7 @@ def typed(value: Any) -> Any:
 
 
 def validate(values: Mapping[str, Any], source: str) -> Config:
-    """Validates values against the typed model.
-
-    Raises:
-        ConfigError: one line with every wrong key and the reason.
-    """
+    """Raises ConfigError with every wrong key and the reason in one line."""
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -197,7 +188,6 @@ def explained(error: ValidationError, model: type[BaseModel] = Config) -> str:
 
 
 def _causes(errors: Sequence[Any]) -> list[Any]:
-    """The errors without those of a list that is too short only because its members are wrong."""
     places = [tuple(error["loc"]) for error in errors]
     return [
         error
@@ -227,7 +217,6 @@ def _explain(item: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 
 def _keys_at(place: Sequence[str], model: type[BaseModel]) -> list[str]:
-    """The keys that a typed model knows at a place."""
     kinds = [model]
     for name in place:
         below = [kind.model_fields[name].annotation for kind in kinds if name in kind.model_fields]
@@ -237,7 +226,6 @@ def _keys_at(place: Sequence[str], model: type[BaseModel]) -> list[str]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The typed models that an annotation contains."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -254,11 +242,7 @@ def dump(config: Config) -> str:
 
 
 def value_at(config: Config, key: str) -> str:
-    """The value under a dotted key (`sglang.device`), as YAML.
-
-    Raises:
-        ConfigError: there is no such key.
-    """
+    """The value under a dotted key (`sglang.device`), as YAML. Raises ConfigError without it."""
     value: Any = config.model_dump(mode="json")
     above, rest = "the configuration", key
     while rest:
@@ -273,7 +257,7 @@ def value_at(config: Config, key: str) -> str:
 
 
 def load_run(folder: Path) -> Config:
-    """The configuration of the run that owns a folder.
+    """The configuration of the run in a folder.
 
     Raises:
         ConfigError: the folder holds no resolved configuration, or one of another version of this package.

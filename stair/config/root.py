@@ -9,11 +9,7 @@ from stair.config.resolve import ConfigError
 
 
 def project_root() -> Path:
-    """The folder with the Snakefile: the current one, else the one that this package was installed from.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The folder with the Snakefile: the current one, else that of this package. Raises ConfigError without one."""
     for folder in (anchored(""), Path(__file__).parents[2]):
         if (folder / "Snakefile").is_file() and (folder / "config.yaml").is_file():
             return folder

@@ -72,8 +72,8 @@ class RunSections(Strict):
     def shared_t1(self) -> Self:
         """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.
 
-        `conditions`, and the evaluation's `seed`, `shards` and `missing`, are the study's. Everything that works on the
-        conditions of a configuration works on the study's.
+        `conditions` and the evaluation's `seed`, `shards` and `missing` are the study's, so code that works on a run's
+        conditions works on the study's.
         """
         controls = self.controls
         if controls is None:
@@ -94,7 +94,7 @@ class RunSections(Strict):
 
     @property
     def only_measures(self) -> bool:
-        """Whether the run has no stage but the runtime study of random weights: no data, training or responses."""
+        """Whether the run has no stage but the runtime study with random weights."""
         synthetic = self.runtime is not None and self.runtime.synthetic is not None
         return synthetic and not self.conditions and not self.controllers and self.controls is None
 
@@ -131,11 +131,7 @@ class RunSections(Strict):
         return controller is not None and self.controllers[controller].controls
 
     def read_specification(self, condition: str) -> ReadSpecification:
-        """How a condition reads its bank.
-
-        Raises:
-            ValueError: its controller's smoothing is out of range.
-        """
+        """Raises ValueError if its controller's smoothing is out of range."""
         settings = self.conditions[condition]
         assert settings.controller is not None
         return ReadSpecification(
@@ -161,12 +157,10 @@ class RunSections(Strict):
         ]
 
     def benchmarks_of(self, model: str) -> list[str]:
-        """The benchmarks that a model answers."""
         evaluated_pairs = {pair for condition in self.conditions for pair in self.evaluated(condition)}
         return [benchmark for benchmark in self.benchmarks if (model, benchmark) in evaluated_pairs]
 
     def engine_section(self, engine: EngineName) -> TransformersEngine | SGLangEngine:
-        """The settings of an engine."""
         sections: dict[EngineName, TransformersEngine | SGLangEngine] = {
             "transformers": self.transformers,
             "sglang": self.sglang,
@@ -178,10 +172,8 @@ class RunSections(Strict):
         return self.engine_section(engine).gpus
 
     def rollout_engine(self, model: str) -> EngineName:
-        """The engine of a model's training responses."""
         return self.models[model].rollout_engine or self.rollouts.engine
 
     def trained(self, controller: str) -> list[str]:
-        """The models that a controller is trained for."""
         models = self.controllers[controller].models
         return [model for model in self.models if models is None or model in models]

@@ -1,10 +1,9 @@
 """Parts of rules' settings: values by their place in the configuration (`evaluation.seed`).
 
-The settings of a rule are exactly the configuration keys that it uses, each under its place. They also decide which files
-it is made from. They contain no labels, resources, shard counts or batch widths (repeat conditions contain the latter two).
-A rule that generates has no digest of code in them: `protocol_version` and `embedded_version` are raised by hand. A rule
-that only calculates or shows has one, under `code`. A rule's params are the digest of its settings; a manifest contains the
-settings themselves.
+A rule's settings are exactly the configuration keys that it uses. They contain no labels, resources, shard counts or batch
+widths (repeat conditions contain the latter two). A generating rule has no digest of code: `protocol_version` and
+`embedded_version` are raised by hand. A rule that only calculates or shows has one, under `code`. A rule's params are the
+digest of its settings; a manifest contains the settings.
 """
 
 from __future__ import annotations

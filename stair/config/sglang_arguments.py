@@ -54,7 +54,7 @@ def decisive_arguments(arguments: Sequence[str], tensor_parallel: int = 1) -> st
     """The further server arguments that can change a response, as one text; empty without any.
 
     Raises:
-        ValueError: one is set by the configuration already, under another key, or must stay as it is.
+        ValueError: the configuration sets one under another key, or one must stay as it is.
     """
     groups: list[list[str]] = []
     for word in arguments:

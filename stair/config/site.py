@@ -63,11 +63,7 @@ def site_file(project: Path) -> Path:
 
 
 def read_site(project: Path) -> Site:
-    """Reads the site's file.
-
-    Raises:
-        ConfigError: there is no file, or one line with every wrong key.
-    """
+    """Raises ConfigError without a file, or with every wrong key in one line."""
     path = site_file(project)
     if not path.is_file():
         raise ConfigError(f"{SITE} does not exist: copy site.example.yaml to {SITE} and name your cluster's partitions")

@@ -28,11 +28,10 @@ ARCHIVED = (
 
 NAME = "archive.json"
 RECORDS = Path(".snakemake", "metadata")
-"""Snakemake's records of a run's outputs."""
 
 
 def left_out_manifests(folder: Path) -> dict[str, dict[str, Any]]:
-    """The manifests of outputs that an unpacked archive leaves out and that were not made since, by name.
+    """The manifests, by name, of outputs that an unpacked archive leaves out and that do not exist yet.
 
     Raises:
         ValueError: the list of them cannot be read.
@@ -50,7 +49,7 @@ def left_out_files(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def settings_now(config: Config, manifest: Manifest) -> Settings | None:
-    """The present settings of a manifest's job; None if the configuration has no such job."""
+    """The present settings of a manifest's job; None without such a job."""
     try:
         return settings_of(config, manifest.rule, manifest.wildcards)
     except (LookupError, AttributeError, AssertionError, TypeError):

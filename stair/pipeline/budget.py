@@ -16,7 +16,6 @@ from stair.pipeline.stage_rules import PROGRESS
 from stair.records.text_tables import markdown_table
 
 START, END = "<!-- measured -->\n", "<!-- /measured -->\n"
-"""The lines of the document around the table."""
 
 _SLOWER, _SECONDS = 1.5, 10.0
 """A rule is over its budget when its jobs take this many times as long, and this many seconds longer."""
@@ -31,26 +30,21 @@ class RuleCost:
     seconds: float
     longest: float
     earlier_attempts: int = 0
-    """The attempts that were cut short and resumed."""
     earlier_seconds: float = 0.0
-    """Their part of `seconds`."""
+    """The part of `seconds` in attempts that were cut short and resumed."""
 
 
 class MeasuredJob(NamedTuple):
-    """A job that Snakemake measured."""
-
     rule: str
     name: tuple[str, ...]
-    """Of its file below `work/timings`."""
     seconds: float
-    """The last attempt's, as Snakemake measured it, and those of the earlier attempts that it resumed."""
+    """Those of the last attempt and of the earlier attempts that it resumed."""
     earlier_attempts: int
     earlier_seconds: float
     """They end with an attempt's last report in the progress file."""
 
 
 def measured_jobs(paths: RunPaths) -> Iterator[MeasuredJob]:
-    """Every job that Snakemake measured."""
     timings = paths.work("timings")
     counted: set[Path] = set()
     for path in sorted(timings.rglob("*.tsv")):
@@ -77,11 +71,7 @@ def _earlier_attempts(progress: Path) -> tuple[int, float]:
 
 
 def measured(paths: RunPaths) -> list[RuleCost]:
-    """The costs of a run's rules, the costliest rule first.
-
-    Raises:
-        ValueError: the run has no timings.
-    """
+    """The costs of a run's rules, the costliest first. Raises ValueError without timings."""
     jobs: dict[str, list[MeasuredJob]] = defaultdict(list)
     for job in measured_jobs(paths):
         jobs[job.rule].append(job)
@@ -102,7 +92,6 @@ def measured(paths: RunPaths) -> list[RuleCost]:
 
 
 def table(costs: Sequence[RuleCost]) -> str:
-    """The costs as Markdown, with their sum."""
     total = RuleCost("all", sum(c.jobs for c in costs), sum(c.seconds for c in costs), max(c.longest for c in costs))
     head = ("rule", "jobs", "seconds, all jobs", "longest job")
     rows = [(cost.rule, str(cost.jobs), f"{cost.seconds:.0f}", f"{cost.longest:.1f}") for cost in (*costs, total)]
@@ -110,11 +99,7 @@ def table(costs: Sequence[RuleCost]) -> str:
 
 
 def documented_seconds(text: str) -> dict[str, float]:
-    """Seconds by rule, from a document with a `table` in it.
-
-    Raises:
-        ValueError: the document has no table.
-    """
+    """Seconds by rule, from a document with a `table`. Raises ValueError without one."""
     part = text.partition(START)[2].partition(END)[0]
     rows = re.findall(r"^\| (\w+) \| \d+ \| (\d+) \|", part, flags=re.MULTILINE)
     if not rows:
@@ -123,14 +108,13 @@ def documented_seconds(text: str) -> dict[str, float]:
 
 
 def replace_table(text: str, costs: Sequence[RuleCost]) -> str:
-    """The document with a new table."""
     documented_seconds(text)
     before, _, rest = text.partition(START)
     return f"{before}{START}\n{table(costs)}\n{END}{rest.partition(END)[2]}"
 
 
 def overruns(costs: Sequence[RuleCost], budget: dict[str, float]) -> list[str]:
-    """A line for every rule, and for all, that takes clearly longer than its budget, or has none."""
+    """A line for every rule, and for the sum, that is over its budget or has none."""
     total = RuleCost("all", 0, sum(cost.seconds for cost in costs), 0)
     lines = []
     for cost in (*costs, total):

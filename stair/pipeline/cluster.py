@@ -22,11 +22,7 @@ _LOOK_SECONDS = 1.0
 
 
 def profile_folder(project: Path, profile: str) -> Path:
-    """The folder of a profile, by its name in profiles/ or by its path.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The folder of a profile, by its name in profiles/ or its path. Raises ConfigError without one."""
     for folder in (project / "profiles" / profile, Path(profile)):
         if (folder / "config.yaml").is_file():
             return folder
@@ -35,13 +31,12 @@ def profile_folder(project: Path, profile: str) -> Path:
 
 
 def runs_on_slurm(profile: Path) -> bool:
-    """Whether a profile submits jobs to Slurm."""
     settings: Any = yaml.safe_load((profile / "config.yaml").read_text(encoding="utf-8")) or {}
     return settings.get("executor") == "slurm"
 
 
 def check_names(site: Site) -> None:
-    """Has Slurm check the account and the partitions of a site, by a job that it does not submit.
+    """Has Slurm check a site's account and partitions by a job that it does not submit.
 
     Raises:
         ConfigError: Slurm does not accept one.
@@ -60,11 +55,8 @@ def check_names(site: Site) -> None:
 
 
 class Cluster:
-    """The Slurm jobs of one run. Their names begin with a digest of the run's folder, whichever driver submits them.
-
-    Args:
-        site: the cluster's limits.
-        paths: the run's files.
+    """The Slurm jobs of one run. Their names begin with a digest of the run's folder. Its methods raise SlurmError if Slurm does
+    not answer.
     """
 
     def __init__(self, site: Site, paths: RunPaths) -> None:
@@ -73,32 +65,19 @@ class Cluster:
 
     @property
     def arguments(self) -> list[str]:
-        """Snakemake's arguments for this run and site."""
         return ["--slurm-jobname-prefix", self._prefix, *self.site.snakemake]
 
     def jobs(self) -> list[str]:
-        """The numbers of the run's queued, running and ending jobs.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """The numbers of the run's queued, running and ending jobs."""
         return [job for job, entry in slurm_queue().items() if entry.name.startswith(f"{self._prefix}_")]
 
     def cancel(self, jobs: Collection[str] | None = None) -> None:
-        """Cancels these jobs, by default all jobs of the run; they flush their finished work.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """Cancels these jobs, by default all jobs of the run; they flush their finished work."""
         if jobs := self.jobs() if jobs is None else jobs:
             slurm_output("scancel", "--quiet", *jobs)  # quiet about a job that has ended meanwhile
 
     def end_jobs_of_killed_driver(self, left: Collection[str]) -> None:
-        """Cancels the jobs that a killed driver left, and waits until none of them can write any more.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """Cancels the jobs that a killed driver left, and waits until none of them can write any more."""
         if not left:
             return
         self.cancel(left)

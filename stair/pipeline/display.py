@@ -1,7 +1,6 @@
-"""The display of a run, Snakemake's logger plugin: each finished job, the running jobs with their progress, and the time left.
+"""The display of a run, Snakemake's logger plugin: finished jobs, running jobs with their progress, the time left.
 
-In a terminal, the running jobs are shown below the lines. The driver's journal, from which `stair status` reads failures and
-the numbers of Slurm's jobs, is written here (`status.py`).
+It also writes the driver's journal (`status.py`).
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ _SHOWN_ELSEWHERE = (LogEvent.JOB_STARTED, LogEvent.PROGRESS, LogEvent.RESOURCES_
 
 @dataclass
 class _Running:
-    """A job that runs or is submitted."""
-
     rule: str
     name: str
     log: list[str]
@@ -54,7 +51,7 @@ class _Running:
 
 
 class LogHandler(LogHandlerBase):
-    """Snakemake's log handler for this workflow. Dry runs and other events than jobs look as in Snakemake."""
+    """Shows the events of jobs. Dry runs and all other events look as in Snakemake."""
 
     writes_to_stream = True
     writes_to_file = False
@@ -71,17 +68,14 @@ class LogHandler(LogHandlerBase):
         self._jobs: dict[int, _Running] = {}
         self._failures: Counter[int] = Counter()
         self._counts: dict[str, int] = {}
-        """The planned jobs of each rule."""
         self._finished: Counter[str] = Counter()
         self._live = Live(console=self._console, get_renderable=self._view, transient=True, refresh_per_second=1)
 
     def setFormatter(self, fmt: logging.Formatter | None) -> None:
-        """Snakemake's formatter formats the records that are passed on."""
         super().setFormatter(fmt)
         self._plain.setFormatter(fmt)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Shows one event, or passes it to Snakemake's own handler."""
         event = getattr(record, "event", None)
         if JOB_LIST in os.environ:
             _list(event, record, self._plain)
@@ -89,14 +83,13 @@ class LogHandler(LogHandlerBase):
             self._plain.emit(record)
 
     def close(self) -> None:
-        """Ends the display of running jobs."""
         self._live.stop()
         super().close()
 
     # ---------------------------------------------------------------- events
 
     def _handles(self, event: Any, record: Any) -> bool:
-        """Shows an event of a job; False for events that Snakemake's handler should show."""
+        """Shows an event of a job; False for other events."""
         handlers = {
             LogEvent.RUN_INFO: self._run_planned,
             LogEvent.JOB_INFO: self._job_begins,
@@ -129,7 +122,6 @@ class LogHandler(LogHandlerBase):
         self._note(job, "started", logs=tuple(logs))
 
     def _submitted(self, job_id: str, number: str, log: str | None) -> None:
-        """Records Slurm's number and log of a job."""
         if (job := self._jobs.get(int(job_id))) is not None:
             job.slurm = number
             self._note(job, "started", logs=(*job.log, *([os.path.abspath(log)] if log else [])))
@@ -169,7 +161,7 @@ class LogHandler(LogHandlerBase):
         return "failed", "failed"
 
     def _note(self, job: _Running, event: Any, **details: Any) -> None:
-        """Writes to the journal, in the process that drives the run; a job of a cluster starts a Snakemake too."""
+        """Writes to the journal. A job of a cluster also starts a Snakemake, which does not."""
         if job.log and driven_run.current is not None and holds_run():
             entry = Entry(job.name, event, round(time.time(), 1), slurm=job.slurm, **details)
             append(driven_run.current.paths, entry)
@@ -177,7 +169,6 @@ class LogHandler(LogHandlerBase):
     # ---------------------------------------------------------------- progress
 
     def _running(self) -> list[tuple[str, Job]]:
-        """The running jobs with their rules and their progress."""
         jobs, now = [], time.time()
         for running in list(self._jobs.values()):  # the screen's thread reads here, too
             job = Job(running.name, "running")
@@ -199,7 +190,6 @@ class LogHandler(LogHandlerBase):
         return f"{share} after {duration(elapsed)}, about {duration(seconds_left(done, total, elapsed))} left"
 
     def _view(self) -> Group:
-        """The part of the terminal below the lines."""
         running = self._running()
         return Group(self._state(running), table([job for _, job in running]))
 
@@ -227,8 +217,7 @@ def _list(event: Any, record: Any, plain: logging.Handler) -> None:
 def seconds_left(done: float, total: float, elapsed: float) -> float:
     """Seconds left of work whose expected seconds are `total`.
 
-    The estimate starts from the expected pace of two cores, with the weight of a tenth of the work. Without it, the first
-    seconds would dominate, in which packages are imported and nothing finishes.
+    The expected pace of two cores counts as a tenth of the work: in the first seconds, packages are imported and nothing ends.
     """
     expected = 0.1 * total
     return (total - done) * (elapsed + expected / min(os.cpu_count() or 1, 2)) / max(done + expected, 1e-9)

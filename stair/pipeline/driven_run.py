@@ -38,14 +38,12 @@ class DrivenRun(Run):
     """The run that this process drives."""
 
     workflow: Any = None
-    """Snakemake's workflow."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    """What the command line says."""
     _requests: dict[tuple[Any, ...], dict[str, int | str | None]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def site(self) -> Site | None:
-        """The site that runs the jobs; None where this machine does. Snakemake chooses that after it has read the rules."""
+        """The site that runs the jobs; None where this machine does. Known after Snakemake has read the rules."""
         return None if self.workflow.local_exec else read_site(Path(self.workflow.basedir))
 
     def retries(self, rule: str) -> int:
@@ -62,14 +60,14 @@ class DrivenRun(Run):
         return Path(folder.name)
 
     def request(self, rule: str, wildcards: Any, attempt: int) -> dict[str, int | str | None]:
-        """The resources of a job, by name. Snakemake asks for each of them."""
+        """The resources of a job, by name. Snakemake requests each of them."""
         job = (rule, *wildcards, attempt)
         if job not in self._requests:
             self._requests[job] = request(self, rule, dict(wildcards.items()), attempt=attempt, site=self.site)
         return self._requests[job]
 
     def begin(self) -> None:
-        """Leases the run, and writes the resolved configuration when its content has changed; stages read this file.
+        """Leases the run, and writes the resolved configuration if it has changed.
 
         Raises:
             WorkflowError: another process drives this run, or the run's folder cannot be written.
@@ -101,7 +99,7 @@ def open_run(workflow: Any) -> DrivenRun:
     """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
 
     Raises:
-        SettingsError: with one line that names the key, file or column.
+        SettingsError: one line that names the key, file or column.
     """
     global current
     # Slurm warns every process of a job before its time limit. The commands stop; Snakemake waits for them.

@@ -13,17 +13,12 @@ from stair.config.paths import RunPaths
 from stair.records.leases import Holder, Lease, living, remove_dead
 
 DRIVER = "driver"
-"""The name of a driver's lease."""
 
 _held = False
 
 
 def hold_run(paths: RunPaths) -> None:
-    """Leases a run for this process, until it ends.
-
-    Raises:
-        HeldError: another process drives it.
-    """
+    """Leases a run for this process, until it ends. Raises HeldError if another process drives it."""
     global _held
     lease = Lease(paths.work(), DRIVER)
     lease.__enter__()
@@ -32,12 +27,11 @@ def hold_run(paths: RunPaths) -> None:
 
 
 def holds_run() -> bool:
-    """Whether this process drives a run."""
     return _held
 
 
 def forget_killed_driver(paths: RunPaths) -> None:
-    """Removes the lease of a killed driver; the lease of a living driver stays."""
+    """Removes the lease of a killed driver."""
     path = lease_file(paths)
     if path.exists() and living(path) is None:
         remove_dead(path)
@@ -49,7 +43,6 @@ def run_holder(paths: RunPaths) -> Holder | None:
 
 
 def lease_file(paths: RunPaths) -> Path:
-    """The file of the lease of the process that drives a run."""
     return paths.work() / f".{DRIVER}.lease"
 
 

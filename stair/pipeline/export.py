@@ -22,11 +22,11 @@ from stair.records.manifest import Manifest, manifest_files, name_in_run, read_m
 from stair.records.start_command import start_command
 
 _CARDS = ("data_card", "response_card")
-"""Rules that describe responses. They are not listed as left out: their outputs are asked for where the responses exist."""
+"""Rules that describe responses. They are not listed as left out, because they are made where the responses exist."""
 
 
 def present_outputs(config: Config, paths: RunPaths) -> list[Manifest]:
-    """The manifests of a run's complete outputs, without those of an earlier configuration."""
+    """The manifests of a run's complete outputs under the present configuration."""
     return [
         manifest
         for manifest in map(read_manifest, manifest_files(paths.folder))
@@ -39,7 +39,7 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     """Writes a run's archive as a folder, whole or not at all; returns the number of scored rows.
 
     Raises:
-        ValueError: the folder exists and is not empty, or nothing has been scored.
+        ValueError: the folder is not empty, or nothing has been scored.
     """
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty; name a new folder")
@@ -78,7 +78,6 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
 
 
 def _with_digests(manifest: Manifest, rewritten: Mapping[str, str]) -> dict[str, Any]:
-    """The content of a manifest with the digests of rewritten files."""
     parts = {"files": manifest.files, "inputs": manifest.inputs}
     content: dict[str, Any] = {
         part: {name: rewritten.get(name, digest) for name, digest in digests.items()} for part, digests in parts.items()

@@ -54,18 +54,14 @@ UNWRITABLE = "make it writable, or set `results` to another folder"
 
 
 def check_writable(paths: RunPaths) -> None:
-    """Checks that files can be created in a run's folder, or that the folder can be.
-
-    Raises:
-        ConfigError: they cannot.
-    """
+    """Raises ConfigError if files cannot be created in a run's folder."""
     existing = existing_folder(paths.folder)
     if not os.access(existing, os.W_OK):
         raise ConfigError(f"results: {existing} cannot be written; {UNWRITABLE}")
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:
-    """Checks the environments of the engines that have still to generate responses against the configuration.
+    """Checks the environments of the engines that must still generate responses.
 
     Raises:
         ConfigError: an environment does not exist, holds another version, or was built for another device.
@@ -86,7 +82,6 @@ def check_environments(config: Config, paths: RunPaths) -> None:
 
 
 def _check_reuse(config: Config, paths: RunPaths) -> None:
-    """Checks that reused runs exist and are other runs."""
     for run, other in paths.reused(config).items():
         if not other.resolved.is_file():
             raise ConfigError(f"reuse: there is no run '{run}' ({other.resolved} does not exist)")
@@ -95,7 +90,6 @@ def _check_reuse(config: Config, paths: RunPaths) -> None:
 
 
 def _check_results(paths: RunPaths) -> None:
-    """Checks that the folder of the results can be one."""
     for part in (paths.folder, *paths.folder.parents):
         if part.exists() and not part.is_dir():
             raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be created")
@@ -118,7 +112,6 @@ def _check_template(config: Config, paths: RunPaths, model: str) -> None:
 
 
 def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
-    """Checks that the engine of a model's rollouts supports its settings, sampling and architecture."""
     choice = engine_choice(config, config.rollout_engine(model))
     settings = config.models[model].rollout_sampling
     try:
@@ -140,7 +133,6 @@ def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
 
 
 def _check_benchmark_file(file: Path, key: str, benchmark: Benchmark) -> None:
-    """Checks the columns, the references and the number of problems of a local file."""
     from stair.stages.data.references import check_references  # imports the grading, which takes a moment
 
     try:
@@ -155,7 +147,6 @@ def _check_benchmark_file(file: Path, key: str, benchmark: Benchmark) -> None:
 
 
 def _check_named_layers(config: Config, paths: RunPaths, model: str) -> None:
-    """Checks the layers that controllers and the replay name."""
     for key, controller in config.controllers.items():
         if model in config.trained(key):
             _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)

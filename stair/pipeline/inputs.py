@@ -44,22 +44,16 @@ from stair.pipeline.archive import left_out_files
 from stair.pipeline.stage_rules import STAGES
 
 Groups = dict[str, list[Path]]
-"""Files by the names of their groups."""
 
 
 class RuleInputs:
-    """Input functions of a run, or of its study with a shared T1 history.
-
-    Args:
-        config, paths: the run, or the study's view of it (`Config.shared_t1`, `RunPaths.shared_t1`).
-    """
+    """Input functions of a run, or of its study with a shared T1 history (`Config.shared_t1`, `RunPaths.shared_t1`)."""
 
     def __init__(self, config: Config, paths: RunPaths) -> None:
         self.config, self.paths = config, paths
 
     @cached_property
     def shared_t1(self) -> RuleInputs:
-        """The input functions of the study with a shared T1 history."""
         return RuleInputs(self.config.shared_t1(), self.paths.shared_t1)
 
     @cached_property
@@ -90,11 +84,9 @@ class RuleInputs:
         return self.paths.dataset_file(self.config, name)
 
     def benchmark_source(self, wildcards: Any) -> Path:
-        """The file that a benchmark's table is made from."""
         return self.dataset(wildcards.benchmark)
 
     def excluded_benchmarks(self, wildcards: Any) -> list[Path]:
-        """The benchmarks whose problems a model's training pool leaves out."""
         return [self.paths.benchmark(key) for key in sorted(self.config.training_pool.excluded_for(wildcards.model))]
 
     def prompts(self, wildcards: Any) -> Path:
@@ -116,16 +108,13 @@ class RuleInputs:
         return self.paths.controller_weights(self.config, wildcards.model, controller) if controller else []
 
     def rollout_shards(self, wildcards: Any) -> list[Path]:
-        """The completion markers of the shards of a model's rollouts."""
         return self._shards(self.config.rollouts.shards, "rollouts", wildcards.model)
 
     def shards(self, wildcards: Any) -> list[Path]:
-        """The completion markers of a condition's shards."""
         place = (wildcards.model, wildcards.benchmark, wildcards.condition)
         return self._shards(self.config.shards_of(wildcards.condition), self.paths.stage, *place)
 
     def replay_shards(self, wildcards: Any) -> list[Path]:
-        """The completion markers of the shards of a model's replay."""
         assert self.config.replay is not None
         return self._shards(self.config.replay.shards, "replay", wildcards.model)
 
@@ -133,7 +122,6 @@ class RuleInputs:
         return [self.paths.shard(str(number), str(count), *work) for number in range(count)]
 
     def carded_responses(self, wildcards: Any) -> list[Path]:
-        """The responses of a model that its data card describes."""
         return [self.paths.responses(*place) for place in evaluated(self.config) if place.model == wildcards.model]
 
     def runtime(self, wildcards: Any) -> Groups:
@@ -170,7 +158,6 @@ class RuleInputs:
         }
 
     def table(self, wildcards: Any) -> Groups:
-        """What a table is made from."""
         name, config = wildcards.table, self.config
         if name in run_tables(config):
             return self._run_table(name)
@@ -188,15 +175,12 @@ class RuleInputs:
         return rows | ({"replay": self._statistics(analyzed_models(config)[:1], parts)} if parts else {})
 
     def training_figure(self, wildcards: Any) -> list[Path]:
-        """The training curves that a figure shows."""
         return list(self.paths.curves(self.config, wildcards.figure.removeprefix(TRAINING_FIGURE)).values())
 
     def bank_cost_figure(self, wildcards: Any) -> Path:
-        """The measurements that a figure of prefill cost shows."""
         return self.paths.runtime(wildcards.figure.removeprefix(BANK_COST_FIGURE))
 
     def diagram(self, wildcards: Any) -> Groups:
-        """STAIR's controllers, which a diagram shows."""
         return self._diagram(wildcards.figure)
 
     def reported(self, wildcards: Any) -> Groups:
@@ -224,7 +208,6 @@ class RuleInputs:
         return [file for stage in listed for file in self.target(stage)]
 
     def shown(self, places: Iterable[Place]) -> Groups:
-        """The scored rows of places, with the schedules of their benchmarks and the checks."""
         places = list(places)
         benchmarks = [key for key in self.config.benchmarks if key in {place.benchmark for place in places}]
         return {
@@ -278,16 +261,15 @@ class RuleInputs:
     # ------------------------------------------------------------ the files of stages
 
     def target(self, stage: str) -> list[Path]:
-        """The files that a target asks for; `all` asks for those of every stage.
+        """The files of a target; those of `all` are the files of every stage.
 
-        Every stage, not only the last: a deleted intermediate output is made again, and then its dependents. Files that an
-        unpacked archive leaves out are made only where another job needs them.
+        If an intermediate output is deleted, it is made again, and then its dependents. Files that an unpacked archive leaves out are
+        made only where another job needs them.
         """
         stages = stages_of(self.config) if stage == "all" else [stage]
         return [file for each in stages for file in self.stage_files(each) if not self._lacks(file)]
 
     def stage_files(self, stage: str) -> list[Path]:
-        """The files of a stage's outputs."""
         files: dict[str, Any] = {
             "backbones": self._backbones,
             "data": self._data,

@@ -30,11 +30,7 @@ from stair.records.start_command import start_command, started_with
 
 
 def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None:
-    """Refuses a name that the run does not have, before Snakemake is asked.
-
-    Raises:
-        ValueError: one line with the names that it has.
-    """
+    """Raises ValueError, with the names that the run has, for a name that it does not have."""
     study = config.shared_t1() if rule in ("controls_shard", "seal_controls", "score_controls") else config
     sets = ("training_pool", *config.benchmarks)
     known: dict[str, tuple[str, Iterable[str]]] = {
@@ -57,9 +53,8 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
 def inputs_of(config: Config, paths: RunPaths, rule: str, wildcards: Mapping[str, str]) -> list[Path]:
     """The input files of a job, for a command by hand; those of the run are relative to its folder.
 
-    They are those of the job's manifest where its settings are the present ones, because a rule's settings decide its set of
-    inputs. Otherwise Snakemake lists them, which takes some seconds. A shard has no manifest, so none are named: its stage
-    reports an input that does not exist.
+    They are those of the job's manifest if its settings are the present ones. Otherwise Snakemake lists them, which takes some
+    seconds. A shard has no manifest and none are named: its stage reports an input that does not exist.
 
     Raises:
         ValueError: the run has no such job.
@@ -87,7 +82,7 @@ def inputs_of(config: Config, paths: RunPaths, rule: str, wildcards: Mapping[str
 
 
 def _no_such_job(rule: str, asked: tuple[str, ...], names: list[tuple[str, ...]]) -> str:
-    """The message, with the names of the jobs that have the most beginning values in common with the one asked for."""
+    """The message, with the names of the jobs that begin most like the requested one."""
     count = max((_common(asked, name) for name in names), default=0)
     rest = ", ".join(" ".join(name[count:]) for name in names if name[:count] == asked[:count])
     common = f", of {' '.join(asked[:count])}" if count else ""
@@ -102,7 +97,7 @@ def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path
     """Compares the inputs of a job with their manifests. A file without a manifest was not made by the workflow.
 
     Raises:
-        ValueError: an input does not exist or does not match its sealed checksum; one line with the remedy.
+        ValueError: one line with the remedy if an input does not exist or is damaged.
     """
     start, manifests = start_command(config, paths), Manifests(paths.folder)
     for file in files:
@@ -116,8 +111,6 @@ def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path
 
 
 class Manifests:
-    """The manifests of a run's files."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

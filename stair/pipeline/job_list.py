@@ -32,7 +32,6 @@ class ListedJob:
     outputs: tuple[str, ...]
     log: tuple[str, ...]
     reason: str
-    """Why Snakemake would run it."""
 
 
 def list_jobs(
@@ -46,11 +45,10 @@ def list_jobs(
     """The jobs that Snakemake would run now, each after those whose outputs it needs. Takes about three seconds.
 
     Args:
-        root: the project's folder.
         overrides: the run and the settings of its start, as of `resolve`.
         targets: stages, or files relative to the run's folder.
         options: more arguments for Snakemake.
-        fresh: whether to list every job of the configuration, as for an empty folder; writes nothing in the results.
+        fresh: whether to list every job of the configuration; writes nothing in the results.
 
     Raises:
         ConfigError: Snakemake's own message.
@@ -94,7 +92,7 @@ def _listed(content: dict[str, Any]) -> ListedJob:
 
 
 def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:
-    """The jobs, each after those whose outputs it needs; always in the same order, which Snakemake's is not."""
+    """The jobs, each after those whose outputs it needs. Snakemake's order differs each time."""
     maker = {file: job for job in jobs for file in job.outputs}
     ordered: dict[int, ListedJob] = {}
 

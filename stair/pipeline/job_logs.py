@@ -24,13 +24,11 @@ _LINES = 5
 _BYTES = 50_000
 _OWN = "stair: error:"
 _SLURM = re.compile(r"^(slurmstepd|srun|slurmd)\b(?!.*Exited with exit code).*(error|killed)", flags=re.I)
-"""Slurm's own lines in a job's log: memory, time limit, a lost node. Snakemake's lines after them explain nothing, nor does
-Slurm's line about a command that failed by itself.
-"""
+"""Slurm's own lines in a job's log: memory, time limit, a lost node. Later lines of Snakemake explain nothing."""
 
 
 def refusal(message: str) -> str:
-    """Why a job was not submitted, from the message of Snakemake's executor; empty if that does not say it."""
+    """Why a job was not submitted, from the message of Snakemake's executor; empty if it does not contain the reason."""
     if said := _REFUSED.findall(message):
         return f"Slurm refused the job: {'; '.join(said)}"
     raised = _RAISED.search(message)
@@ -38,7 +36,7 @@ def refusal(message: str) -> str:
 
 
 def full_disk(log: Path) -> str:
-    """A sentence on the full disk of a log, to which a job cannot write why it failed; empty if there is room."""
+    """A sentence on the full disk of a log; empty if there is room."""
     try:
         disk = os.statvfs(log.parent)
     except OSError:
@@ -59,7 +57,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def logs_since(began: float, logs: Iterable[Path]) -> list[Path]:
-    """The logs that an attempt has written; an earlier attempt's explain nothing.
+    """The logs that an attempt has written. An earlier attempt's log explains nothing.
 
     Args:
         began: seconds since the epoch.
@@ -81,7 +79,6 @@ class Explanation:
     line: str
     """The one line that explains it best."""
     tail: tuple[str, ...]
-    """The last lines."""
 
 
 def explain(logs: Iterable[Path]) -> Explanation | None:

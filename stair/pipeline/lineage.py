@@ -11,15 +11,10 @@ from stair.pipeline.verify import Verification
 from stair.records.manifest import CODE, COPIED_FROM, SUFFIX, name_in_run
 
 _SETTINGS = 8
-"""How many settings of an output are named."""
 
 
 def output_of(verification: Verification, file: Path) -> Output:
-    """The output that a file, or a controller's or backbone's folder, belongs to.
-
-    Raises:
-        ValueError: the file is not an output of this run.
-    """
+    """The output of a file, or of a controller's or backbone's folder. Raises ValueError without one."""
     folder = verification.paths.folder
     name = name_in_run(file.resolve(), folder.resolve()).removesuffix(f".{SUFFIX}").removesuffix(f"/{SUFFIX}")
     for output in verification.outputs:
@@ -81,7 +76,6 @@ def _lines(verification: Verification, output: Output, indent: str, printed: set
 
 
 def state(output: Output) -> str:
-    """The state of an output for people."""
     return "left out of the archive" if output.left_out else output.state
 
 

@@ -31,14 +31,14 @@ class Shape:
     attention_layers: int
     """Layers with a key/value cache."""
     cache_numbers: int
-    """Numbers that one of these layers caches for a token: its keys and values."""
+    """Numbers that one of these layers caches for a token."""
     hidden_size: int
     width: int
     """Bytes of a number."""
     config: Mapping[str, Any]
     """The keys of its config.json; none for a small model that the run trains."""
     known: bool = True
-    """False: the model is neither fetched nor published here, or its config.json lacks a key. Its sizes are Qwen3-8B's."""
+    """False if the model is neither fetched nor published here. Its sizes are Qwen3-8B's."""
 
     @property
     def hybrid(self) -> bool:
@@ -47,7 +47,6 @@ class Shape:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all parameters."""
         return self.parameters * self.width
 
     @property
@@ -57,12 +56,11 @@ class Shape:
 
     @property
     def small(self) -> bool:
-        """Whether it is one of the project's small models, by its size."""
         return self.parameters < 100_000_000
 
 
 def shape_of(config: Config, paths: RunPaths, model: str) -> Shape:
-    """A model's shape: that of the small model that the run trains, else by its folder, else as published."""
+    """The shape of the small model that the run trains, else from the model's folder, else as published."""
     settings = config.models[model]
     width = _WIDTH[settings.dtype]
     if (tiny := settings.tiny) is not None:

@@ -59,7 +59,6 @@ def read_outputs(folder: Path) -> list[Output]:
 
 
 def _beside(path: Path, folder: Path) -> Output:
-    """The output that has a manifest beside it or, a folder, in it."""
     name, own = name_in_run(path, folder), name_in_run(owner_of(path), folder)
     try:
         manifest = read_manifest(path)
@@ -74,14 +73,14 @@ def _beside(path: Path, folder: Path) -> Output:
 
 
 def _damaged(own: str, folder: Path, denied: str, text: str) -> Output:
-    """An output with a damaged manifest. A file is deleted to make it again, unless it is only to be made readable."""
+    """An output with a damaged manifest. Its first file is deleted to make it again, unless permissions are the fault."""
     below = sorted(name_in_run(file, folder) for file in (folder / own).rglob("*") if file.is_file())
     files = [name for name in below if not name.endswith(f"/{SUFFIX}")] or [own]
     return Output(own, tuple(files), None, [], differences=[Difference(Kind.DAMAGED, denied or files[0], text)])
 
 
 def _without_manifest(folder: Path, known: set[str]) -> Iterator[Output]:
-    """Files that Snakemake has recorded as outputs of jobs of which `known` has no file."""
+    """Files that Snakemake has recorded as outputs of jobs without a known file."""
     jobs: dict[str, list[str]] = defaultdict(list)
     for record, name in snakemake_records(folder):
         if is_output(name) and os.path.isfile(folder / name):
@@ -92,7 +91,6 @@ def _without_manifest(folder: Path, known: set[str]) -> Iterator[Output]:
 
 
 def snakemake_records(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Snakemake's records of the outputs of jobs, each with the name of the output."""
     for record in filter(Path.is_file, (folder / RECORDS).rglob("*")):
         # A record's name is the output's in base64; a long one is cut into folders that begin with @.
         parts = record.relative_to(folder / RECORDS).parts

@@ -29,10 +29,7 @@ _GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
 
 
 def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
-    """The content of `provenance.json`.
-
-    Outputs are described by their manifests; an output without a sound one is null. Times are UTC.
-    """
+    """The content of `provenance.json`, from the outputs' manifests. An output without a sound one is null. Times are UTC."""
     outputs = {output.name: output.manifest for output in read_outputs(paths.folder) if output.name not in _OWN}
     manifests = [manifest for manifest in outputs.values() if manifest is not None]
     times = [manifest.content["sealed"] for manifest in manifests]
@@ -80,7 +77,6 @@ def _counted(manifests: Sequence[Manifest], name: str) -> list[dict[str, Any]]:
 
 
 def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Every seed of the configuration by its place."""
     if isinstance(values, Mapping):
         for key, value in values.items():
             inner = f"{place}.{key}" if place else str(key)
@@ -120,7 +116,7 @@ def _data_set(file: Path, mark: Path, settings: Dataset) -> dict[str, Any]:
 
 
 def _fetched(mark: Path) -> Any:
-    """The content of the mark of a download, with its commit; None for what was not downloaded."""
+    """The content of the mark of a download; None for what was not downloaded."""
     try:
         return json.loads(mark.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -147,9 +143,9 @@ def _rules(paths: RunPaths) -> dict[str, Any]:
 def _generated(
     config: Config, paths: RunPaths, manifests: Sequence[Manifest]
 ) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
-    """Responses and tokens by table of generated rows, with their sum; and the tables by the device that generated them.
+    """Responses and tokens by table of generated rows, with their sum, and the tables by device.
 
-    First turns that are another condition's are counted there.
+    First turns that are another condition's count there.
     """
     tokens = ("prompt_tokens", "response_tokens")
     counts: dict[str, dict[str, int]] = {}

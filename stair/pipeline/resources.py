@@ -27,7 +27,6 @@ _GPU_RULES = (*_RESUMING_RULES, "measure_runtime")
 _LONG_RULES = ("replay_statistics", "score_condition", "score_controls")
 
 _MB = 2**20
-"""Bytes of a unit of `mem_mb`, as Slurm counts them."""
 _LIBRARIES_MB, _CUDA_MB = 1_500, 6_000
 """A process with torch and Snakemake (a tiny run's jobs take at most 1,000 MB); what CUDA's libraries and pinned buffers add."""
 _ROWS_MB = 4_000

@@ -57,12 +57,9 @@ class Outcome:
 
 
 def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
-    """Copies outputs of an archive that equal those that the run would make; returns one outcome for each output.
+    """Copies outputs of an archive that equal those that the run would make.
 
-    Args:
-        config: the run.
-        paths: its files.
-        archive: a folder laid out as a run's, or a .tar, .tar.gz, .zip of one.
+    `archive` is a folder laid out as a run's, or a .tar, .tar.gz or .zip of one.
 
     Raises:
         ValueError: the archive cannot be read, or contains no output for a run.
@@ -79,11 +76,7 @@ def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
 
 
 class Archive:
-    """An unpacked archive beside a run.
-
-    Args:
-        config, paths: the run.
-        folder: the archive's folder.
+    """An unpacked archive in a folder, beside a run.
 
     Raises:
         ValueError: the archive names a file outside of itself, or its list of left-out outputs cannot be read.
@@ -109,7 +102,6 @@ class Archive:
         self._reasons: dict[Path, str] = {}
 
     def _name(self, manifest: Path) -> str:
-        """An output's name, by the path of its manifest."""
         return name_in_run(owner_of(manifest), self._folder)
 
     # ------------------------------------------------------------ comparison
@@ -176,7 +168,7 @@ class Archive:
     # ------------------------------------------------------------ copies
 
     def copy(self, outcomes: Iterable[Outcome], origin: str) -> None:
-        """Copies restorable outputs into the run, with Snakemake's records, and lists the outputs that they leave out.
+        """Copies restorable outputs and Snakemake's records, and lists the outputs that the archive leaves out.
 
         All files get the same time, because no output may be older than its input.
         """
@@ -198,7 +190,7 @@ class Archive:
             write_json(self._paths.archive, {"run": self._config.run, "left_out": listed})
 
     def _copy_records(self, files: Collection[str]) -> None:
-        """Copies Snakemake's records of files, and those of outputs that do not exist here: they show changed settings."""
+        """Copies Snakemake's records of files. Records of absent outputs are also copied, because they show changed settings."""
         for record, name in snakemake_records(self._folder):
             target = self._paths.folder / record.relative_to(self._folder)
             if name in files or not target.exists():

@@ -23,11 +23,7 @@ def copy_from_runs(
     outputs: Sequence[Path],
     inputs: Sequence[Path],
 ) -> str | None:
-    """Copies a job's outputs and their manifest from the first run of `reuse` that has the same, undamaged.
-
-    Returns:
-        The run, for messages; None without a match.
-    """
+    """Copies a job's outputs from the first run of `reuse` that has the same, undamaged. Returns the run, for messages."""
     settings = settings_of(config, rule, wildcards)
     digests = {name_in_run(file, paths.folder): file_digest(file) for file in inputs}
     for name, other in paths.reused(config).items():

@@ -1,7 +1,7 @@
 """The settings of every rule, by its name: a change of any of them makes the rule's outputs stale.
 
-Each function takes the configuration and those wildcards of the rule that it depends on. It lies beside the rule's stage;
-here is only what needs the settings of several stages.
+Each function takes the configuration and those wildcards of the rule that it depends on. Most are in `settings.py` of the
+rule's stage.
 """
 
 from __future__ import annotations

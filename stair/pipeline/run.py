@@ -22,23 +22,19 @@ class Run:
 
     @cached_property
     def shared_t1(self) -> Run:
-        """The run as the study with a shared T1 history sees it."""
         return Run(*shared_t1(self.config, self.paths))
 
     @property
     def replay(self) -> Replay:
-        """The settings of the replay, in a run that has one."""
         assert self.config.replay is not None, "the run has no replay"
         return self.config.replay
 
     @property
     def runtime(self) -> Runtime:
-        """The settings of the runtime study, in a run that has one."""
         assert self.config.runtime is not None, "the run has no runtime study"
         return self.config.runtime
 
     def shape(self, model: str) -> Shape:
-        """A model's shape, read once."""
         if model not in self._shapes:
             self._shapes[model] = shape_of(self.config, self.paths, model)
         return self._shapes[model]

@@ -35,11 +35,10 @@ class QueueEntry:
 
 
 Queue = dict[str, QueueEntry]
-"""Jobs by their numbers."""
 
 
 def slurm_queue(*, ended: bool = False, seconds: float = 120.0) -> Queue:
-    """Asks `squeue` for this user's jobs.
+    """The user's jobs, from `squeue`.
 
     Args:
         ended: whether to include jobs that ended some minutes ago.
@@ -53,7 +52,6 @@ def slurm_queue(*, ended: bool = False, seconds: float = 120.0) -> Queue:
 
 
 def parse_queue(listed: str) -> Queue:
-    """The queue from squeue's lines."""
     lines = (line.strip().split("|", 4) for line in listed.splitlines())
     entries = (QueueEntry(*parts) for parts in lines if len(parts) == 5)
     return {entry.number: entry for entry in entries}

@@ -55,21 +55,16 @@ class Entry:
 
     job: str
     event: Literal["started", "finished", "failed", "again", "stopped"]
-    """`again` is a failure after which Snakemake tries the job again; a signal has stopped a `stopped` job."""
+    """`again`: Snakemake tries the failed job again. `stopped`: by a signal."""
     time: float
-    """Seconds since the epoch."""
     logs: tuple[str, ...] = ()
     """The job's log and the cluster's; after a failure the one that explains it."""
     slurm: str = ""
-    """Slurm's number of the job."""
     reason: str = ""
-    """Why the job failed, in one line."""
     tail: tuple[str, ...] = ()
-    """The last lines of a failed job's log."""
 
 
 def journal_path(paths: RunPaths) -> Path:
-    """The journal's file."""
     return paths.work() / "jobs.jsonl"
 
 
@@ -117,11 +112,10 @@ class Job:
     """Why it waits in the queue, the node that runs it, or why it failed."""
     log: str = ""
     tail: tuple[str, ...] = ()
-    """The last lines of a failed job's log."""
 
 
 def all_and_left(config: Config, paths: RunPaths) -> tuple[list[ListedJob], list[ListedJob]]:
-    """All jobs of a run, and those that it has still to run. Two dry runs, which take no lock, side by side.
+    """All jobs of a run, and those that it must still run. Two dry runs, which take no lock, side by side.
 
     Raises:
         ConfigError: Snakemake's own message, or the folder has another name than its run.
@@ -152,9 +146,8 @@ def job_states(
     """The state of every job of a run, in the order of the stages.
 
     Args:
-        paths: the run's files.
         every: all jobs of the run.
-        left: those that it has still to run.
+        left: those that it must still run.
         now: seconds since the epoch.
         queue: Slurm's.
     """
@@ -238,7 +231,7 @@ def _began(entry: Entry) -> bool:
 
 
 def as_json(jobs: list[Job]) -> dict[str, Any]:
-    """All jobs together (counts by state, the running ones' speed, when the last of them ends), and every job."""
+    """Counts by state, the speed, the seconds left, and every job."""
     states = Counter(job.state for job in jobs)
     return {
         "counts": {state: states[state] for state in STATES},
@@ -250,7 +243,6 @@ def as_json(jobs: list[Job]) -> dict[str, Any]:
 
 
 def table(jobs: list[Job]) -> Table:
-    """Running, pending and quiet jobs."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -271,7 +263,6 @@ def table(jobs: list[Job]) -> Table:
 
 
 def totals(jobs: list[Job]) -> str:
-    """All jobs in a line."""
     sums = as_json(jobs)
     count = sums["counts"]
     parts = [f"{count['done']} of {len(jobs)} jobs done", f"{count['running']} running"]

@@ -18,10 +18,7 @@ from stair.records.manifest import Digests, Manifest, differences, manifest_file
 def put_in_order(folder: Path) -> int:
     """Sets the times of whole outputs with unchanged inputs to now where an input is newer; returns their number.
 
-    Only such outputs and their inputs are read. An output with a changed input keeps its time, and Snakemake makes it again.
-
-    Args:
-        folder: the run's folder.
+    Only such outputs and their inputs are read. An output with a changed input keeps its time, so Snakemake makes it again.
     """
     digests, touched, paths = Digests(), 0, RunPaths(folder)
     for manifest in _in_order(folder):
@@ -64,7 +61,6 @@ def _in_order(folder: Path) -> Iterator[Manifest]:
 
 
 def _time(file: Path) -> int:
-    """A file's time in nanoseconds; 0 for one that does not exist."""
     try:
         return file.stat().st_mtime_ns
     except FileNotFoundError:

@@ -31,7 +31,6 @@ from stair.records.manifest import (
 from stair.records.start_command import start_command, started_with
 
 _NAMED = 3
-"""How many outputs a line names."""
 
 
 def verify(config: Config, paths: RunPaths) -> Verification:
@@ -62,8 +61,6 @@ class Verification:
     """The states of a run's outputs.
 
     Args:
-        config: the run's present configuration.
-        paths: its files.
         start: the command that starts the run, if not that of `config`.
         outputs_alone: whether to compare outputs with their manifests, but not inputs and settings.
     """
@@ -80,7 +77,7 @@ class Verification:
         self._users: dict[str, list[Output]] = defaultdict(list)
 
     def _compare(self, output: Output) -> None:
-        """Compares an output with its manifest, inputs and settings: finds damage, or else a missing file, or else changes."""
+        """Compares an output with its manifest, inputs and settings."""
         manifest, found = output.manifest, output.differences
         if manifest is not None:
             settings = None if self._outputs_alone else settings_now(self.config, manifest)

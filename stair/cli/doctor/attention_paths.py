@@ -26,7 +26,6 @@ def has_flash_attention() -> bool:
 
 
 def attention_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
-    """One finding for each model, and one for Gated DeltaNet where a model has it."""
     for model in config.models:
         yield _path_of(config, model)
     hybrids = [model for model in config.models if _has_delta_net(architecture_of(config, paths, model))]

@@ -42,7 +42,7 @@ def device_findings(
 
     Args:
         config: the run; None for the machine alone.
-        needed: planned GPU bytes by output and name of jobs that cannot do with less.
+        needed: GPU bytes by output and name of jobs that cannot do with less.
         scheduler: whether Slurm gives GPUs to jobs elsewhere.
     """
     code, listed, fault = output_of(_QUERY)

@@ -28,11 +28,10 @@ def examine(
     """All findings on this machine, and with a run those on its models, downloads and disk.
 
     Args:
-        root: the project's folder.
         config: the run; None for the machine alone.
-        responses: planned bytes of the run's responses and their work logs.
-        gpu_bytes: planned GPU memory of each job that cannot do with less, by its output and name.
-        run: what `stair reproduce --run` takes for the run, if that is not its name.
+        responses: planned bytes of responses and work logs.
+        gpu_bytes: GPU bytes by output and name of jobs that cannot do with less.
+        run: the argument of `stair reproduce --run`, if that is not the run's name.
     """
     yield from device_findings(config, gpu_bytes or {}, scheduler=controller_answers())
     yield from package_findings(root)
@@ -45,7 +44,7 @@ def examine(
 
 
 def _server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
-    """The environment of SGLang's server, where training responses are still to come from it."""
+    """The environment of SGLang's server, if it must still generate training responses."""
     models = [model for model in config.models if not paths.rollouts(model).exists()]
     served = [model for model in models if config.engine_section(config.rollout_engine(model)).is_server]
     if not served:
@@ -61,6 +60,5 @@ def _server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
 
 
 def counts(findings: list[Finding]) -> dict[str, int]:
-    """The number of findings of each level."""
     found = Counter(finding.level for finding in findings)
     return {level: found[level] for level in ("ok", "warning", "error")}

@@ -1,5 +1,3 @@
-"""A finding of the examination."""
-
 from __future__ import annotations
 
 import subprocess
@@ -33,5 +31,4 @@ def output_of(command: list[str], seconds: float = 5.0) -> tuple[int, str, str]:
 
 
 def last_line(text: str) -> str:
-    """The last line with text."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -1,4 +1,4 @@
-"""What a run must still get from the hub, whether the hub gives it, and whether it fits on the disk beside the run's outputs."""
+"""Downloads that a run still needs, access to them, and free disk."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ _SHOWN = 10_000_000
 
 
 def storage_findings(config: Config, paths: RunPaths, run: str, responses: int) -> Iterator[Finding]:
-    """Findings on the hub and on the disks of the run's folder and the cache, which may be one. No request if nothing is missing.
+    """Findings on the hub and the disks. Makes no request if nothing is missing.
 
     Args:
-        config: the run.
-        paths: its files.
-        run: what `stair reproduce --run` takes: an overlay of one's own by its path.
-        responses: planned bytes of the run's responses and their work logs.
+        run: the argument of `stair reproduce --run`.
+        responses: planned bytes of responses and work logs.
     """
     # A run that only measures random weights needs no source. Two entries can name the same files.
     needed = [] if config.only_measures else list(hub_sources(config, paths))
@@ -55,7 +53,6 @@ def storage_findings(config: Config, paths: RunPaths, run: str, responses: int) 
 
 
 def _hub(config: Config, missing: list[Source], run: str) -> tuple[list[Finding], list[Download]]:
-    """Findings on the hub, and the downloads that it gives."""
     names = ", ".join(source.name for source in missing)
     fetch = f"stair reproduce --run {run}{' --go' if config.expensive else ''} --target fetch"
     if not online():

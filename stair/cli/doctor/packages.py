@@ -19,11 +19,6 @@ _SHOWN = 4
 
 
 def package_findings(root: Path) -> Iterator[Finding]:
-    """Missing packages, and packages of other versions than locked.
-
-    Args:
-        root: the project's folder, with envs/.
-    """
     marked = root / ".venv" / ".device"
     here = Path(sys.prefix) == root / ".venv"
     device = marked.read_text().strip() if marked.is_file() and here else ""

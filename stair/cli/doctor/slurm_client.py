@@ -37,7 +37,6 @@ class Nodes(NamedTuple):
 
     @property
     def minutes(self) -> float:
-        """The time limit."""
         days, _, rest = self.limit.rpartition("-")
         parts = rest.split(":")
         if not all(part.isdigit() for part in parts):  # "infinite"
@@ -47,7 +46,6 @@ class Nodes(NamedTuple):
 
 
 def slurm_findings(root: Path, config: Config | None) -> Iterator[Finding]:
-    """The state of Slurm as a job's submission from the project's folder would find it."""
     absent = [name for name in ("sinfo", "sbatch", "squeue") if shutil.which(name) is None]
     if "sinfo" in absent:
         yield Finding("slurm", "ok", "Slurm is not installed here; jobs run on this machine")
@@ -75,7 +73,6 @@ def slurm_findings(root: Path, config: Config | None) -> Iterator[Finding]:
 
 
 def nodes_of(listed: str) -> list[Nodes]:
-    """The lines of `sinfo`; the name of the default partition ends with a star there."""
     return [Nodes(*line.replace("*|", "|", 1).split("|")) for line in listed.splitlines() if line.count("|") == 5]
 
 

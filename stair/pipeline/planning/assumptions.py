@@ -73,7 +73,6 @@ OTHER_TOKENS = {False: 3000.0, True: 16_000.0}
 
 
 def assumed(name: str) -> float:
-    """A figure."""
     return ASSUMPTIONS[name].value
 
 

@@ -17,11 +17,7 @@ from stair.pipeline.run import Run
 
 
 def calibrate(folder: Path, jobs: Sequence[ListedJob]) -> Calibration:
-    """Reads work/timings, provenance.json and the configuration of a finished run; writes nothing.
-
-    Args:
-        folder: the run's folder.
-        jobs: Snakemake's list of all its jobs.
+    """Reads work/timings, provenance.json and the configuration of a finished run; `jobs` is Snakemake's list of all its jobs.
 
     Raises:
         ValueError: the run has no timings or no provenance.json.

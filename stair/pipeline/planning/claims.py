@@ -46,13 +46,11 @@ class Size:
     shown: float
     """The probability that the run shows the paper's effect."""
     samples: int | None
-    """The fewest samples of each problem with which four of five runs show the paper's effect; None if no number suffices."""
+    """The fewest samples of each problem that raise `shown` to four of five; None if no number suffices."""
 
 
 @dataclass(frozen=True)
 class Decidable:
-    """A claim, beforehand."""
-
     claim: Claim
     lacking: str
     """The first thing that the configuration does not have; empty if it has all."""
@@ -63,7 +61,6 @@ class Decidable:
 
     @property
     def text(self) -> str:
-        """In one line."""
         size = self.size
         verdict = f"cannot be decided: {self.lacking}" if self.lacking else "" if size else "can be tested"
         if size is not None:
@@ -84,7 +81,6 @@ A run of the models and benchmarks in brackets can test the claim."""
 
 
 def claims_json(claims: Iterable[Decidable]) -> list[dict[str, Any]]:
-    """The same for programs."""
     return [
         {
             "claim": each.claim.number,
@@ -173,10 +169,9 @@ Scores = dict[TurnKey, Expected]
 
 
 def expected_scores(config: Config) -> tuple[Scores, Scores]:
-    """The paper's Avg@4 and Pass@4 of every condition and turn of the evaluation, and of the study with a shared T1 history.
+    """The paper's Avg@4 and Pass@4 of every condition and turn: of the evaluation, and of the study with a shared T1 history.
 
-    A condition that differs from one of the paper's by a seed has the same scores. Turns that the run evaluates and the paper
-    does not print are absent, and so are scores that no distribution of success rates has.
+    A condition that differs from one of the paper's by a seed has the same scores.
     """
     evaluation, shared, study = Scores(), Scores(), config.shared_t1()
     labels = Labels.of(config)
@@ -227,7 +222,6 @@ def _printed_scores() -> dict[tuple[str, ...], Expected]:
 
 
 def _places(test: Test) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The models, benchmarks and conditions of a test."""
     match test:
         case Compare():
             models, benchmarks = (*test.models, *test.models_less), (test.benchmark, *test.benchmarks_less)
@@ -243,7 +237,6 @@ def _places(test: Test) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ..
 
 
 def _scope(test: Test) -> str:
-    """The models and the benchmark of a test, in words."""
     models, benchmarks, _ = _places(test)
     if isinstance(test, Values):
         return f"{_stage(test)} of {test.model}"

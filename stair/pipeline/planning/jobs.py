@@ -14,12 +14,9 @@ from stair.pipeline.stage_rules import STAGE_OF, STAGES
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """One Snakemake job."""
-
     rule: str
     stage: str
     model: str
-    """Empty where the job is for no model."""
     work: Work
     gpus: int
     host_mb: int
@@ -53,7 +50,7 @@ def longest_chain(jobs: Sequence[PlannedJob]) -> float:
 def wall_seconds(jobs: Sequence[PlannedJob], gpus: int) -> float:
     """Seconds with so many GPUs, each job started as soon as it can be, in the order of the list; CPUs without limit.
 
-    A job that asks for more GPUs than there are takes them all.
+    A job that needs more GPUs than there are takes them all.
     """
     waiting = {number: set(job.after) for number, job in enumerate(jobs)}
     running: list[tuple[float, int]] = []

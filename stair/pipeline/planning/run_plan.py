@@ -39,8 +39,6 @@ class Line:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will cost."""
-
     run: str
     lines: tuple[Line, ...]
     total: Line
@@ -55,11 +53,9 @@ class Plan:
 
     @property
     def money(self) -> float | None:
-        """At the given rate."""
         return None if self.gpu_hour is None else self.total.gpu_hours * self.gpu_hour
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
         content = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "gpu_hour"}
         lines, total = [asdict(line) for line in self.lines], asdict(self.total)
         return content | {"lines": lines, "total": total, "money": self.money}
@@ -74,7 +70,7 @@ def make_plan(
     gpu_hour: float | None = None,
     site: Site | None = None,
 ) -> Plan:
-    """The plan of a configuration and of Snakemake's list of all its jobs. Reads small files and writes nothing."""
+    """The plan of a configuration and of Snakemake's list of all its jobs. Writes nothing."""
     run = Run(config, RunPaths.of(config))
     unfit = None
     if site is not None:

@@ -24,7 +24,6 @@ class Work:
     seconds: float
     responses: float = 0.0
     tokens: float = 0.0
-    """Generated."""
     gpu_bytes: float = 0.0
     disk_bytes: float = 0.0
 
@@ -58,11 +57,9 @@ class CostModel:
 
     @property
     def config(self) -> Config:
-        """The run's configuration."""
         return self.run.config
 
     def shape(self, model: str) -> Shape:
-        """A model's shape."""
         return self.run.shape(model)
 
     @property
@@ -257,7 +254,6 @@ class CostModel:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the Transformers engine has no GPU."""
         return self.config.transformers.device == "cpu"
 
     def start(self, shape: Shape) -> float:
@@ -275,8 +271,7 @@ class CostModel:
     ) -> float:
         """Seconds of decoding with Transformers.
 
-        A step costs the kernels of its layers, or the bytes that it reads, or the operations, whichever takes longer. On a
-        GPU it is a recorded graph.
+        A step costs the kernels of its layers, or the bytes that it reads, or the operations, whichever takes longer.
         `waiting`: rows that can be decoded at once, where fewer than all responses.
         """
         width = width or self.config.transformers.batch_width
@@ -289,7 +284,6 @@ class CostModel:
         return responses * tokens / rows * step
 
     def prefill(self, shape: Shape, tokens: float) -> float:
-        """Seconds of a forward pass over so many tokens."""
         return 2.0 * shape.parameters * tokens / self.rate("prefill_share", shape)
 
     def rate(self, share: str, shape: Shape) -> float:
